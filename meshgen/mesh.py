@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
 
 from meshgen.axis_refs import contains as contains
@@ -37,6 +37,14 @@ class Axis:
     size: int | None
     bandwidth: float | None = None  # bytes / s, per device and direction
     latency: float | None = None  # s, per collective
+
+
+@lru_cache(256)
+def _groups(mesh: Mesh, refs: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    table: dict[tuple[int, ...], dict[int, int]] = {}
+    for rank in range(mesh.size):
+        table.setdefault(mesh.outside(rank, refs), {})[mesh.index(rank, refs)] = rank
+    return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,8 @@ class Mesh(Shown):
         return hash((self.axes, self.name))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hash: strings hash differently in another process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        """Without what is derived: strings hash differently in another process."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "sizes")}
 
     def __str__(self) -> str:
         sizes = (f"{axis.name}={'?' if axis.size is None else axis.size}" for axis in self.axes)
@@ -96,7 +104,7 @@ class Mesh(Shown):
     def is_static(self) -> bool:
         return None not in self.shape
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The shape where all sizes are known. Raises ShardingError otherwise."""
         return tuple(self.axis_size(name) for name in self.names)
@@ -193,12 +201,9 @@ class Mesh(Shown):
 
         No axis: every device is a group of its own. Groups are ordered by the coordinates of their first devices.
         """
-        table: dict[tuple[int, ...], dict[int, int]] = {}
-        for rank in range(self.size):
-            table.setdefault(self._outside(rank, refs), {})[self.index(rank, refs)] = rank
-        return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
+        return _groups(self, tuple(refs))
 
-    def _outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
+    def outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
         """A device's coordinates without those along `refs`."""
         rest = list(self.coordinates(rank))
         for ref in refs:

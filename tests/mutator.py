@@ -6,6 +6,7 @@ They are made in what xDSL reads and printed in generic form, which can say what
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Callable, Sequence
@@ -36,6 +37,12 @@ _ATTRIBUTES: tuple[Attribute, ...] = (
 )  # fmt: skip
 
 
+@functools.lru_cache(1)
+def _parsed(text: str) -> builtin.ModuleOp:
+    """The program that a number of mutants, one after the other, are made of."""
+    return TextParser(dialects().context, text, "-").parse_module()
+
+
 def _generic(top: Operation) -> str:
     found = io.StringIO()
     Printer(stream=found, print_generic_format=True).print_op(top)
@@ -50,18 +57,19 @@ class Mutator:
 
     def mutate(self, text: str, slips: int) -> str:
         """A program with so many slips, in generic form; one in a number of the text may come last."""
-        top = TextParser(dialects().context, text, "-").parse_module()
+        top = _parsed(text).clone()
         if self.chance(0.4):
             return self.misnumbered(_generic(top)) if self.chance(0.7) else self.retyped(_generic(top))
         if _AXIS.search(text) and self.chance(0.6):
             return self.misnamed(text)
+        found = _generic(top)
         for _ in range(slips):
-            before, tries = _generic(top), 0
-            while _generic(top) == before and tries < 20:  # not all slips are possible everywhere
+            before, tries = found, 0
+            while found == before and tries < 20:  # not all slips are possible everywhere
                 operations = [each for each in top.walk() if each.parent_op() not in (None, top) or self.chance(0.1)]
                 self.pick(_SLIPS)(self, self.pick(operations or list(top.walk())[-1:]))
-                tries += 1
-        return _generic(top)
+                found, tries = _generic(top), tries + 1
+        return found
 
     def pick(self, choices: Sequence[Any]) -> Any:
         return choices[int(self.rng.integers(len(choices)))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ProgramError
+from meshgen.ir.graph import Module
 from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -83,6 +85,7 @@ def factored(x: Any, w: Any) -> Any:
 FUNCTIONS = (softmax, attention, padded, halves, gathered, loop, rows, gradients, ordered, running, factored)
 
 
+@cache
 def exported(function: Function) -> str:
     """The text of a function of `2*b` rows."""
     (b,) = export.symbolic_shape("b")
@@ -90,14 +93,20 @@ def exported(function: Function) -> str:
     return str(export.export(jax.jit(function))(*kinds).mlir_module())
 
 
+@cache
+def imported(function: Function) -> Module:
+    """The program as it is read; tests do not change it."""
+    return parse_text(exported(function))
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_programs_are_what_jax_computes_at_any_size(function: Function) -> None:
-    text = exported(function)
-    read = parse_text(text)
-    assert any(node.op in SIZE_QUERIES for node in read.graph.nodes)
-    assert print_text(parse_text(print_text(read))) == print_text(read)
+    assert any(node.op in SIZE_QUERIES for node in imported(function).graph.nodes)
+    printed = print_text(imported(function))
+    again = parse_text(printed)
+    assert print_text(again) == printed
     for count in (6, 10):
-        module = with_shapes(parse_text(print_text(read)), {"arg0": (count, 16)})
+        module = with_shapes(again, {"arg0": (count, 16)})
         assert not any(node.op in SIZE_QUERIES for node in module.graph.nodes)
         random = np.random.default_rng(count)
         args = [random.standard_normal(shape).astype(np.float32) for shape in ((count, 16), (16, 8))]
@@ -116,14 +125,14 @@ def test_rows_of_any_number_are_split(function: Function) -> None:
         )
         wish = program.in_annotations[0]
         assert wish is not None and wish.sharding.dims[0] == ("d",)
-        source = with_shapes(parse_text(exported(function)), {"arg0": (count, 16)})
+        source = with_shapes(imported(function), {"arg0": (count, 16)})
         source = replace(source, mesh=make_mesh({"d": parts}), in_annotations=program.in_annotations)
-        result = check(source, pipeline=lambda given: mg.lower(given, stage="partition"))
+        result = check(source, pipeline=lambda _, given=program: mg.lower(given, stage="partition"))
         assert result.ok, result.faults
 
 
 def test_an_assertion_of_the_program_is_checked_at_the_sizes() -> None:
-    module = parse_text(exported(softmax))
+    module = imported(softmax)
     with pytest.raises(ProgramError) as caught:
         with_shapes(module, {"arg0": (7, 16)})
     (fault,) = caught.value.diagnostics

@@ -9,6 +9,7 @@ import functools
 import io
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +50,7 @@ TYPES = tuple(
         "tensor<4x6xi8>", "tensor<3x2xindex>", "tensor<4xcomplex<f32>>", "f32", "i32", "i1", "index",
     )
 )  # fmt: skip
+_ELEMENTS = TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute()
 _LISTS = ([], [0], [1], [0, 1], [1, 1], [2, 2], [1, 0], [1, 2, 3], [0, 0, 0, 0], [1, 1, 1, 1], [-1, 2], [0] * 6)
 _TERMINATORS = {"scf": "scf.yield", "tosa": "tosa.yield", "tensor": "tensor.yield", "linalg": "linalg.yield", "sdy": "sdy.return"}  # fmt: skip
 _SEGMENTS = "operandSegmentSizes"
@@ -92,9 +94,10 @@ def is_taken(groups: Groups, number: int, kind: Attribute) -> bool:
 
 @functools.cache
 def seen() -> dict[str, list[Attribute]]:
-    """Properties of the operations of sound programs, by name."""
+    """Properties of the operations of sound programs, by name; not of those of whole models, in which there are no others."""
     found: dict[str, list[Attribute]] = {}
-    for text in (*map(program, PROGRAMS), *(path.read_text() for path in sorted(_DATA.rglob("*.mlir")))):
+    files = sorted(path for path in _DATA.rglob("*.mlir") if path.parent.name != "bf16")
+    for text in (*map(program, PROGRAMS), *(path.read_text() for path in files)):
         for operation in TextParser(CONTEXT, text, "-").parse_module().walk():
             for key, attribute in operation.properties.items():
                 found.setdefault(key, []).append(attribute)
@@ -151,7 +154,7 @@ class Maker:
             "string": lambda: builtin.StringAttr(self.pick(("add", "arith.addf", "eq", "olt", "to_nearest_even", "?"))),
             "symbol": lambda: builtin.SymbolRefAttr("m"),
             "type": lambda: builtin.f32,
-            "elements": lambda: TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute(),
+            "elements": lambda: _ELEMENTS,
             "array": lambda: builtin.ArrayAttr([builtin.UnitAttr()]),
             "integers": lambda: numbers(entries),
             "open": lambda: numbers(entries),
@@ -175,12 +178,13 @@ class Maker:
             elif not each.is_optional or self.rng.random() < 0.3:
                 found[each.name] = self.property(each, letters)
         for key, known in definition(name).properties.items():
-            if key in found or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
+            is_listed = any(each.name == key for each in signature.properties)
+            if is_listed or key in found or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
                 continue
             candidates = [*seen().get(key, ()), *(self.attribute(kind, None) for kind in KINDS)]
-            fitting = [each for each in candidates if known.constr.verifies(each)]
-            if fitting and not any(each.name == key for each in signature.properties):
-                found[key] = self.pick(fitting[:4])
+            fitting = list(islice(filter(known.constr.verifies, candidates), 4))
+            if fitting:
+                found[key] = self.pick(fitting)
         return found
 
     def property(self, each: Property, letters: Letters) -> Attribute:

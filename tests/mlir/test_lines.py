@@ -17,6 +17,7 @@ from meshgen.mlir.lines import Pattern, Patterns, quoted
 from meshgen.mlir.text import parse_text, print_text, print_texts
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.random_programs import program_of
+from tests.trials import trials
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
 F32 = TensorType((4,), "f32")
@@ -39,7 +40,7 @@ def test_texts_of_stages_are_as_without_patterns(path: Path, monkeypatch: pytest
     assert read == {stage: print_text(parse_text(text)) for stage, text in texts.items()}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", trials(20))
 def test_random_programs_are_as_without_patterns(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = print_text(program_of(seed))
     again = print_text(parse_text(text))

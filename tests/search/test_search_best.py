@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -42,10 +43,10 @@ def test_a_block_of_few_tokens_is_split_as_in_megatron(block_of_few_tokens: Foun
     assert {each.kind for each in found.planned.comms} == {"all_reduce"}
 
 
-@pytest.mark.parametrize("mesh", [{"dp": 2, "tp": 4}, {"dp": 4, "tp": 8}], ids=str)
-def test_the_first_solution_of_32_layers_is_that_of_megatron(mesh: dict[str, int]) -> None:
+@pytest.mark.parametrize(("layers", "mesh"), [(32, {"dp": 2, "tp": 4}), (4, {"dp": 4, "tp": 8})], ids=str)
+def test_the_first_solution_of_many_layers_is_that_of_megatron(layers: int, mesh: dict[str, int]) -> None:
     """A time limit of no seconds plans it alone: the estimate sees that splitting few tokens leaves all weights to read, and is near the plan's."""
-    forward, args = stack(32, mesh["dp"], 64)
+    forward, args = stack(layers, mesh["dp"], 64)
     found = mg.search(forward, mesh, args=args, target="cpu", seconds=0)
     assert found.specs["x"] == "dp,_,_" and found.gap == 0
     assert _weights(found) == {name: {spec} for name, spec in MEGATRON.items()}
@@ -68,7 +69,9 @@ def test_what_was_found_plans_so_again(block_of_few_tokens: Found) -> None:
     assert again.plan.step_seconds == block_of_few_tokens.step_seconds
 
 
-def test_annotations_are_kept() -> None:
+def test_annotations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the first solution, and by what is found near it."""
+    monkeypatch.setattr(best, "MUTATIONS", 1)
     forward, args = stack(1, 2, 64)
     given = {"x": "_,_,tp", "layers.0.w1": "dp,tp"}
     found = mg.search(forward, {"dp": 2, "tp": 4}, args=args, in_specs=given, target="cpu", seconds=5)
@@ -87,8 +90,9 @@ def test_no_result_is_worse_than_the_program_as_given(name: str) -> None:
 
 @needs_cases
 def test_a_training_step_is_no_slower_than_annotated_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first solution has the batch over `tp` and the weights over `dp`: with the axes exchanged it is what people write."""
+    """The first solution has the batch over `tp` and the weights over `dp`: with the axes exchanged, all that is tried here, it is what people write."""
     monkeypatch.setattr(best, "MUTATIONS", 0)
+    monkeypatch.setattr(best, "FAR", math.inf)
     given = parse_text(realistic("block_train_dp_tp").read_text())
     assert not any(is_annotation(node) for node in given.graph.nodes)
     found = mg.search(replace(given, in_annotations=[], out_annotations=[]), target="cuda:sm_90", seconds=300)
@@ -100,8 +104,8 @@ def test_what_activations_take_is_taken_off_what_arguments_have(monkeypatch: pyt
     """The limit is above all that the arguments of the best solution take, and below its plan."""
     monkeypatch.setattr(best, "MUTATIONS", 0)
     forward, args = stack(1, 2, 64)
-    first = mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
-    found = mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", memory_limit=first - 4096, seconds=60)
+    first = mg.search(forward, {"tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
+    found = mg.search(forward, {"tp": 4}, args=args, target="cpu", memory_limit=first - 4096, seconds=60)
     assert found.planned.plan.arena_bytes <= first - 4096
 
 

@@ -45,7 +45,7 @@ from tests.sharding.spmd_programs import RandomSpmd
 FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "folder": (all_reduce_fold, lines(ar("%p"), ar("%a", axes="[1]")), "8x12xf32", {"all_reduce": 1}),
     "folder: all of two axes, one of which is sliced": (
-        all_reduce_fold, lines(ar("%p", "1024x4096", "[0, 1]"), cut("%a", "1024x4096", "256x4096", 0)), "256x4096xf32", {"reduce_scatter": 1, "all_reduce": 1}),
+        all_reduce_fold, lines(ar("%p", "1024x1024", "[0, 1]"), cut("%a", "1024x1024", "256x1024", 0)), "256x1024xf32", {"reduce_scatter": 1, "all_reduce": 1}),
     "folder: scattered and gathered": (all_reduce_fold, lines(rs("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {"all_reduce": 1}),
     "folder: a value that all have": (all_reduce_fold, lines(ar("%c"), op("add", "%a", "%p")), "8x12xf32", {}),
     "folder: a maximum of what is reduced": (all_reduce_fold, lines(ar("%p"), op("negate", "%a"), ar("%b", kind="max")), "8x12xf32", {"all_reduce": 1}),
@@ -91,7 +91,7 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "cancelled: sliced from what all have": (cancel_inverse_collectives, lines(cut("%c", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {}),
 }  # fmt: skip
 BIG = {"p": "1024x4096"}
-SIZES = {"decompose": BIG, "folder: all of two axes, one of which is sliced": BIG, "gather below what all have": {"c": "32x12"},
+SIZES = {"decompose": BIG, "folder: all of two axes, one of which is sliced": {"p": "1024x1024"}, "gather below what all have": {"c": "32x12"},
          "reassociate: through a transpose and a sign": {"q": "12x8"}}  # fmt: skip
 FEWER_BYTES = (
     "sink",
@@ -189,7 +189,9 @@ def test_each_pass_keeps_random_programs_to_the_last_bit(seed: int) -> None:
     if max(float(np.abs(w, where=np.isfinite(w), out=np.zeros_like(w)).max(initial=0)) for w in wanted) > 2**22:
         return  # not exact in f32
     for each in LOCAL_PASSES:
-        module = each.run(module)
+        before, module = module, each.run(module)
+        if module is before:
+            continue
         assert not [fault for node in module.graph.nodes for fault in verify_node(node, module.mesh)]
         for got, want in zip(simulate(module, args), wanted, strict=True):
             np.testing.assert_array_equal(got, want, err_msg=each.name)

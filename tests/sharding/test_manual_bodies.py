@@ -16,6 +16,7 @@ from meshgen.testing.generators import OPS, Writer, collectives
 from meshgen.testing.generators.shardings import open_body, random_annotation, random_mesh
 from meshgen.testing.oracle import check
 from meshgen.testing.random_programs import find_fault
+from tests.trials import trials
 
 
 def computation(body: str, shape: str, ends: tuple[str, str], *, mesh: str = '"x"=2, "y"=2, "z"=2', axes: str = '"x"',
@@ -234,7 +235,7 @@ def random_partly_manual(seed: int) -> Module | None:
 def test_random_bodies_keep_law_one() -> None:
     """The collectives that they have are counted, so that this keeps testing what it should."""
     seen = Counter[str]()
-    for seed in range(40):
+    for seed in trials(24):
         if module := random_partly_manual(seed):
             assert (fault := find_fault(module, Options("cpu"), seed)) is None, (seed, fault)
             stages = run_stages(module, Options("cpu"), Timing(), "materialize")

@@ -22,7 +22,7 @@ func.func @main(%s: tensor<{words}xui64>) -> (tensor<{words}xui64>, tensor<{shap
   %0, %1 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : (tensor<{words}xui64>) -> (tensor<{words}xui64>, tensor<{shape}{kind}>)
   return %0, %1 : tensor<{words}xui64>, tensor<{shape}{kind}>
 }}"""
-MESHES = [(1, 1), (2, 2), (3, 4), (1, 7), (16, 1)]
+MESHES = [(1, 1), (2, 2), (3, 4), (1, 7), (11, 1)]
 GENERATORS = [("THREE_FRY", 2), ("PHILOX", 2), ("PHILOX", 3), ("DEFAULT", 3)]
 
 
@@ -39,10 +39,10 @@ def program(generator: tuple[str, int], mesh: tuple[int, int], kind: str, dims: 
     return GENERATED.format(algorithm=algorithm, words=words, x=x, y=y, kind=kind, dims=dims, shape=shape)
 
 
-# How a tile begins within the words of a generator is tried for one generator of each kind.
+# How a tile begins within the words of a generator is tried for one generator of each kind; the last one is another name, which is read the same way.
 SPLIT = ['{"x"}, {"y"}', '{"y"}, {}', '{}, {"x", "y"}']
 SPLITS = [
-    (generator, dims) for generator in GENERATORS for dims in (SPLIT if generator in GENERATORS[:2] else SPLIT[:1])
+    (generator, dims) for generator in GENERATORS[:3] for dims in (SPLIT if generator in GENERATORS[:2] else SPLIT[:1])
 ]
 
 

@@ -22,8 +22,9 @@ from meshgen.testing.oracle import check, compare
 from meshgen.testing.random_graphs import random_arguments, random_program
 from meshgen.testing.shrink import shrink
 from tests.sharding.local_programs import Program, tensor
+from tests.trials import trials
 
-GROUPS = 10  # of 16 random programs each, so that a failure names a few seeds
+GROUPS = trials(6)  # of 16 random programs each, so that a failure names a few seeds
 
 
 def _local(module: Module) -> Module:
@@ -38,7 +39,7 @@ def _optimized(module: Module) -> Module:
     return partition(optimize(materialize(propagate(module))))
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", GROUPS)
 def test_random_programs_keep_law_one(group: int) -> None:
     for seed in range(16 * group, 16 * group + 16):
         pipeline = (_local, _global, _optimized, _optimized)[seed % 4]
@@ -172,7 +173,7 @@ def entered(seed: int, stage: str) -> Module:
 @pytest.mark.parametrize("stage", ["propagate", "materialize", "optimize"])
 def test_a_program_may_be_entered_at_every_stage(stage: str) -> None:
     rest = {"propagate": lambda m: partition(materialize(m)), "materialize": partition, "optimize": partition}[stage]
-    for seed in range(40):
+    for seed in trials(24):
         assert check(entered(seed, stage), pipeline=rest).ok, f"seed {seed}"
 
 

@@ -259,8 +259,8 @@ def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
     for seed in range(len(GROUPS) * SIZE):
         module = random_program(seed)
         before = materialize(propagated(seed))
-        starts = [(each, before) for each in dict.fromkeys(PASSES)]
-        starts += [(each, partition(before)) for each in LOCAL_PASSES]
+        local = partition(before)
+        starts = [*((each, before) for each in dict.fromkeys(PASSES)), *((each, local) for each in LOCAL_PASSES)]
         for optimization, start in starts:
             after = optimization.run(start)
             if not _improves(start, after):

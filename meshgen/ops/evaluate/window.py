@@ -118,10 +118,10 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
         sizes[dim] = window
         steps, dilations = ones.copy(), ones.copy()
         steps[dim], dilations[dim] = stride, dilation
-        folded: Array | None = None
-        for place in window_places(total.shape, sizes, steps, dilations):
-            folded = total[place] if folded is None else ufunc(folded, total[place])
-        assert folded is not None, "a window has a size of at least 1"
+        first, *others = window_places(total.shape, sizes, steps, dilations)
+        folded = total[first].copy()
+        for place in others:
+            ufunc(folded, total[place], out=folded)
         total = folded
     return narrow(ufunc(total, widen(init, dtype)), dtype)
 

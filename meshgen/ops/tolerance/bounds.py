@@ -254,9 +254,12 @@ def _twin_graph(graph: Graph, outer: Mapping[Value, Value]) -> Graph:
 
 def _cleaned(tracked: Tracked) -> Tracked:
     """Infinities and NaN are exact where all executions have them, else unknown; a bound that is NaN does not bound."""
+    error = np.nan_to_num(tracked.error, nan=np.inf, posinf=np.inf)
+    magnitude = np.nan_to_num(tracked.magnitude, nan=np.inf, posinf=np.inf)
     special = ~np.isfinite(absolute(tracked.value))
-    error = np.where(special, _missed(tracked), np.nan_to_num(tracked.error, nan=np.inf, posinf=np.inf))
-    magnitude = np.where(special, error, np.nan_to_num(tracked.magnitude, nan=np.inf, posinf=np.inf))
+    if special.any():
+        error = np.where(special, _missed(tracked), error)
+        magnitude = np.where(special, error, magnitude)
     return Tracked(tracked.value, error, magnitude, 0.0, tracked.samples)
 
 

@@ -1,6 +1,7 @@
 // A recurrence over 48 layers of weights that keeps every state. Without the pass each trip writes all the states again to change one: the
 // predicted step takes 0.81 ms, with it 0.23 ms.
 // GAIN: step 3
+// NUMBERS: 48=12
 
 module @recurrence {
   sdy.mesh @mesh = <["x"=2]>

@@ -1,6 +1,7 @@
 // JAX: second differences of a field with zeros around it, written as slices of `jnp.pad(x, 1)`. Without the pass a device sends 5 KiB, with
 // it 2 KiB.
 // GAIN: ring_bytes 2.5
+// NUMBERS: 256=16
 
 module @jit_bounded_stencil attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=4]> {stablehlo.mesh = {axes = [{name = "x", size = 4 : i64}]}}

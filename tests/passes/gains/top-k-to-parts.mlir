@@ -1,5 +1,6 @@
 // The 50 most probable of 131,072 words. Without the pass each is compared with all others.
 // GAIN: step 10
+// NUMBERS: 8=2
 
 module @sample {
   sdy.mesh @mesh = <["x"=2]>
