@@ -39,11 +39,22 @@ class Axis:
     latency: float | None = None  # s, per collective
 
 
+def _outside(mesh: Mesh, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
+    """A device's coordinates without those along `refs`."""
+    rest = list(mesh.coordinates(rank))
+    for ref in refs:
+        place = mesh.axes.index(mesh.axis(ref))
+        _, pre, size = split_ref(ref)
+        stride = 1 if size is None else mesh.axis_size(mesh.axis(ref).name) // (pre * size)
+        rest[place] -= mesh.coordinate(rank, ref) * stride
+    return tuple(rest)
+
+
 @lru_cache(256)
 def _groups(mesh: Mesh, refs: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     table: dict[tuple[int, ...], dict[int, int]] = {}
     for rank in range(mesh.size):
-        table.setdefault(mesh.outside(rank, refs), {})[mesh.index(rank, refs)] = rank
+        table.setdefault(_outside(mesh, rank, refs), {})[mesh.index(rank, refs)] = rank
     return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
 
 
@@ -202,16 +213,6 @@ class Mesh(Shown):
         No axis: every device is a group of its own. Groups are ordered by the coordinates of their first devices.
         """
         return _groups(self, tuple(refs))
-
-    def outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
-        """A device's coordinates without those along `refs`."""
-        rest = list(self.coordinates(rank))
-        for ref in refs:
-            place = self.axes.index(self.axis(ref))
-            _, pre, size = split_ref(ref)
-            stride = 1 if size is None else self.axis_size(self.axis(ref).name) // (pre * size)
-            rest[place] -= self.coordinate(rank, ref) * stride
-        return tuple(rest)
 
     def sub_mesh(self, fixed: Mapping[str, int]) -> Mesh:
         """The part of the mesh where each axis of `fixed` has the given coordinate; those axes are dropped."""
