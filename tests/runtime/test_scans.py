@@ -113,6 +113,7 @@ def _compiled() -> Executable:
 
 @pytest.fixture
 def compiled() -> Executable:
+    """Made once, while loops are not unrolled, and changed by no test; so is `module`."""
     return _compiled()
 
 
