@@ -24,42 +24,8 @@ from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.flops import graph_flops
 
 triton = pytest.importorskip("triton")
-compiler = pytest.importorskip("triton.compiler")
-backends = pytest.importorskip("triton.backends.compiler")
-tl = triton.language
 BLOCK = Path(__file__).parents[2] / "examples" / "transformer_block.mlir"
 ARCH = "sm_90"
-
-
-@triton.jit
-def by_hand(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    size: tl.constexpr,
-    block_m: tl.constexpr,
-    block_n: tl.constexpr,
-    block_k: tl.constexpr,
-):
-    """A product of square matrices, a tile per program, loaded and stored by tensor descriptors as in Triton's tutorial."""
-    a_box = tl.make_tensor_descriptor(a_ptr, [size, size], [size, 1], [block_m, block_k])
-    b_box = tl.make_tensor_descriptor(b_ptr, [size, size], [size, 1], [block_k, block_n])
-    c_box = tl.make_tensor_descriptor(c_ptr, [size, size], [size, 1], [block_m, block_n])
-    m, n = tl.program_id(0) * block_m, tl.program_id(1) * block_n
-    acc = tl.zeros((block_m, block_n), tl.float32)
-    for k in range(0, size, block_k):
-        acc = tl.dot(a_box.load([m, k]), b_box.load([k, n]), acc)
-    c_box.store([m, n], acc.to(tl.bfloat16))
-
-
-def cubin_by_hand(block_k: int, stages: int) -> bytes:
-    names = by_hand.arg_names
-    numbers = {"size": 8192, "block_m": 128, "block_n": 256, "block_k": block_k}
-    kinds = {name: "constexpr" if name in numbers else "*bf16" for name in names}
-    aligned = {(place,): [["tt.divisibility", 16]] for place in range(3)}
-    source = compiler.ASTSource(by_hand, kinds, {(names.index(n),): value for n, value in numbers.items()}, aligned)
-    options = {"num_warps": 8, "num_stages": stages, "enable_fp_fusion": True}
-    return triton.compile(source, target=backends.GPUTarget("cuda", 90, 32), options=options).asm["cubin"]
 
 
 class Built(NamedTuple):
@@ -211,8 +177,8 @@ def computed(dtype: str) -> Graph:
 
 
 @pytest.mark.parametrize("body, most", [
-    (side_by_side(), 40), (summed_rows(), 40), (experts(1), 40), (experts(2), 40), (experts(1, 3584), 40), (added(), 44), (gated_f32(), 44), (computed("bf16"), 112), (computed("f32"), 112),
-], ids=["side by side", "summed rows", "experts", "gated experts", "experts of uneven steps", "f32 residual", "gated, f32", "two operands", "converted"])  # fmt: skip
+    (side_by_side(), 40), (summed_rows(), 40), (experts(2), 40), (experts(1, 3584), 40), (added(), 44), (gated_f32(), 44), (computed("bf16"), 112), (computed("f32"), 112),
+], ids=["side by side", "summed rows", "gated experts", "experts of uneven steps", "f32 residual", "gated, f32", "two operands", "converted"])  # fmt: skip
 def test_main_loops_of_other_products_are_short(body: Graph, most: int) -> None:
     """Residuals of 4 bytes and gated units with results of 4 bytes take 44 and 43.5 for four of m64n128k16, because shared memory has three stages
     beside a changed layout, and Triton 3.6 divides by three; four stages, with four of m64n64k16, take 30, but read the left operand twice as
@@ -223,13 +189,6 @@ def test_main_loops_of_other_products_are_short(body: Graph, most: int) -> None:
     assert 4 * instructions <= most * multiplying and kernel.threads == 384
     assert kernel.spill_bytes == kernel.stack_bytes == 0
     assert "UTMALDG" in kernel.instructions and "LDGSTS" not in kernel.instructions
-
-
-def test_no_loop_of_warps_of_one_kind_is_as_short(tmp_path: Path) -> None:
-    """Written by hand and built by the same Triton: what one warp copies and multiplies takes more than 40 even in steps of 128."""
-    for stages, k in ((3, 64), (2, 128)):
-        multiplying, instructions = main_loop(cubin_by_hand(k, stages))
-        assert 4 * instructions > 40 * multiplying
 
 
 def main_loop(cubin: bytes) -> tuple[int, int]:
