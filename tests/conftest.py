@@ -12,8 +12,9 @@ import pytest
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # New objects between two collections of the youngest: at Python's own pace, 700, a tenth of the time of all tests goes into collections. Another
-# tenth goes into those of the oldest, which walk through millions of objects of plans that tests share and find next to nothing.
-gc.set_threshold(10_000, 10, 1_000_000)
+# tenth goes into those of the oldest, which walk through millions of objects of plans that tests share and find next to nothing: one in a
+# quarter of an hour.
+gc.set_threshold(10_000, 10, 100)
 
 
 @pytest.fixture
