@@ -254,8 +254,10 @@ def _twin_graph(graph: Graph, outer: Mapping[Value, Value]) -> Graph:
 
 def _cleaned(tracked: Tracked) -> Tracked:
     """Infinities and NaN are exact where all executions have them, else unknown; a bound that is NaN does not bound."""
-    error = np.nan_to_num(tracked.error, nan=np.inf, posinf=np.inf)
-    magnitude = np.nan_to_num(tracked.magnitude, nan=np.inf, posinf=np.inf)
+    error, magnitude = (
+        _as_full_array(np.nan_to_num(part, nan=np.inf, posinf=np.inf), tracked.value.shape)
+        for part in (tracked.error, tracked.magnitude)
+    )
     special = ~np.isfinite(absolute(tracked.value))
     if special.any():
         error = np.where(special, _missed(tracked), error)
