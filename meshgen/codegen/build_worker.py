@@ -88,36 +88,36 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     # Lines of the source go into the PTX, not into the cubin.
     options = request["options"] | {"ptx_options": "-suppress-debug-info"}
     settings: Any = knobs.runtime
-    settings.add_stages_inspection_hook = _with_portable_ptx if request.get("assembled", True) else _without_cubin
+    settings.add_stages_inspection_hook = hook = _Hook(request.get("assembled", True))
+    # Triton keys its own cache, a directory of this request alone, by a hash of all of its files: 300 MB, half a second of each process.
+    triton.runtime.cache.triton_key = lambda: triton.__version__
     built: Any = triton.compile(source, target=target, options=options)
     metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}
-    return {
-        "cubin": base64.b64encode(built.asm["cubin"]).decode(),
-        "ptx": built.asm["ptx"],
-        "metadata": metadata,
-    }
+    return {"cubin": base64.b64encode(built.asm["cubin"]).decode(), "ptx": hook.ptx, "metadata": metadata}
 
 
-def _with_portable_ptx(*pipeline: Any) -> tuple[str, str] | None:
-    """Triton's hook on the stages of a compilation (backend, stages by name, ...): ptxas assembles the text that modules keep.
+class _Hook:
+    """Triton's hook on the stages of a compilation: ptxas assembles the text that modules keep, or nothing where no cubin is asked for."""
 
-    Newer versions of Triton also call it without arguments, for the key of their own cache.
-    """
-    if not pipeline:
-        return portable_ptx.__name__, portable_ptx.__name__
-    stages = pipeline[1]
-    make_ptx = stages["ptx"]
-    stages["ptx"] = lambda *parts: portable_ptx(make_ptx(*parts))
-    return None
+    def __init__(self, assembled: bool) -> None:
+        self._assembled = assembled
+        self.ptx = ""
 
+    def __call__(self, *pipeline: Any) -> tuple[str, str] | None:
+        """Change the stages (`pipeline` is a backend, stages by name, ...); newer versions of Triton also ask without arguments, for their key."""
+        if not pipeline:
+            return _Hook.__name__, _Hook.__name__
+        stages = pipeline[1]
+        make_ptx = stages["ptx"]
 
-def _without_cubin(*pipeline: Any) -> tuple[str, str] | None:
-    """As `_with_portable_ptx`, for requests that want no cubin."""
-    if not pipeline:
-        return _without_cubin.__name__, _without_cubin.__name__
-    _with_portable_ptx(*pipeline)
-    pipeline[1]["cubin"] = lambda *_: b""
-    return None
+        def portable(*parts: Any) -> str:
+            self.ptx = portable_ptx(make_ptx(*parts))
+            return self.ptx
+
+        stages["ptx"] = portable
+        if not self._assembled:
+            stages["cubin"] = lambda *_: b""
+        return None
 
 
 def _load(text: str) -> types.ModuleType:

@@ -42,6 +42,7 @@ class Worker:
             "TRITON_CACHE_DIR": os.path.join(place, "cache"),
             "TRITON_ALWAYS_COMPILE": "1",
             "TRITON_DUMP_PTXAS_LOG": "1",
+            "TRITON_STORE_BINARY_ONLY": "1",  # the forms in between are not printed
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "meshgen.codegen.build_worker"],
