@@ -27,7 +27,7 @@ _PROTOCOL = "meshgen-1"  # the first bytes of a connection: other programs may c
 _SIZE = struct.Struct("<I")
 _MOST_BYTES = 1 << 24  # of a record or table
 _KNOCK_SECONDS = 5.0  # seconds that a connected process may take to identify itself
-_RETRY_SECONDS = 0.1
+_RETRY_SECONDS = 0.1  # seconds between two attempts to connect (chosen: short beside the start of a process, 0.5 s)
 _Gone = (OSError, ValueError)
 
 

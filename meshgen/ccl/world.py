@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from meshgen.ccl.channel import Channel, Frame
 from meshgen.errors import Diagnostic, RuntimeFailure
 
-# PyTorch's default for NCCL (`torch.distributed.init_process_group`, parameter `timeout`): 10 minutes
+# Seconds: PyTorch's default for NCCL (`torch.distributed.init_process_group`, parameter `timeout`): 10 minutes
 TIME_OUT_SECONDS = 600.0
 _PARTING_SECONDS = 1.0  # seconds that a failing process waits for the reports of the others
 _LOOK_SECONDS = 0.05  # seconds between two checks of the launcher and the time-out while nothing arrives

@@ -8,7 +8,7 @@ from typing import Any, cast
 from meshgen.codegen.cubin import has_kernel, read_resources
 from meshgen.records import dataclass
 
-WARP = 32
+WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
 _COUNTS = ("regs", "stack_bytes", "spill_bytes")
 
 

@@ -18,7 +18,7 @@ from meshgen.emulator.table import Reader, address_reader, opcode, reader, write
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
 
-NBYTES = 8
+NBYTES = 8  # of a barrier (PTX ISA 8.7, "mbarrier")
 _U32, _BOOL = np.dtype(np.uint32), np.dtype(np.bool_)
 _WORDS = {"shared", "shared::cta", "b64", "release", "acquire", "relaxed", "cta"}
 

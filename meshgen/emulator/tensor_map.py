@@ -10,9 +10,9 @@ import struct
 from meshgen.emulator.faults import DeviceFault
 from meshgen.records import dataclass
 
-NBYTES = 128
+NBYTES = 128  # of a map: `CUtensorMap` of the CUDA driver API, "Tensor Map Object Management"
 ALIGNMENT = 64  # bytes, of a map in memory
-MOST_DIMS = 5
+MOST_DIMS = 5  # as above, `tensorRank`
 _LAYOUT = struct.Struct("<QBBBBB3x5I5I4Q5I")
 # Element types by number, with their bytes: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz
 ITEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)

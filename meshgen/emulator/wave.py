@@ -19,7 +19,7 @@ from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import BITS, Array
 from meshgen.records import dataclass
 
-WARP = 32
+WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
 WARPS = 4  # of a warp group
 CARRY = "%cc"  # the name of the carry among registers
 Mask = Array | None  # which threads; None for all

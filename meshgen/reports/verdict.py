@@ -19,7 +19,7 @@ from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
 from meshgen.reports.tables import bytes_text, counted, flops_text, seconds_text
 
-MOST_POINTS = 5
+MOST_POINTS = 5  # lines of advice (chosen: read at a glance)
 _WORTH = 0.01  # of the step: less is not worth a line
 _REPEATED = 0.01  # of a device's operations, from which repeated work is worth a line
 

@@ -17,7 +17,6 @@ from meshgen.records import dataclass
 from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 
 Array = np.ndarray[Any, Any]
-WARP = 32
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,25 @@ from meshgen.codegen import triton_source
 from meshgen.codegen.emit import attention, attention_gradient, dot, map_tiles
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
+from meshgen.codegen.roofline import device_of
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.kernels import matmul_time
 from meshgen.kernels.attention import gradient_tiles, tiles
 from meshgen.kernels.matmul import Tile, candidates, staged_bytes
+
+
+@pytest.fixture
+def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices have two multiprocessors, for which tiles of small products are large, and their share of the rest."""
+
+    def part_of(target: str) -> Device:
+        whole = device_of(target)
+        part = 2 / whole.multiprocessors
+        peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
+        return replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
+
+    monkeypatch.setattr(triton_source, "device_of", part_of)
 
 
 @pytest.fixture

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from bodies import ONE, Body, emulated, launch, random_args
 
-from meshgen.codegen import triton_source
 from meshgen.codegen.bounds.source import Given, accesses
 from meshgen.codegen.build import build_kernels, request_of
-from meshgen.codegen.roofline import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
-from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate
 
@@ -35,16 +30,6 @@ def product(
     return b.done(b.dot(x, w, contract, sides, dtype=wide))
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Device:
-    """Two multiprocessors of a device, for which tiles of small products are large."""
-    whole, part = device_of("sm_90"), 2 / device_of("sm_90").multiprocessors
-    peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
-    device = replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
-    monkeypatch.setattr(triton_source, "device_of", lambda target: device)
-    return device
-
-
 def agree(body: Graph, source: KernelSource) -> None:
     args = random_args(body)
     (wanted,) = evaluate(body, args)
@@ -53,7 +38,8 @@ def agree(body: Graph, source: KernelSource) -> None:
 
 
 @pytest.mark.parametrize("left, right, batch", [(False, False, 0), (True, False, 0), (False, True, 0), (True, True, 2)])
-def test_boxes_of_all_layouts_compute_the_product(left: bool, right: bool, batch: int, few: Device) -> None:
+@pytest.mark.usefixtures("two_multiprocessors")
+def test_boxes_of_all_layouts_compute_the_product(left: bool, right: bool, batch: int) -> None:
     """Also past the last row, column and k, where boxes are zero."""
     body = product(200, 136, left=left, right=right, batch=batch)
     source = kernel_source("product", body, ONE)
@@ -61,7 +47,8 @@ def test_boxes_of_all_layouts_compute_the_product(left: bool, right: bool, batch
     agree(body, source)
 
 
-def test_each_program_computes_several_tiles(few: Device) -> None:
+@pytest.mark.usefixtures("two_multiprocessors")
+def test_each_program_computes_several_tiles() -> None:
     """Where one block fills a multiprocessor, and there are more tiles than those."""
     body = product(250, 500)
     source = kernel_source("product", body, ONE)
@@ -69,7 +56,8 @@ def test_each_program_computes_several_tiles(few: Device) -> None:
     agree(body, source)
 
 
-def test_products_of_one_operand_are_described_by_the_one_that_a_program_computes(few: Device) -> None:
+@pytest.mark.usefixtures("two_multiprocessors")
+def test_products_of_one_operand_are_described_by_the_one_that_a_program_computes() -> None:
     b = Body(f"bf16[128,{K}]", f"bf16[{K},64]", f"bf16[{K},64]", name="siblings")
     x, v, w = b.inputs
     body = b.done(*(b.dot(x, each, ((1,), (0,)), dtype="f32") for each in (v, w)))
@@ -143,7 +131,8 @@ def test_a_single_row_is_a_box_whose_other_rows_are_zero(m: int, n: int, k: int)
 
 @pytest.mark.parametrize("k", [K, 640])
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
-def test_a_left_operand_is_computed_from_boxes_and_other_loads(dtype: str, k: int, few: Device) -> None:
+@pytest.mark.usefixtures("two_multiprocessors")
+def test_a_left_operand_is_computed_from_boxes_and_other_loads(dtype: str, k: int) -> None:
     """Of rows with a factor each, a column of shifts, and elements beyond the last of k, whose exponentials are not zero."""
     b = Body(f"{dtype}[136,{k}]", f"bf16[{k},72]", "bf16[136]", f"bf16[{k}]", name="product")
     x, w, scale, shift = b.inputs

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.codegen import triton_source
-from meshgen.codegen.roofline import device_of
 from meshgen.commands.kernel_check import check_kernels
-from meshgen.cost_model.kernels import Device
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.loading import load
 from meshgen.runtime.random_arrays import random_array
 
+pytestmark = pytest.mark.usefixtures("two_multiprocessors")
 PROGRAM = """func.func @main(%a: tensor<256x640xbf16>, %b: tensor<640x512xbf16>) -> tensor<256x512xbf16> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<256x640xbf16>, tensor<640x512xbf16>) -> tensor<256x512xbf16>
   %1 = stablehlo.tanh %0 : tensor<256x512xbf16>
   return %1 : tensor<256x512xbf16>
 }
 """
-
-
-def small(target: str) -> Device:
-    """An eighth of a device: tiles of small products are large."""
-    whole = device_of(target)
-    part = 2 / whole.multiprocessors
-    peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
-    return replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
-
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_source, "device_of", small)
 
 
 @pytest.mark.parametrize("archs", [("sm_80", "sm_90"), ("sm_90", "sm_80"), ("sm_100", "sm_90", "sm_80")])

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from bodies import ONE, Body, check, emulated, launch, random_args
 
-from meshgen.codegen import triton_source
 from meshgen.codegen.candidates import build_best
 from meshgen.codegen.donated import readers_first
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.product_fusion import product_fusion
-from meshgen.codegen.roofline import device_of, kernel_seconds
+from meshgen.codegen.roofline import kernel_seconds
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
-from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.flops import graph_flops
@@ -75,14 +72,6 @@ def agree(body: Graph, source: KernelSource, args: Sequence[np.ndarray[Any, Any]
         np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), atol=least * scale, rtol=0)
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Device:
-    """A device of two multiprocessors, for which tiles of small products are large."""
-    device = replace(device_of("sm_90"), multiprocessors=2)
-    monkeypatch.setattr(triton_source, "device_of", lambda target: device)
-    return device
-
-
 @pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
 @pytest.mark.parametrize("contracts", [False, True])
 def test_groups_of_all_sizes(contracts: bool, sizes: tuple[int, ...]) -> None:
@@ -92,7 +81,8 @@ def test_groups_of_all_sizes(contracts: bool, sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
 @pytest.mark.parametrize("width, right", [(520, False), (512, True)])
-def test_boxes_of_the_rows_of_a_group(width: int, right: bool, sizes: tuple[int, ...], few: Device) -> None:
+@pytest.mark.usefixtures("two_multiprocessors")
+def test_boxes_of_the_rows_of_a_group(width: int, right: bool, sizes: tuple[int, ...]) -> None:
     """A copy of a box leaves zeros in place of rows before and after those of the group."""
     body = ragged(False, 200, width, 136, 5, right=right)
     source = kernel_source("ragged", body, ONE)
@@ -100,7 +90,8 @@ def test_boxes_of_the_rows_of_a_group(width: int, right: bool, sizes: tuple[int,
     agree(body, source, with_groups(body, sizes), interpreted=sizes == SOME_ROWS)
 
 
-def test_boxes_of_contracted_rows(few: Device) -> None:
+@pytest.mark.usefixtures("two_multiprocessors")
+def test_boxes_of_contracted_rows() -> None:
     body = ragged(True, 600, 72, 136, 5)
     source = kernel_source("ragged", body, ONE)
     assert source.text.count("make_tensor_descriptor") == 2

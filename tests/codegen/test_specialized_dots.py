@@ -6,7 +6,6 @@ Tiles are a quarter as wide as those that are shipped, of the same form; `test_f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -14,9 +13,7 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, launch, random_args
 
-from meshgen.codegen import triton_source
 from meshgen.codegen.emit import dot_operands
-from meshgen.codegen.roofline import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.ir.graph import Graph, Value
 from meshgen.kernels.matmul import BOX_K
@@ -24,7 +21,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
-pytestmark = pytest.mark.usefixtures("narrow_tiles")
+pytestmark = pytest.mark.usefixtures("two_multiprocessors", "narrow_tiles")
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 440  # more than the least k that is described here, and no multiple of a tile's
@@ -32,12 +29,8 @@ LONG = 632  # of products that have tiles of each form
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two multiprocessors of a device, for which tiles of small products are large; descriptors are worth it for fewer k."""
-    whole, part = device_of("sm_90"), 2 / device_of("sm_90").multiprocessors
-    peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
-    device = replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
-    monkeypatch.setattr(triton_source, "device_of", lambda target: device)
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptors are worth it for fewer k."""
     monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
 
 

@@ -113,7 +113,7 @@ OTHERS: dict[str, tuple[str, str]] = {
     ),
     "an index beyond 64 bits": (main_of("%i = arith.constant 1180591620717411303424 : index\n%r = stablehlo.tanh %x : tensor<4xf32>"), "does not fit into 64 bits"),
     "places of too many dims": (main_of('%r = "tensor.generate"() ({\n^bb0(%i: index, %j: index):\n%c = arith.constant 1.0 : f32\ntensor.yield %c : f32\n}) : () -> tensor<4xf32>'), "its body is not supported"),
-    "a cluster of 2^40 axes": ("mesh.cluster @m(rank = 1099511627776, dim_sizes = [2])\n" + main_of("%r = stablehlo.tanh %x : tensor<4xf32>"), "MG0201"),
+    "a cluster of 2^40 axes": ("mesh.cluster @m(rank = 1099511627776, dim_sizes = [2])\n" + main_of("%r = stablehlo.tanh %x : tensor<4xf32>"), "at most 1000 axes"),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from meshgen.codegen.bounds.values import FAR, Condition, Exact, Fact, Known, Ne
 from meshgen.codegen.expr import Expr, Var
 
 _MOST_PROGRAMS = 2**20  # for which numbers that depend on the program alone are computed one by one
-_MOST_EXACT = 2**31
+_MOST_EXACT = 2**31  # a product of two such numbers is exact in 64 bits
 _BITS = {"tl.int32": 32, "tl.int64": 64}
 _NOTHING_HOLDS = Ranges()
 

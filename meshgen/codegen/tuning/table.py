@@ -29,7 +29,7 @@ from meshgen.runtime.module_file.json_values import (
     table_of,
 )
 
-FORMAT = 1
+FORMAT = 1  # of the file; another number is refused
 MOST_BYTES = 1 << 28  # of a file: about a million rows
 Key = tuple[str, str, str]
 

@@ -56,7 +56,7 @@ DEVICE_KINDS = {
     )
 }
 STATIC_SHARED_BYTES = 49_152  # what a block can have without opting in, on all of them
-THREADS_PER_BLOCK = 1024
+THREADS_PER_BLOCK = 1024  # at most, on all of them (CUDA C++ guide, "Compute Capabilities")
 
 
 class Machine:

@@ -15,7 +15,9 @@ from meshgen.mlir.mesh.operations import ClusterOp, MeshShardAttr, SubClusterOp
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.grid import declare
 
-_MAX_AXES = 1000
+_MAX_AXES = (
+    1000  # of a cluster whose sizes are unknown (chosen: far more than any has, few enough to be declared at once)
+)
 DEFAULT = ""  # the symbol of attributes that name no cluster
 
 
@@ -23,8 +25,11 @@ def read_cluster(reading: Reading, op: Operation) -> None:
     """`mesh.cluster`: axes are named by their numbers; a size that is missing or below 1 is unknown."""
     assert isinstance(op, ClusterOp)
     rank, sizes = op.rank.value.data, [size.value.data for size in op.dim_sizes]
-    if not len(sizes) <= rank <= _MAX_AXES:
+    if rank < len(sizes):
         reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}, but {len(sizes)} dim sizes", op)
+        return
+    if rank > _MAX_AXES:
+        reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}; at most {_MAX_AXES} axes are read", op)
         return
     sizes = [*sizes[:rank], *[0] * (rank - len(sizes))]
     axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(sizes)]

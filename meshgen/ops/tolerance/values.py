@@ -28,7 +28,7 @@ LARGEST = {  # that is finite
 # Matrix units cut f32 operands to the 11 bits of tf32 (Triton does not round them first). Of three products, the operands are rounded to
 # two numbers of 11 bits each, and the product of the smaller ones is left out.
 TF32_UNIT, TF32X3_UNIT = 2.0**-10, 2.0**-22
-CUT_BITS = 0x1FFF
+CUT_BITS = 0x1FFF  # of an f32 that tf32 lacks: 13 of its 23 bits of fraction
 TF32_LEAST = 2.0**-136  # the last bit that tf32 keeps of the smallest numbers
 FUNCTION_UNITS = 8  # functions are right to 4 ulp of the compute type: NumPy, libm and GPUs all are
 PARTIAL_ROUNDINGS = 3  # a sum may be rounded to its type as partial sums, after one stage of reducing, and at the end

@@ -14,7 +14,7 @@ from meshgen.runtime.host_memory import free_bytes
 T = TypeVar("T")
 MAX_NAME = 4096  # characters
 MAX_DEPTH = 64  # of values that are passed through
-MAX_AMOUNT = 1e30
+MAX_AMOUNT = 1e30  # of FLOP, bytes or seconds (chosen: far more than any step has, and its square is a finite double)
 _EXPANDS = 25  # bytes of memory that a byte of a document takes at most: `{},` is an object of 64 bytes and its place in a list
 
 

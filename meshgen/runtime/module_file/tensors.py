@@ -25,7 +25,7 @@ _NAMES = {
     "f8E8M0FNU": "F8_E8M0", "c64": "C64",
 }  # fmt: skip
 _DTYPES = {theirs: ours for ours, theirs in _NAMES.items()}
-HEADER_ALIGNMENT = 64
+HEADER_ALIGNMENT = 64  # bytes (chosen: a cache line; safetensors asks for 8)
 
 
 def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 MAGIC = int.from_bytes(b"mgxtable", "little")
 VERSION = 2  # in version 1 all codes of a kernel had one grid
 TABLE = "native/table.bin"  # the member that holds it
-_MASK = (1 << 64) - 1
+_MASK = (1 << 64) - 1  # words have 64 bits; negative numbers are in two's complement
 
 Record: TypeAlias = tuple[int, ...]
 

@@ -9,7 +9,7 @@ from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
-_INDEX_MAX = 2**31 - 1
+_INDEX_MAX = 2**31 - 1  # of positions, which are i32
 
 
 @partitioner("gather")
