@@ -27,7 +27,7 @@ _PROTOCOL = "meshgen-1"  # the first bytes of a connection: other programs may c
 _SIZE = struct.Struct("<I")
 _MOST_BYTES = 1 << 24  # of a record or table
 _KNOCK_SECONDS = 5.0  # seconds that a connected process may take to identify itself
-_RETRY_SECONDS = 0.1  # seconds between two attempts to connect (chosen: short beside the start of a process, 0.5 s)
+_RETRY_SECONDS = 0.1  # seconds between two attempts to connect, and at least for each (chosen: short beside the start of a process, 0.5 s)
 _Gone = (OSError, ValueError)
 
 
@@ -141,7 +141,9 @@ def _reached(address: Address, rank: int, end: float) -> socket.socket:
 def _call(rank: int, peer: int, record: Record, end: float) -> socket.socket:
     """A connection to an earlier rank, which listens."""
     try:
-        connection = socket.create_connection((record["host"], record["port"]), max(end - time.monotonic(), 0.1))
+        connection = socket.create_connection(
+            (record["host"], record["port"]), max(end - time.monotonic(), _RETRY_SECONDS)
+        )
         _say(connection, {"protocol": _PROTOCOL, "rank": rank, "token": record["token"], "size": record["size"]})
         return connection
     except OSError as error:

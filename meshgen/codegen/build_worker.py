@@ -89,7 +89,7 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     options = request["options"] | {"ptx_options": "-suppress-debug-info"}
     settings: Any = knobs.runtime
     settings.add_stages_inspection_hook = hook = _Hook(request.get("assembled", True))
-    # Triton keys its own cache, a directory of this request alone, by a hash of all of its files: 300 MB, half a second of each process.
+    # Triton keys its own cache, a directory of this request alone, by a hash of all of its files, 400 MB.
     triton.runtime.cache.triton_key = lambda: triton.__version__
     built: Any = triton.compile(source, target=target, options=options)
     metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
 ONE = make_mesh({"x": 1})
+ARCHS = ("sm_80", "sm_90")
 
 
 def tensor(text: str) -> TensorType:
@@ -119,12 +121,17 @@ def assembled(source: KernelSource, body: Graph, arch: str) -> BuiltKernel:
     return built
 
 
+def with_architectures(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Each name with one of two architectures, in turn; MESHGEN_BOTH=1: with both."""
+    return list(product(names, ARCHS) if os.environ.get("MESHGEN_BOTH") else zip(names, cycle(ARCHS)))
+
+
 def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """Run the kernel's PTX on the emulated GPU, with all checks, for one of two architectures; MESHGEN_BOTH=1: for both, assembled too.
 
     Which one follows from the text, so that each kernel always runs on the same and all together on both.
     """
-    archs = ["sm_80", "sm_90"] if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
+    archs = list(ARCHS) if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
     if not (both := os.environ.get("MESHGEN_BOTH")):
         archs = [archs[zlib.crc32(source.text.encode()) % len(archs)]]
     typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]

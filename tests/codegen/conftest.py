@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.emit import attention, attention_gradient, dot, map_tiles
+from meshgen.codegen.emit import attention, attention_gradient, dot, dot_operands, map_tiles
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.roofline import device_of
@@ -17,7 +17,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.kernels import matmul_time
 from meshgen.kernels.attention import gradient_tiles, tiles
-from meshgen.kernels.matmul import Tile, candidates, staged_bytes
+from meshgen.kernels.matmul import BOX_K, Tile, candidates, staged_bytes
 
 
 @pytest.fixture
@@ -31,6 +31,12 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
 
     monkeypatch.setattr(triton_source, "device_of", part_of)
+
+
+@pytest.fixture
+def boxes_of_fewer_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptors are worth it for three quarters of the k from which they are."""
+    monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
 
 
 @pytest.fixture

@@ -131,11 +131,11 @@ def test_main_loops_are_short(name: str, most: int) -> None:
 
 
 def side_by_side() -> Graph:
-    """Of unequal widths, and an epilogue of one."""
-    b = Body("bf16[4096,4096]", "bf16[4096,4096]", "bf16[4096,1024]", "bf16[4096,4096]", name="side")
-    x, q, k, residual = b.inputs
-    first, second = (b.dot(x, w, ((1,), (0,))) for w in (q, k))
-    return b.done(b.op("add", first, residual), second)
+    """Of unequal widths, two of one left operand, and an epilogue."""
+    b = Body("bf16[4096,4096]", "bf16[4096,4096]", "bf16[4096,1024]", "bf16[4096,1024]", "bf16[4096,4096]", name="side")
+    x, q, k, v, residual = b.inputs
+    first, *others = (b.dot(x, w, ((1,), (0,))) for w in (q, k, v))
+    return b.done(b.op("add", first, residual), *others)
 
 
 def summed_rows() -> Graph:

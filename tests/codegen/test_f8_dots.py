@@ -6,10 +6,9 @@ import pytest
 from bodies import Body
 
 from meshgen.ir.graph import Graph
-from tests.codegen.test_specialized_dots import agree, short_steps, specialized
+from tests.codegen.test_specialized_dots import agree, specialized
 
-__all__ = ["short_steps"]  # applies to these tests too
-pytestmark = pytest.mark.usefixtures("two_multiprocessors")
+pytestmark = pytest.mark.usefixtures("two_multiprocessors", "boxes_of_fewer_k")
 
 
 @pytest.mark.parametrize("dtype, result, stages", [("f8E4M3FN", "bf16", [4, 4, 3]), ("f8E5M2", "f32", [3, 4])])

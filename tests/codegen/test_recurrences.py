@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from bodies import with_architectures
 from check_builds import built
 
 from meshgen import api
@@ -109,7 +109,7 @@ def templates(executable: Executable) -> list[str]:
     return [source.template for source in executable.sources.values()]
 
 
-@pytest.mark.parametrize("name, arch", list(zip(PROGRAMS, cycle(["sm_80", "sm_90"]))))
+@pytest.mark.parametrize("name, arch", with_architectures(PROGRAMS))
 def test_a_loop_is_one_kernel_that_computes_the_same(name: str, arch: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.mlir"
     path.write_text(text(*PROGRAMS[name]))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
+from bodies import with_architectures
 
 from meshgen import api
 from meshgen.compiled.executable import Executable
@@ -110,7 +110,7 @@ def reducing_dots(program: Executable) -> int:
     return sum(bool(each & DOTS) and bool(each & REDUCTIONS) for each in ops)
 
 
-@pytest.mark.parametrize("name, arch", list(zip(IN_ONE, cycle(["sm_80", "sm_90"]))))
+@pytest.mark.parametrize("name, arch", with_architectures(IN_ONE))
 def test_parts_are_reduced_where_they_are_computed(name: str, arch: str, tmp_path: Path) -> None:
     program, types, launches = IN_ONE[name]
     path = tmp_path / "program.mlir"

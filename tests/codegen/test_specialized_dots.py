@@ -13,25 +13,17 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, launch, random_args
 
-from meshgen.codegen.emit import dot_operands
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.ir.graph import Graph, Value
-from meshgen.kernels.matmul import BOX_K
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
-pytestmark = pytest.mark.usefixtures("two_multiprocessors", "narrow_tiles")
+pytestmark = pytest.mark.usefixtures("two_multiprocessors", "boxes_of_fewer_k", "narrow_tiles")
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 440  # more than the least k that is described here, and no multiple of a tile's
 LONG = 632  # of products that have tiles of each form
-
-
-@pytest.fixture(autouse=True)
-def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Descriptors are worth it for fewer k."""
-    monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
 
 
 def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,

@@ -15,9 +15,7 @@ from meshgen.mlir.mesh.operations import ClusterOp, MeshShardAttr, SubClusterOp
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.grid import declare
 
-_MAX_AXES = (
-    1000  # of a cluster whose sizes are unknown (chosen: far more than any has, few enough to be declared at once)
-)
+_MAX_AXES = 1000  # of a cluster (chosen: far more than any has; a rank may be any number, and each axis is made)
 DEFAULT = ""  # the symbol of attributes that name no cluster
 
 

@@ -22,7 +22,7 @@ from meshgen.testing.generators.shardings import MAX_DEVICES
 from meshgen.testing.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer
 
 _SCALAR = TensorType((), "i32")
-TRIALS = 5  # sets of sizes of a program (chosen: the sizes at which it was drawn, and four others)
+TRIALS = 5  # at most, sets of sizes of a program (chosen: the sizes at which it was drawn, and four others)
 
 
 @dataclass(frozen=True)
