@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from meshgen import IMPORTED_AT
 from meshgen.commands.diagnostics import FORMATS, HELP, record, run_told
 from meshgen.commands.packages import install_line
-from meshgen.commands.settings import configured, settings
+from meshgen.commands.settings import parse_configured, settings
 from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
     Diagnostic,
@@ -35,6 +35,7 @@ from meshgen.errors import (
 from meshgen.gc_pace import rarely_collecting
 from meshgen.names import nearest_names
 from meshgen.printable import printable
+from meshgen.records import dataclass
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
 COMMANDS = {
@@ -59,6 +60,15 @@ COMMANDS = {
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 _STARTED = [IMPORTED_AT]  # when the first command of this process began
+
+
+@dataclass
+class Invocation:
+    """A command line, and the options that decide how its failure is told; before they are parsed, by the words."""
+
+    words: Sequence[str]
+    as_json: bool
+    program: str = ""
 
 
 class Finished(Exception):
@@ -92,9 +102,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     began = _STARTED.pop() if _STARTED else time.perf_counter()
     words = list(sys.argv[1:] if argv is None else argv)
+    called = Invocation(words, "--json" in words)
     open_missing()
     try:
-        code = _dispatch(words, began)
+        code = _dispatch(called, began)
         write_out()  # output of the program itself may still be buffered
         return code
     except Finished as finished:
@@ -102,13 +113,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
-        told = _told(error, words)
-        return _refused(told, "--json" in words) if told else _internal(error, words)
+        told = _told(error, called)
+        return _refused(told, called.as_json) if told else _internal(error, called)
 
 
-def _dispatch(words: list[str], began: float) -> int:
+def _dispatch(called: Invocation, began: float) -> int:
+    words = called.words
     if words and words[0] in COMMANDS:
-        return _run(words[0], words[1:], began)
+        return _run(words[0], words[1:], began, called)
     if words and not words[0].startswith("-"):
         near = nearest_names(words[0], COMMANDS, 1)
         hint = f"did you mean '{near[0]}'? " if near else ""
@@ -127,10 +139,10 @@ def _dispatch(words: list[str], began: float) -> int:
     return 0
 
 
-def _run(command: str, words: list[str], began: float) -> int:
+def _run(command: str, words: Sequence[str], began: float, called: Invocation) -> int:
     """Run a command. Only its own module is imported; options may come before, between and after positional arguments.
 
-    Its options hold the time `began` (`time.perf_counter`), and its `words`.
+    Its options hold the time `began` (`time.perf_counter`), and its `words`; `called` learns what they say about failures.
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
     atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
@@ -139,8 +151,9 @@ def _run(command: str, words: list[str], began: float) -> int:
     module.add_arguments(parser)
     add_common(parser)
     parser.refuse_unknown(words)
-    options = parser.parse_intermixed_args(configured(command, parser, words, settings(tuple(COMMANDS))))
+    options = parse_configured(command, parser, words, settings(tuple(COMMANDS)))
     options.began, options.words = began, words
+    called.as_json, called.program = options.json, getattr(options, "program", None) or ""
     from meshgen.commands.output import Output
 
     output = Output(options.json)
@@ -148,7 +161,7 @@ def _run(command: str, words: list[str], began: float) -> int:
         if options.diagnostics == "text":
             return module.run(options, output)
         return run_told(
-            options.diagnostics, output, lambda: module.run(options, output), lambda error: _told(error, words)
+            options.diagnostics, output, lambda: module.run(options, output), lambda error: _told(error, called)
         )
 
 
@@ -175,13 +188,13 @@ def _tell(document: dict[str, Any]) -> None:
         write_err(f"{error}\n")
 
 
-def _told(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
+def _told(error: BaseException, called: Invocation) -> MeshgenError | None:
     """An exception as a fault of the program, the installation or the machine; None for an internal error."""
     if isinstance(error, MeshgenError):
         return error
     if isinstance(error, ImportError) and not (error.name or "meshgen.").startswith("meshgen."):
         return _missing(error.name or "", "" if isinstance(error, ModuleNotFoundError) else str(error))
-    if own := _of_program(error, words):
+    if own := _of_program(error, called.program):
         return own
     if isinstance(error, MemoryError):
         text = str(error) or "an allocation failed"
@@ -204,31 +217,31 @@ def _missing(module: str, why: str = "") -> MissingError:
     )
 
 
-def _of_program(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
+def _of_program(error: BaseException, program: str) -> MeshgenError | None:
     """An exception of a user's Python program as a fault of its line; None if meshgen's own code raised it."""
-    named = any(":" in word and word.partition(":")[0] in sys.modules for word in words)
-    place = program_place(error) if named else None
+    is_python = ":" in program and program.partition(":")[0] in sys.modules
+    place = program_place(error) if is_python else None
     if place is None:
         return None
     return ProgramError(Diagnostic("MG0105", f"the program raises {type(error).__name__}: {error}", place))
 
 
-def _internal(error: BaseException, words: Sequence[str]) -> int:
+def _internal(error: BaseException, called: Invocation) -> int:
     """Save a reproducer of an internal error, and report its path."""
     import shlex
     import traceback
 
     files = {
-        "command.txt": f"meshgen {shlex.join(words)}\n",
+        "command.txt": f"meshgen {shlex.join(called.words)}\n",
         "traceback.txt": "".join(traceback.format_exception(error)),
     }
     place = keep_reproducer(
-        {name: text.encode(errors="backslashreplace") for name, text in files.items()} | _inputs(words)
+        {name: text.encode(errors="backslashreplace") for name, text in files.items()} | _inputs(called.words)
     )
     summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
     where = f" with {place}" if place else ""
     write_err(printable(f"internal error: {summary}\n  help: this is a fault of meshgen; please report it{where}\n"))
-    if "--json" in words:
+    if called.as_json:
         reproducer = str(place) if place else None
         _tell({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": reproducer, "message": summary})
     return INTERNAL_ERROR

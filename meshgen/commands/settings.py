@@ -13,7 +13,8 @@ A key is the long name of an option. What the command line says wins, option by 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,36 +69,65 @@ def _table(file: Path) -> dict[str, Any]:
     return found
 
 
-def configured(
-    command: str, parser: argparse.ArgumentParser, words: Sequence[str], given: Sequence[Setting]
-) -> list[str]:
-    """The words of a command line with those that files add before them. Raises UsageError MG0001 for a key that is not an option."""
+def parse_configured(
+    command: str, parser: argparse.ArgumentParser, words: Sequence[str], from_file: Sequence[Setting]
+) -> argparse.Namespace:
+    """Parse a command line, with the options of the project that the line does not give.
+
+    Raises UsageError MG0001 for words and keys that the command does not have.
+    """
     options = {
         string.removeprefix("--"): action
         for action in parser._actions
         for string in action.option_strings
         if string.startswith("--")
     }
-    reads_program = any(action.dest == "program" for action in parser._actions) and not any(
-        word.endswith(".mgx") for word in words
-    )
-    added: list[str] = []
-    for setting in given:
+    for setting in from_file:
         if setting.command == command:
             _known(setting.option, options, f"an option of meshgen {command}", setting.file)
-        is_for_it = setting.command == command or (not setting.command and reads_program and setting.option in options)
-        if is_for_it and not _is_given(options[setting.option], words):
-            added += _option_words(setting, options[setting.option])
-    return [*added, *words]
+    on_line = _explicit(parser, words) if from_file else {}
+    applied = [
+        setting
+        for setting in from_file
+        if setting.option in options
+        and options[setting.option].dest not in on_line
+        and (setting.command == command or (not setting.command and _is_program(on_line.get("program"))))
+    ]
+    own = [setting.option for setting in applied if setting.command]
+    applied = [setting for setting in applied if setting.command or setting.option not in own]
+    added = [word for setting in applied for word in _option_words(setting, options[setting.option])]
+    try:
+        configured = _explicit(parser, added)
+    except UsageError as error:
+        raise _settings_fault(error.diagnostics[0].message, applied[0].file) from error
+    with _optional(parser, configured):
+        return parser.parse_intermixed_args(words, argparse.Namespace(**configured))
 
 
-def _is_given(action: argparse.Action, words: Sequence[str]) -> bool:
-    """Whether a command line has the option, in full, as a prefix or by its letter."""
-    named = [word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1]
-    return any(
-        string == word or (word.startswith("--") and len(word) > 2 and string.startswith(word))
-        for word in named for string in action.option_strings
-    )  # fmt: skip
+def _is_program(name: str | None) -> bool:
+    """Whether the input of a command is a program: a compiled module has its own options."""
+    return name is not None and Path(name).suffix != ".mgx"
+
+
+def _explicit(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
+    """Return the values that words give, by destination, without the defaults of the parser."""
+    absent = argparse.Namespace(**{action.dest: None for action in parser._actions})
+    with _optional(parser, vars(absent)):
+        values = vars(parser.parse_intermixed_args(words, absent))
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@contextmanager
+def _optional(parser: argparse.ArgumentParser, names: Container[str]) -> Generator[None]:
+    """Let the arguments with these destinations be absent from the command line."""
+    required = [action for action in parser._actions if action.required and action.dest in names]
+    for action in required:
+        action.required = False
+    try:
+        yield
+    finally:
+        for action in required:
+            action.required = True
 
 
 def _option_words(setting: Setting, action: argparse.Action) -> Iterator[str]:
@@ -111,7 +141,10 @@ def _option_words(setting: Setting, action: argparse.Action) -> Iterator[str]:
     for value in values:
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             raise _settings_fault(f"{setting.key} must be a string, a number or a list of them", setting.file)
-        yield f"--{setting.option}={value}"
+    if action.nargs == "+":
+        yield from (f"--{setting.option}", *map(str, values))
+    else:
+        yield from (f"--{setting.option}={value}" for value in values)
 
 
 def _known(name: str, names: Any, what: str, file: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from meshgen.cli import COMMANDS, Parser, main
-from meshgen.commands import compile as compile_command
-from meshgen.commands.settings import SHARED
+from meshgen.cli import COMMANDS, Parser, add_common, main
+from meshgen.commands.settings import SHARED, Setting, parse_configured
 
 PROGRAM = """import meshgen as mg
 
@@ -88,8 +91,104 @@ def test_what_means_nothing_is_refused(project: Path, capsys: pytest.CaptureFixt
     assert "error MG0001" in told and said in told and "pyproject.toml" in told
 
 
-def test_shared_options_are_options() -> None:
-    parser = Parser()
-    compile_command.add_arguments(parser)
-    assert {f"--{name}" for name in SHARED} <= set(parser._option_string_actions)
+def parser_of(command: str) -> Parser:
+    parser = Parser(prog=command)
+    import_module(f"meshgen.commands.{command}").add_arguments(parser)
+    add_common(parser)
+    return parser
+
+
+PARSERS = {command: parser_of(command) for command in COMMANDS}
+OPTIONS = [
+    (command, option.removeprefix("--"), action)
+    for command, parser in PARSERS.items()
+    for action in parser._actions
+    for option in action.option_strings
+    if option.startswith("--") and action.dest not in ("help", "list_passes")
+]
+
+
+def settable(action: argparse.Action) -> Any:
+    """A value of the option other than its default, as a file gives it."""
+    if action.nargs == 0:
+        return True
+    if action.choices:
+        return list(action.choices)[-1]
+    for text in ("7", "3=1.5") if callable(action.type) else ("a.mgx",):
+        with contextlib.suppress(argparse.ArgumentTypeError):
+            if not callable(action.type) or action.type(text):
+                return [text] if action.nargs == "+" else text
+    raise AssertionError(action)
+
+
+def operands(parser: Parser) -> list[str]:
+    """Words for all that the command must be given, each in the form of a module's path where it can be one."""
+    needed = [action for action in parser._actions if action.required or action.dest == "program"]
+    program = "p.mlir" if parser.prog == "compile" else "model:mlp"
+    words: list[str] = []
+    for action in needed:
+        value = next(iter(action.choices)) if action.choices else program if action.dest == "program" else "out.mgx"
+        words += [f"{action.option_strings[-1]}={value}"] if action.option_strings else [value]
+    return words
+
+
+def parsed(command: str, words: list[str], **from_file: Any) -> dict[str, Any]:
+    given = [
+        Setting(option, value, scope, Path("pyproject.toml")) for (scope, option), value in from_file["of"].items()
+    ]
+    return vars(parse_configured(command, PARSERS[command], words, given))
+
+
+@pytest.mark.parametrize(("command", "option", "action"), OPTIONS, ids=[f"{row[0]}-{row[1]}" for row in OPTIONS])
+def test_option_means_the_same_in_file_and_on_line(command: str, option: str, action: argparse.Action) -> None:
+    value, needed = settable(action), operands(PARSERS[command])
+    needed = [word for word in needed if not word.startswith(f"--{option}=")]
+    words = [f"--{option}", *value] if isinstance(value, list) else [f"--{option}" + f"={value}" * (value is not True)]
+    on_line = parsed(command, needed + words, of={})
+    assert on_line[action.dest] != action.default
+    assert parsed(command, needed, of={(command, option): value}) == on_line
+    if option in SHARED and "program" in on_line:
+        assert parsed(command, needed, of={("", option): value}) == on_line
+        assert parsed(command, needed, of={("", option): "b", (command, option): value}) == on_line
+        kept = [word if word not in ("p.mlir", "model:mlp") else "own.mgx" for word in needed]
+        assert parsed(command, kept, of={("", option): value})[action.dest] == action.default
+
+
+def test_every_command_that_reads_a_program_has_shared_options() -> None:
+    reading = {
+        command for command, parser in PARSERS.items() if any(each.dest == "program" for each in parser._actions)
+    }
+    assert reading == {"compile", "check", "opt", "search", "explain", "report"}
+    assert {f"--{name}" for name in SHARED} <= set(PARSERS["compile"]._option_string_actions)
     assert not set(SHARED) & set(COMMANDS)
+
+
+SHARED_VALUES = {
+    "machine": "dgx-a100",
+    "memory-limit": "1MB",
+    "mesh": "x=4",
+    "precision": "high",
+    "spec": "x=_,x",
+    "target": "cpu",
+}
+
+
+def test_shared_option_from_file_compiles_the_same_module(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(SHARED_VALUES) == set(SHARED)
+    words = ["compile", "settings_program:mlp", *TYPES]
+    lines = [f"--{name}={value}" for name, value in SHARED_VALUES.items()]
+    settings = "".join(f"{name} = {value!r}\n" for name, value in SHARED_VALUES.items())
+    (project / "pyproject.toml").write_text(f"[tool.meshgen]\n{settings}")
+    assert main([*words, "--output", "file.mgx"]) == 0
+    (project / "pyproject.toml").write_text("")
+    assert main([*words, *lines, "--output=line.mgx"]) == 0
+    modules = [Path(name).read_bytes() for name in ("file.mgx", "line.mgx")]
+    assert modules[0] == modules[1]
+    assert "for Mesh(x=4), cpu: file.mgx" in capsys.readouterr().out
+
+
+def test_bad_value_in_file_is_located(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text("[tool.meshgen.explain]\ntop = -1\n")
+    assert main(["explain", "settings_program:mlp", *TYPES]) == 2
+    told = capsys.readouterr().err
+    assert "--top" in told and "pyproject.toml" in told
