@@ -39,9 +39,9 @@ LAYERS = (
     ("mesh",),
     ("axis_refs", "machine"),
     ("names",),
-    ("locks", "reproducers", "cost_model"),
+    ("locks", "reproducers", "cost_model", "budget"),
     ("errors", "gc_pace"),
-    ("printable", "records"),
+    ("printable", "records", "host_memory"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.emulator.launch", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",

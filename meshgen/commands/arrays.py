@@ -14,8 +14,8 @@ from typing import IO, Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.host_memory import free_bytes
 from meshgen.reports.tables import bytes_text
-from meshgen.runtime.host_memory import free_bytes
 
 Array = np.ndarray[Any, Any]
 

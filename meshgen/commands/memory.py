@@ -5,10 +5,10 @@ from __future__ import annotations
 from meshgen.commands.common import bytes_of
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, Location, RuntimeFailure
+from meshgen.host_memory import free_bytes
 from meshgen.ir.graph import Module
 from meshgen.ops.tolerance.memory import most_bytes
 from meshgen.reports.tables import bytes_text
-from meshgen.runtime.host_memory import free_bytes
 from meshgen.testing.lockstep import on_one_device
 from meshgen.testing.oracle import whole
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from meshgen.budget import MAX_OPERATIONS, require_operations
 from meshgen.errors import Diagnostic, Location, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.limits import MAX_NESTING, too_deep
@@ -11,14 +12,12 @@ from meshgen.ir.predicates import is_call
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 from meshgen.records import replace
 
-MAX_NODES = 200_000  # operations; a program of this size takes gigabytes and minutes
-
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
     """`graph` without `call` nodes. Inlined values keep their names, but not numbers, and their locations; without one they have the call's.
 
     Raises ProgramError for unknown functions, wrong arguments and recursion, all at once, and for a program that has
-    more than `MAX_NODES` operations after inlining.
+    more than `MAX_OPERATIONS` operations after inlining.
     """
     order, faults = _callees_first(graph, functions)
     if faults:
@@ -60,13 +59,12 @@ def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[s
     counts: dict[str, int] = {}
     for name in order:
         counts[name] = _inlined_node_count(functions[name], counts)
-    if (total := _inlined_node_count(graph, counts)) <= MAX_NODES:
+    if (total := _inlined_node_count(graph, counts)) <= MAX_OPERATIONS:
         return
     most = max(_calls(graph), key=lambda node: counts[node.attrs.callee])
     name = most.attrs.callee
-    message = f"the program has {about(total)} operations after inlining its calls, {about(counts[name])} of them in each @{name}"
-    hint = f"the limit is {MAX_NODES}; write repeated calls as stablehlo.while"
-    raise ProgramError(Diagnostic("MG0108", message, most.loc, hint=hint))
+    what = f"the program with its calls inlined ({about(counts[name])} operations in each @{name})"
+    require_operations(total, what, most.loc, hint="write repeated calls as stablehlo.while")
 
 
 def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:

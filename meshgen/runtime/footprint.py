@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.host_memory import free_bytes
 from meshgen.ops.evaluate.memory import body_bytes
-from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.module_file.manifest import Manifest
 
 _RANK_BYTES = 1 << 15  # of Python objects for each simulated rank

@@ -11,10 +11,10 @@ import pytest
 from meshgen.api import read
 from meshgen.cli import main
 from meshgen.errors import RuntimeFailure
+from meshgen.host_memory import free_bytes
 from meshgen.ir.graph import Graph
 from meshgen.ops.tolerance.memory import most_bytes
 from meshgen.runtime import footprint
-from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.loading import load
 from meshgen.testing.oracle import meaning
 from meshgen.testing.random_graphs import random_arguments

@@ -8,16 +8,23 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+from meshgen.budget import bounded, power
+from meshgen.errors import ProgramError
+from meshgen.records import replace
+
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.Pow: operator.pow, ast.USub: operator.neg, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.Add: bounded(operator.add), ast.Sub: bounded(operator.sub), ast.Mult: bounded(operator.mul),
+    ast.FloorDiv: bounded(operator.floordiv), ast.Mod: operator.mod, ast.Pow: power, ast.USub: operator.neg, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
     ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
 # Calls in what sympy writes: `Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))`.
 _CALLS: dict[str, Callable[..., Any]] = {
-    "Integer": int, "Add": lambda *xs: reduce(operator.add, xs), "Mul": lambda *xs: reduce(operator.mul, xs),
-    "Pow": operator.pow, "FloorDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "Max": max, "Min": min,
+    "Integer": int, "Add": lambda *xs: reduce(bounded(operator.add), xs), "Mul": lambda *xs: reduce(bounded(operator.mul), xs),
+    "Pow": power, "FloorDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "Max": max, "Min": min,
 }  # fmt: skip
+
+
+_MAX_CHARACTERS = 10_000  # of a formula: exporters write a few terms
 
 
 class UnknownFormulaError(ValueError):
@@ -27,11 +34,18 @@ class UnknownFormulaError(ValueError):
 def computed(text: str, leaf: Callable[[str], Any]) -> Any:
     """The value of a formula. `leaf` gives that of a symbol, or of another text that stands for a size, or raises KeyError.
 
-    Raises UnknownFormulaError.
+    Raises:
+        UnknownFormulaError: the text is not a formula, or `leaf` does not know one of its symbols.
+        ProgramError: MG0108, an integer has more than 64 bits.
     """
+    if len(text) > _MAX_CHARACTERS:
+        raise UnknownFormulaError(f"{text[:40]}...")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, leaf)
-    except (ArithmeticError, KeyError, SyntaxError, TypeError, ValueError, RecursionError) as error:
+    except ProgramError as error:
+        (fault,) = error.diagnostics
+        raise ProgramError(replace(fault, message=f"the size '{text:.80}' is too large: {fault.message}")) from error
+    except (ArithmeticError, KeyError, MemoryError, SyntaxError, TypeError, ValueError, RecursionError) as error:
         raise UnknownFormulaError(text) from error
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.torch.document import Json, argument_of, names_in, type_of
 from meshgen.frontend.torch.ops import find_op
@@ -28,28 +29,20 @@ WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "cop
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream")  # fmt: skip
 UNKNOWN = "write it with other operations; torch can for many: exported.run_decompositions() before torch.export.save"
 NUMBERS: Mapping[str, Callable[..., Any]] = {
-    name: getattr(operator, name)
-    for name in [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "neg",
-        "pow",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "and_",
-        "or_",
-        "not_",
-        "getitem",
-    ]
+    **{name: bounded(getattr(operator, name)) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "neg")},
+    **{
+        name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "getitem")
+    },
+    "pow": power,
 }
+# Functions of Python's math that take one number or two; others, such as factorial, have a cost that their operand chooses.
+MATH: Mapping[str, Callable[..., Any]] = {
+    name: bounded(getattr(math, name))
+    for name in [
+        "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "exp", "fabs", "floor", "log", "log2", "pow", "sin", "sinh", "sqrt", "tan",
+        "tanh", "trunc",
+    ]
+}  # fmt: skip
 SYMS: Mapping[str, Callable[..., Any]] = {
     "sym_float": float, "sym_int": int, "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_sum": sum,
     "sym_ite": lambda flag, yes, no: yes if flag else no,
@@ -149,8 +142,8 @@ class Reader:
             return NUMBERS[name], ()
         if name in SYMS:
             return SYMS[name], ()
-        if target.startswith("math.") or family.endswith("math"):
-            return getattr(math, name), ()
+        if (target.startswith("math.") or family.endswith("math")) and name in MATH:
+            return MATH[name], ()
         if target.startswith(("aten.sym_size", "aten.sym_numel", "aten.item", "aten._local_scalar")):
             return self._number(target), ()
         if target.startswith("higher_order."):

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
+from meshgen.host_memory import free_bytes
 from meshgen.records import dataclass
-from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.module_file.files import write_file
 from meshgen.runtime.module_file.members import damaged
 

@@ -8,8 +8,8 @@ import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from meshgen.host_memory import free_bytes
 from meshgen.printable import is_plain
-from meshgen.runtime.host_memory import free_bytes
 
 T = TypeVar("T")
 MAX_NAME = 4096  # characters

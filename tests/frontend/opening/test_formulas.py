@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshgen.errors import ProgramError
 from meshgen.frontend.opening.formulas import UnknownFormulaError, computed, solved, symbols_in
 
 SRC = "Add(Mul(Integer(2), Symbol('s0', positive=True, integer=True)), Symbol('s1', integer=True), Integer(-3))"
@@ -21,3 +22,17 @@ def test_texts_of_exporters_are_read() -> None:
 def test_a_symbol_follows_from_a_size() -> None:
     assert solved("2*s - 1", "s", 9) == 5
     assert solved("2*s - 1", "s", 8) is None and solved("s*0 + 4", "s", 4) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["9**9**9**9", "2**64", "s*s*s*s", "Pow(Integer(7), Integer(99999999))", "Mul(s, s, s, s)", "(-2)**10**9"]
+)
+def test_formulas_with_integers_of_more_than_64_bits_are_refused_before_they_are_computed(text: str) -> None:
+    with pytest.raises(ProgramError, match=r"MG0108.*the size .* is too large: an integer has the magnitude"):
+        computed(text, {"s": 1 << 40}.__getitem__)
+
+
+@pytest.mark.parametrize("text", ["-" * 9000 + "s", "s" + "+s" * 20_000])
+def test_formulas_that_are_too_long_or_too_deep_are_unknown(text: str) -> None:
+    with pytest.raises(UnknownFormulaError):
+        computed(text, {"s": 1}.__getitem__)

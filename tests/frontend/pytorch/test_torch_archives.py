@@ -170,3 +170,28 @@ def test_other_files_are_no_archives(tmp_path: Path) -> None:
         mg.compile(tmp_path / "text.pt2", {"dp": 2}, target="cpu")
     shutil.copy(PLACE / "counter.pt2", tmp_path / "renamed.zip")
     assert mg.compile(tmp_path / "renamed.zip", {"dp": 2}, target="cpu").name == "main"
+
+
+def with_node(target: str, *numbers: int) -> Any:
+    """An edit that puts a node with these numbers as its operands before all others."""
+
+    def edit(content: bytes) -> bytes:
+        document = json.loads(content)
+        inputs = [{"name": "", "arg": {"as_int": number}, "kind": 1} for number in numbers]
+        node = {"target": target, "inputs": inputs, "outputs": [{"as_sym_int": {"as_name": "n"}}], "metadata": {}}
+        document["graph_module"]["graph"]["nodes"].insert(0, node)
+        return json.dumps(document).encode()
+
+    return edit
+
+
+@pytest.mark.parametrize(("edit", "code"), [
+    (with_node("_operator.pow", 9, 9**9), "MG0108"),
+    (with_node("_operator.mul", 1 << 40, 1 << 40), "MG0108"),
+    (with_node("math.factorial", 10**9), "MG0103"),
+    (lambda content: content.replace(b'{"as_int": 16}', b'{"as_expr": {"expr_str": "9**9**9**9", "hint": null}}'), "MG0108"),
+])  # fmt: skip
+def test_numbers_of_an_archive_that_take_hours_to_compute_are_refused(tmp_path: Path, edit: Any, code: str) -> None:
+    with pytest.raises(MeshgenError) as refused:
+        mg.compile(changed(tmp_path, "models/model.json", edit), {"dp": 2}, target="cpu")
+    assert [each.code for each in refused.value.diagnostics] == [code]

@@ -1,0 +1,74 @@
+"""Limits on the cost of reading a file, whoever wrote it. A reader asks here before it computes, expands or allocates.
+
+integers      64 bits after each operation of a formula
+operations    of a program, counted before its calls, functions and loops are expanded
+memory        what is free on this machine, before bytes are unpacked and arrays are allocated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from meshgen.errors import Diagnostic, Location, ProgramError, about
+from meshgen.host_memory import free_bytes
+
+MAX_INTEGER_BITS = 63  # without the sign
+MAX_OPERATIONS = 200_000  # a program of this size takes gigabytes and minutes
+
+
+def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an arithmetic function whose integer result has at most 64 bits; its integer operands must have at most as many.
+
+    The function raises ProgramError MG0108 for a larger result, and TypeError for an operand that is a text or a sequence.
+    """
+
+    def checked(*operands: Any) -> Any:
+        if any(isinstance(operand, str | bytes | list | tuple) for operand in operands):
+            raise TypeError("expected numbers")
+        result = function(*operands)
+        if isinstance(result, int) and result.bit_length() > MAX_INTEGER_BITS:
+            _refuse_integer(f"2^{result.bit_length() - 1}")
+        return result
+
+    return checked
+
+
+@bounded
+def power(base: Any, exponent: Any) -> Any:
+    """Return `base ** exponent`. Raises ProgramError MG0108 before a power of integers is computed that has more than 64 bits."""
+    if isinstance(base, int) and isinstance(exponent, int):
+        least_bits = (abs(base).bit_length() - 1) * exponent
+        if least_bits > MAX_INTEGER_BITS:
+            _refuse_integer(f"{base}^{exponent}")
+    return base**exponent
+
+
+def _refuse_integer(value: str) -> NoReturn:
+    hint = f"integers have at most {MAX_INTEGER_BITS + 1} bits"
+    raise ProgramError(Diagnostic("MG0108", f"an integer has the magnitude {value} or more", hint=hint))
+
+
+def require_operations(count: int, what: str, loc: Location | None = None, *, hint: str = "") -> None:
+    """Raise ProgramError MG0108 if `what` has more than `MAX_OPERATIONS` operations: "the program has 2^39 operations ..."."""
+    if count > MAX_OPERATIONS:
+        limit = f"the limit is {MAX_OPERATIONS:,}"
+        text = f"{what} has {about(count)} operations"
+        raise ProgramError(Diagnostic("MG0108", text, loc, hint=f"{limit}; {hint}" if hint else limit))
+
+
+def memory_fault(needed_bytes: int, what: str) -> str:
+    """Return the fault of `what` that takes more memory than is free; empty if it fits, or if the free memory is unknown.
+
+    Systems overcommit memory and kill the process that uses it, so an allocation that succeeds says nothing.
+    """
+    free = free_bytes()
+    if free is None or needed_bytes <= free:
+        return ""
+    return f"{what} takes {needed_bytes:,} bytes of memory, but {free:,} bytes are free"
+
+
+def require_memory(needed_bytes: int, what: str, loc: Location | None = None) -> None:
+    """Raise ProgramError MG0108 if `what` takes more memory than is free."""
+    if fault := memory_fault(needed_bytes, what):
+        raise ProgramError(Diagnostic("MG0108", fault, loc))
