@@ -7,7 +7,9 @@ memory        what is free on this machine, before bytes are unpacked and arrays
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from meshgen.errors import Diagnostic, Location, ProgramError, about
@@ -72,3 +74,15 @@ def require_memory(needed_bytes: int, what: str, loc: Location | None = None) ->
     """Raise ProgramError MG0108 if `what` takes more memory than is free."""
     if fault := memory_fault(needed_bytes, what):
         raise ProgramError(Diagnostic("MG0108", fault, loc))
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """Return the bytes of a regular file. Raises OSError, and ValueError for a device or a pipe, and for more than `most_bytes`."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(min(status.st_size, most_bytes) + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"it has more than {most_bytes:,} bytes")
+    return content

@@ -6,20 +6,21 @@ import math
 import os
 import stat
 import zipfile
-import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
+from io import BytesIO
 from typing import IO, Any
 
 import numpy as np
 
+from meshgen.budget import memory_fault
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.host_memory import free_bytes
-from meshgen.reports.tables import bytes_text
+from meshgen.runtime.archives import open_member, open_zip, zip_faults
 
 Array = np.ndarray[Any, Any]
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_MOST_HEADER = 12 + 10_000  # bytes: NumPy reads no longer headers, but unpacks them first
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
 
 
@@ -54,8 +55,9 @@ def is_raw(array: Array) -> bool:
 def _reading(path: str) -> Generator[None]:
     """Convert exceptions of reading to UsageError."""
     try:
-        yield
-    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        with zip_faults():
+            yield
+    except (OSError, ValueError, MemoryError) as error:
         why = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else " as arrays"
         hint = "give a .npy or .npz file"
         raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read{why}", hint=hint)) from error
@@ -63,35 +65,43 @@ def _reading(path: str) -> Generator[None]:
 
 def _members(path: str, file: IO[bytes]) -> dict[str, Array]:
     """The arrays of a zip; the sizes of all are checked before any is unpacked."""
-    with zipfile.ZipFile(file) as archive:
+    with _zip_of(path, file) as archive:
         entries, total = archive.infolist(), 0
         for entry in entries:
             if not entry.filename.endswith(".npy"):
                 raise ValueError
-            with archive.open(entry) as member:
+            with open_member(archive, entry) as member:
                 total += _claimed_bytes(member, entry.file_size)
         _refuse_too_big(path, total)
         found: dict[str, Array] = {}
         for entry in entries:
-            with archive.open(entry) as member:
+            with open_member(archive, entry) as member:
                 found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
         return found
 
 
+def _zip_of(path: str, file: IO[bytes]) -> zipfile.ZipFile:
+    try:
+        return open_zip(file)
+    except ValueError as error:
+        raise UsageError(
+            Diagnostic("MG0002", f"'{path}' cannot be read: {error}", hint="give a .npy or .npz file")
+        ) from error
+
+
 def _claimed_bytes(file: IO[bytes], size: int) -> int:
     """Bytes of an array by its header. Raises ValueError where a file of `size` bytes cannot hold them."""
-    version: Any = np.lib.format.read_magic(file)
+    header = BytesIO(file.read(_MOST_HEADER))
+    version: Any = np.lib.format.read_magic(header)
     if version not in _HEADERS:
         raise ValueError
-    shape, _, dtype = _HEADERS[version](file)
+    shape, _, dtype = _HEADERS[version](header)
     claimed = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or min(shape, default=0) < 0 or claimed > size:
+    if dtype.hasobject or any(isinstance(dim, bool) for dim in shape) or min(shape, default=0) < 0 or claimed > size:
         raise ValueError
     return claimed
 
 
 def _refuse_too_big(path: str, total: int) -> None:
-    free = free_bytes()
-    if free is not None and total > free:
-        text = f"'{path}' cannot be read: its arrays take {bytes_text(total)}, but {bytes_text(free)} are free"
-        raise UsageError(Diagnostic("MG0002", text, hint="give smaller arrays"))
+    if fault := memory_fault(total, "its content"):
+        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {fault}", hint="give smaller arrays"))

@@ -19,11 +19,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, MissingError, ModuleError, UsageError, system_reason
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Members
 from meshgen.runtime.validation.checked import checked_manifest
 
+_MOST_KEY = 1 << 16  # bytes of a file with a key
 _CONTEXT = b"meshgen module 1\n"  # domain separation: the prefix of the signed message
 _FORM = re.compile(rb"ed25519 ([0-9a-f]{64}) ([0-9a-f]{128})\n")  # public key, signature
 
@@ -98,7 +100,7 @@ def _load_key(path: str | Path, kind: str) -> Any:
         ) from error
     place = container.path_of(path)
     try:
-        content = place.read_bytes()
+        content = read_file(place, _MOST_KEY)
         read = {"private": lambda: serialization.load_pem_private_key(content, None),
                 "public": lambda: serialization.load_pem_public_key(content)}  # fmt: skip
         found = read[kind]()

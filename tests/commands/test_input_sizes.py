@@ -6,18 +6,18 @@ import io
 import os
 import sys
 import threading
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from meshgen import budget
 from meshgen.cli import main
-from meshgen.commands import arrays
 from meshgen.commands.arrays import load_arrays
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.frontend import mlir
-from meshgen.runtime.module_file import json_values
 from meshgen.runtime.module_file.json_values import read_json
 
 PROGRAM = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
@@ -107,6 +107,7 @@ CLAIMS = {
     "endless digits": header(f"({'9' * 4000},)"),
     "less than nothing": header("(-4,)"),
     "nested": header("(" * 4000 + ")" * 4000),
+    "a truth value as a size": header("(True, 4)") + bytes(16),
     "many dims": header(f"({'1,' * 100})"),
     "objects": header("(1,)", "|O") + bytes(8),
     "cut off": header("(4,)")[:20],
@@ -138,13 +139,44 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_unpacked(
     np.savez_compressed(bomb, a=np.zeros(1 << 20, np.float32), b=np.zeros(1 << 20, np.float32))
     np.save(plain, np.zeros(1 << 21, np.float32))
     assert bomb.stat().st_size < 1 << 14
-    monkeypatch.setattr(arrays, "free_bytes", lambda: (1 << 23) - 1)
+    monkeypatch.setattr(budget, "free_bytes", lambda: (1 << 23) - 1)
     for words in ([f"--input=@{bomb}"], [f"--expect={bomb}"], [f"--input=a=@{plain}"]):
         capsys.readouterr()
         assert main(["run", module, *words]) == 2
-        assert "its arrays take 8.39 MB, but 8.39 MB are free" in capsys.readouterr().err
-    monkeypatch.setattr(arrays, "free_bytes", lambda: 1 << 23)
+        assert "its content takes 8,388,608 bytes of memory, but 8,388,607 bytes are free" in capsys.readouterr().err
+    monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 23)
     assert {name: array.shape for name, array in load_arrays(str(bomb)).items()} == {"a": (1 << 20,), "b": (1 << 20,)}
+
+
+def test_headers_of_arrays_are_not_unpacked_beyond_their_limit(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x02\x00" + (1 << 26).to_bytes(4, "little") + b" " * (1 << 26))
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="MG0002"):
+        load_arrays(str(tmp_path / "bomb.npz"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 22
+
+
+def test_an_array_file_with_a_name_twice_or_another_compression_is_refused(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    np.save(content, np.zeros(4, np.float32))
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(tmp_path / "twice.npz", "w") as archive:
+        for _ in range(2):
+            archive.writestr("x.npy", content.getvalue())
+    with pytest.raises(UsageError, match=r"MG0002.*member 'x\.npy' stands twice"):
+        load_arrays(str(tmp_path / "twice.npz"))
+    with zipfile.ZipFile(tmp_path / "packed.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("x.npy", content.getvalue())
+    with pytest.raises(UsageError, match="MG0002"):
+        load_arrays(str(tmp_path / "packed.npz"))
+
+
+def test_a_document_with_a_key_twice_is_refused() -> None:
+    assert read_json(b'{"a": {"b": 1}, "b": [{"a": 2}, {"a": 3}]}') == {"a": {"b": 1}, "b": [{"a": 2}, {"a": 3}]}
+    with pytest.raises(ValueError, match="the key 'b' stands twice"):
+        read_json(b'{"a": {"b": 1, "c": 2, "b": 1}}')
 
 
 def test_arrays_are_read_from_files_only(pipe: Path) -> None:
@@ -155,8 +187,8 @@ def test_arrays_are_read_from_files_only(pipe: Path) -> None:
 
 def test_documents_that_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"[" + b"{}," * 1000 + b"{}]"
-    monkeypatch.setattr(json_values, "free_bytes", lambda: 25 * len(text) - 1)
-    with pytest.raises(ValueError, match="more memory than"):
+    monkeypatch.setattr(budget, "free_bytes", lambda: 25 * len(text) - 1)
+    with pytest.raises(ValueError, match="bytes of memory, but"):
         read_json(text)
-    monkeypatch.setattr(json_values, "free_bytes", lambda: 25 * len(text))
+    monkeypatch.setattr(budget, "free_bytes", lambda: 25 * len(text))
     assert len(read_json(text)) == 1001

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen import budget
 from meshgen.errors import MissingError, UsageError
 from meshgen.runtime.sessions.checkpoints import METADATA, Checkpoint, checkpoint_of
 from meshgen.runtime.sessions.weights import weights_by_name
@@ -60,6 +62,8 @@ class Done:
 class Opened:
     def __init__(self, value: Any) -> None:
         self.read = lambda: Done(value)
+        self.shape, self.dtype = value.shape, SimpleNamespace(numpy_dtype=value.dtype)
+        self.chunk_layout = SimpleNamespace(read_chunk=SimpleNamespace(shape=value.shape))
 
 
 @pytest.mark.parametrize("is_one_store", [False, True])
@@ -80,6 +84,28 @@ def test_arrays_are_named_by_their_keys(is_one_store: bool, tmp_path: Path, monk
     (folder / "params.b" / "x.npy").unlink()
     with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*cannot be read"):
         executable.save(tmp_path / "m.mgx", weights=str(tmp_path / "0"))
+
+
+def test_an_array_that_does_not_fit_into_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
+    folder = described(tmp_path / "c")
+    (folder / "params.b").mkdir()
+    np.save(folder / "params.b" / "x.npy", X)
+    held = Checkpoint(folder)
+    monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes - 1)
+    with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*takes 96 bytes of memory, but 95 bytes are free"):
+        held["params.b"]
+    monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)  # of the array and a chunk
+    np.testing.assert_array_equal(held["params.b"], X)
+
+
+def test_names_that_lead_out_of_a_checkpoint_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
+    (tmp_path / "x").mkdir()
+    np.save(tmp_path / "x" / "x.npy", X)
+    held = Checkpoint(described(tmp_path / "c", tree_metadata={"0": entry("np.ndarray", "../x")}))
+    with pytest.raises(UsageError, match=r"MG0002.*'\.\./x' is not in the folder"):
+        held["../x"]
 
 
 def test_without_the_library_a_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen import budget
 from meshgen.errors import MeshgenError, MissingError, RuntimeFailure, UsageError
 from meshgen.runtime import footprint
-from meshgen.runtime.module_file import container
 from meshgen.runtime.sizes import LAUNCHERS
 from tests.runtime.module_kinds import OPEN
 
@@ -125,6 +125,6 @@ def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_take
 
 
 def test_a_file_that_does_not_fit_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "free_bytes", lambda: 100)
-    with pytest.raises(UsageError, match=r"MG0002.*do not fit into memory"):
+    monkeypatch.setattr(budget, "free_bytes", lambda: 100)
+    with pytest.raises(UsageError, match=r"MG0002.*its content takes .* bytes of memory, but 100 bytes are free"):
         mg.load(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import meshgen as mg
+from meshgen import budget
 from meshgen.errors import ModuleError
 from meshgen.ir.graph import STAGES
 from meshgen.runtime.module_file import container, stage_texts
@@ -40,9 +41,10 @@ def test_members_and_stages_name_each_other() -> None:
         (packed(TEXT)[:-3], "not one complete text"),
         (packed(TEXT) + b"tail", "not one complete text"),
         (gzip.compress(b"\xff\xfe"), "is not UTF-8"),
-        (bytes([*packed(TEXT)[:-8], *bytes(8)]), "cannot be expanded"),
+        (packed(TEXT)[:-8] + bytes(4) + packed(TEXT)[-4:], "cannot be expanded"),
+        (packed(TEXT)[:-4] + bytes(4), "not one complete text"),
     ],
-    ids=["plain", "cut off", "more behind", "not UTF-8", "wrong checksum"],
+    ids=["plain", "cut off", "more behind", "not UTF-8", "wrong checksum", "wrong size"],
 )
 def test_damaged_texts_are_refused(content: bytes, why: str) -> None:
     with pytest.raises(ModuleError, match=f"MG0502.*{why}"):
@@ -54,6 +56,15 @@ def test_a_text_that_expands_too_far_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert len(read(packed("x" * 1000))) == 1000
     with pytest.raises(ModuleError, match=r"MG0502.*more than 1000 bytes"):
         read(packed("x" * 100_000))
+
+
+def test_a_text_that_does_not_fit_into_memory_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "free_bytes", lambda: 199_999)
+    with pytest.raises(ModuleError, match=r"MG0502.*the text of 't' takes 200,000 bytes of memory, but 199,999"):
+        read(packed("x" * 100_000))
+    forged = packed("x" * 100_000)[:-4] + (10).to_bytes(4, "little")
+    with pytest.raises(ModuleError, match=r"MG0502.*not one complete text"):
+        read(forged)
 
 
 def test_stages_of_a_module_take_less_room_and_are_complete(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
+from meshgen.budget import read_file
 from meshgen.codegen.tuning.keys import kernel_digest, shape_class
 from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import Graph
@@ -136,9 +137,7 @@ def given_table(given: Tuning) -> TuningTable | None:
 def read_table(path: Path) -> TuningTable:
     """The table in a file. Raises UsageError: MG0002, it cannot be read; MG0007, it is not a table of this format."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES} bytes")
-        content = path.read_bytes()
+        content = read_file(path, MOST_BYTES)
     except (OSError, ValueError) as error:
         raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {system_reason(error)}")) from error
     try:

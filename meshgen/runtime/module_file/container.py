@@ -21,8 +21,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from meshgen.budget import memory_fault
 from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
-from meshgen.host_memory import free_bytes
 from meshgen.records import dataclass
 from meshgen.runtime.module_file.files import write_file
 from meshgen.runtime.module_file.members import damaged
@@ -202,9 +202,8 @@ def _read(path: Path) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if os.pread(file.fileno(), 4, 0) != _MAGIC:
             return b""
-        free = free_bytes()
-        if free is not None and size > free:  # checked first, because systems overcommit memory
-            raise _unreadable(path, f"its {size} bytes do not fit into memory, of which {free} are free")
+        if fault := memory_fault(size, "its content"):
+            raise _unreadable(path, fault)
         try:
             return file.readall()
         except (OSError, MemoryError) as error:

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from meshgen.host_memory import free_bytes
+from meshgen.budget import memory_fault
 from meshgen.printable import is_plain
 
 T = TypeVar("T")
@@ -57,14 +57,25 @@ def one_of(value: Any, choices: Sequence[str]) -> str:
 
 
 def read_json(text: bytes) -> Any:
-    """Parse a document. Refuses NaN and infinities, numbers beyond a float, and documents that may not fit into memory."""
-    free = free_bytes()
-    if free is not None and _EXPANDS * len(text) > free:
-        raise ValueError(f"{len(text):,} bytes of JSON may take more memory than the {free:,} bytes that are free")
+    """Parse a document.
+
+    Raises ValueError for NaN and infinities, numbers beyond a float, a key that an object has twice, and a document that may not fit into memory.
+    """
+    if fault := memory_fault(_EXPANDS * len(text), f"a document of {len(text):,} bytes"):
+        raise ValueError(fault)
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_distinct)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its entries: of two with one key, readers take the first or the last."""
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        keys: set[str] = set()
+        raise ValueError(f"the key {shown(next(key for key, _ in pairs if key in keys or keys.add(key)))} stands twice")
+    return table
 
 
 def _finite(text: str) -> float:

@@ -17,7 +17,16 @@ import numpy as np
 
 from meshgen.ir.graph import DTYPES, dtype_name
 from meshgen.ir.limits import MAX_LOCAL_RANK
-from meshgen.runtime.module_file.json_values import get, one_of, read_counts, read_json, read_table, read_text, table_of
+from meshgen.runtime.module_file.json_values import (
+    get,
+    one_of,
+    read_counts,
+    read_json,
+    read_table,
+    read_text,
+    shown,
+    table_of,
+)
 
 _NAMES = {
     "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
@@ -58,7 +67,7 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
     """The tensors in a member or file by name: read-only arrays over its bytes, without a copy; tensors are read on access."""
 
     def __init__(self, content: memoryview) -> None:
-        """Raises ValueError for a header that is malformed."""
+        """Raises ValueError for a header that is malformed, and for bytes that belong to no tensor or to two."""
         if len(content) < 8:
             raise ValueError(f"tensors need a header, but there are {len(content)} bytes")
         size = struct.unpack_from("<Q", content)[0]
@@ -67,6 +76,7 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
         self._header = read_table(read_json(bytes(content[8 : 8 + size])))
         self._others = table_of(self._header.pop("__metadata__", {}), read_text)
         self._bytes = content[8 + size :]
+        _require_whole({name: get(self._header, name, _span) for name in self._header}, len(self._bytes))
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         """Raises KeyError for an unknown tensor, ValueError for a malformed one."""
@@ -95,12 +105,31 @@ def places(content: memoryview) -> dict[str, tuple[int, int]]:
     return {name: (start + first, start + end) for name, (first, end) in spans.items()}
 
 
+def _span(entry: Any) -> tuple[int, ...]:
+    span = get(entry, "data_offsets", read_counts)
+    if len(span) != 2:
+        raise ValueError(f"{len(span)} offsets")
+    return span
+
+
+def _require_whole(spans: Mapping[str, tuple[int, ...]], size: int) -> None:
+    """Raise ValueError unless tensors follow each other without a gap and end with the content: a file can hide nothing then."""
+    end = 0
+    for name, (start, stop) in sorted(spans.items(), key=lambda row: row[1]):
+        if start != end or stop < start:
+            raise ValueError(
+                f"{shown(name)} begins at byte {start} and ends at {stop}, but the tensor before it ends at byte {end}"
+            )
+        end = stop
+    if end != size:
+        raise ValueError(f"the last tensor ends at byte {end}, but there are {size} bytes of tensors")
+
+
 def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
     dtype = DTYPES[_DTYPES[get(entry, "dtype", lambda name: one_of(name, tuple(_DTYPES)))]]
-    shape, span = get(entry, "shape", read_counts), get(entry, "data_offsets", read_counts)
-    if len(shape) > MAX_LOCAL_RANK or len(span) != 2:
-        raise ValueError(f"{len(shape)} dims, and {len(span)} offsets")
-    start, stop = span
+    shape, (start, stop) = get(entry, "shape", read_counts), _span(entry)
+    if len(shape) > MAX_LOCAL_RANK:
+        raise ValueError(f"{len(shape)} dims")
     if not start <= stop <= len(content) or stop - start != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"a tensor of shape {shape} at bytes {start} to {stop} of {len(content)}")
     flat = np.frombuffer(content[start:stop], dtype=np.uint8)

@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from meshgen.budget import memory_fault, read_file
 from meshgen.errors import Diagnostic, MissingError, UsageError
 from meshgen.runtime.module_file.json_values import each_of, get, read_flag, read_json, read_table, read_text
 
 Array = np.ndarray[Any, Any]
 METADATA = "_METADATA"
+_MOST_METADATA = 1 << 28  # bytes: an entry of an array has a few hundred
 _ARRAYS = ("np.ndarray", "jax.Array", "scalar")  # kinds of values; others hold no numbers
 
 
@@ -40,7 +43,7 @@ class Checkpoint(Mapping[str, Array]):
             text = f"'{folder}' is an orbax checkpoint, but the Python package 'tensorstore' is not installed"
             raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
         try:
-            metadata = read_table(read_json((folder / METADATA).read_bytes()))
+            metadata = read_table(read_json(read_file(folder / METADATA, _MOST_METADATA)))
             self._names = get(metadata, "tree_metadata", _names)
             self._is_one_store, is_zarr3 = (get(metadata, name, read_flag) for name in ("use_ocdbt", "use_zarr3"))
         except (OSError, ValueError, json.JSONDecodeError) as error:
@@ -51,11 +54,15 @@ class Checkpoint(Mapping[str, Array]):
         """Raises KeyError for an unknown array, UsageError MG0002 for one that cannot be read."""
         if name not in self._names:
             raise KeyError(name)
+        if ".." in name.split("/"):
+            raise UsageError(Diagnostic("MG0002", f"array '{name}' is not in the folder '{self._folder}'"))
         store = {"driver": "file", "path": f"{self._folder}/{name}/"}
         if self._is_one_store:
             store = {"driver": "ocdbt", "base": f"file://{self._folder}/", "path": f"{name}/"}
         try:
             opened = self._library.open({"driver": self._driver, "kvstore": store}, open=True, read=True).result()
+            if fault := memory_fault(_read_bytes(opened), f"array '{name}'"):
+                raise ValueError(fault)
             return np.asarray(opened.read().result())
         except ValueError as error:
             raise UsageError(
@@ -67,6 +74,12 @@ class Checkpoint(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _read_bytes(opened: Any) -> int:
+    """Return the bytes of a store's array and of the largest chunk, which is unpacked whole."""
+    elements = prod(opened.shape) + prod(opened.chunk_layout.read_chunk.shape or ())
+    return elements * opened.dtype.numpy_dtype.itemsize
 
 
 def _names(value: Any) -> dict[str, None]:

@@ -7,18 +7,19 @@ data/constants/model_constants_config.json  the same for other tensors of the pr
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from meshgen.budget import memory_fault
 from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import DTYPES
+from meshgen.runtime.archives import member_bytes, open_zip
+from meshgen.runtime.module_file.json_values import read_json
 
 Array = np.ndarray[Any, Any]
 # Element types by their numbers in the schema (torch/_export/serde/schema.py, ScalarType).
@@ -36,8 +37,8 @@ class TorchArchive:
         """Raises UsageError MG0002 for what is not such an archive, or has several programs."""
         self._name = str(source) if isinstance(source, Path) else "the archive"
         try:
-            self._zip = zipfile.ZipFile(source)
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            self._zip = open_zip(source)
+        except (OSError, ValueError) as error:
             raise self.fault(system_reason(error)) from error
         self._members = {name.partition("/")[2]: name for name in self._zip.namelist()}
         models = [each for each in self._members if each.startswith("models/") and each.endswith(".json")]
@@ -67,19 +68,21 @@ class TorchArchive:
         return _Tensors(self, "data/constants/", self._config("data/constants/", "constants"))
 
     def read(self, member: str) -> bytes:
-        """The bytes of a member. Raises UsageError MG0002 where it is missing or damaged."""
+        """Return the bytes of a member. Raises UsageError MG0002 if it is missing or damaged, or does not fit into memory."""
+        if member not in self._members:
+            raise self.fault(f"{member} cannot be read: it is missing")
         try:
-            return self._zip.read(self._members[member])
-        except (KeyError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # also encrypted
-            raise self.fault(f"{member} cannot be read") from error
+            return member_bytes(self._zip, self._zip.getinfo(self._members[member]))
+        except (OSError, ValueError) as error:
+            raise self.fault(f"{member} cannot be read: {system_reason(error)}") from error
 
     def _config(self, folder: str, what: str) -> dict[str, Any]:
         return self._json(f"{folder}{self._model}_{what}_config.json").get("config", {})
 
     def _json(self, member: str) -> dict[str, Any]:
         try:
-            found: Any = json.loads(self.read(member))
-        except (ValueError, RecursionError) as error:
+            found: Any = read_json(self.read(member))
+        except ValueError as error:
             raise self.fault(f"{member} is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise self.fault(f"{member} is not an object of JSON")
@@ -116,7 +119,10 @@ class _Tensors(Mapping[str, Array]):
 
 
 def strided(name: str, content: bytes, meta: Mapping[str, Any]) -> Array:
-    """A tensor in the bytes of a storage, which several may share. Raises UsageError MG0002 where it is not inside of it."""
+    """Return a tensor in the bytes of a storage, which several may share.
+
+    Raises UsageError MG0002 for a tensor that is not inside of its storage, or does not fit into memory: a stride of 0 repeats elements.
+    """
     sizes, strides = ([each["as_int"] for each in meta[what]] for what in ("sizes", "strides"))
     offset = meta["storage_offset"]["as_int"]
     dtype = DTYPES.get(SCALAR_TYPES.get(meta["dtype"], ""))
@@ -124,6 +130,8 @@ def strided(name: str, content: bytes, meta: Mapping[str, Any]) -> Array:
     if dtype is None or min([offset, *sizes, *strides]) < 0 or (0 not in sizes and (last + 1) * dtype.itemsize > len(content)):  # fmt: skip
         text = f"'{name}' has {len(content)} bytes in the archive, which do not hold its elements"
         raise UsageError(Diagnostic("MG0002", text, hint="a program on the meta device has no weights"))
+    if fault := memory_fault(prod(sizes) * dtype.itemsize, f"'{name}'"):
+        raise UsageError(Diagnostic("MG0002", fault))
     if 0 in sizes:
         return np.zeros(sizes, dtype)
     flat = np.frombuffer(content, dtype, len(content) // dtype.itemsize)[offset:]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import tracemalloc
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -13,9 +15,10 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen import api
+from meshgen import api, budget
 from meshgen.cli import main
 from meshgen.errors import MeshgenError, UsageError
+from meshgen.runtime.sessions.torch_archive import strided
 from tests.frontend.pytorch.archives import PLACE
 
 MESHES = [{"dp": 2, "tp": 2}, {"dp": 3}]
@@ -117,7 +120,8 @@ def schema_seven(content: bytes) -> bytes:
     ("models/model.json", lambda _: b"[]", "is not an object"),
     ("model_constants_config.json", lambda content: content.replace(b'"sizes"', b'"size"'), "is malformed"),
     ("constants/tensor_0", lambda content: content[:2], "do not hold its elements"),
-    ("constants/tensor_0", None, "cannot be read"),
+    ("constants/tensor_0", None, "cannot be read: it is missing"),
+    ("models/model.json", lambda content: content.rstrip()[:-1] + b', "graph_module": 3}', "the key 'graph_module' stands twice"),
 ])  # fmt: skip
 def test_damaged_archives_are_refused(tmp_path: Path, member: str, edit: Any, text: str) -> None:
     with pytest.raises(UsageError, match=text) as refused:
@@ -170,6 +174,53 @@ def test_other_files_are_no_archives(tmp_path: Path) -> None:
         mg.compile(tmp_path / "text.pt2", {"dp": 2}, target="cpu")
     shutil.copy(PLACE / "counter.pt2", tmp_path / "renamed.zip")
     assert mg.compile(tmp_path / "renamed.zip", {"dp": 2}, target="cpu").name == "main"
+
+
+def test_members_that_do_not_fit_into_memory_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.pt2"
+    with zipfile.ZipFile(PLACE / "counter.pt2") as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for each in old.namelist():
+            new.writestr(each, old.read(each) + b" " * ((1 << 26) if each.endswith("models/model.json") else 0))
+    assert path.stat().st_size < 1 << 18
+    monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 26)
+    tracemalloc.start()
+    with pytest.raises(
+        UsageError, match=r"MG0002.*models/model\.json' takes 67,\d+,\d+ bytes of memory, but 67,108,864 bytes are free"
+    ):
+        mg.compile(path, {"dp": 2}, target="cpu")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 22
+
+
+def test_a_tensor_that_repeats_its_elements_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    meta = {"dtype": 7, "sizes": [{"as_int": 1 << 20}], "strides": [{"as_int": 0}], "storage_offset": {"as_int": 0}}
+    monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 22)
+    assert strided("w", bytes(4), meta).shape == (1 << 20,)
+    monkeypatch.setattr(budget, "free_bytes", lambda: (1 << 22) - 1)
+    with pytest.raises(UsageError, match=r"MG0002: 'w' takes 4,194,304 bytes of memory"):
+        strided("w", bytes(4), meta)
+
+
+def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
+    shutil.copy(PLACE / "counter.pt2", tmp_path / "twice.pt2")
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(tmp_path / "twice.pt2", "a") as file:
+        name = next(each for each in file.namelist() if each.endswith("models/model.json"))
+        file.writestr(name, b"{}")
+    with pytest.raises(UsageError, match=r"MG0002.*models/model\.json' stands twice"):
+        mg.compile(tmp_path / "twice.pt2", {"dp": 2}, target="cpu")
+
+
+def test_an_archive_that_is_cut_off_is_said_to_be_damaged(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as file:
+        file.writestr("model/data.pkl", b"")
+    whole = changed(tmp_path, "data/sample_inputs/model.pt", lambda _: inner.getvalue()).read_bytes()
+    after_inner = whole.index(inner.getvalue()) + len(inner.getvalue())
+    for length in (after_inner, after_inner + 20, len(whole) - 1, 40):
+        (tmp_path / "cut.pt2").write_bytes(whole[:length])
+        with pytest.raises(UsageError, match=r"MG0002.*it is damaged or cut off"):
+            mg.compile(tmp_path / "cut.pt2", {"dp": 2}, target="cpu")
 
 
 def with_node(target: str, *numbers: int) -> Any:

@@ -1,0 +1,83 @@
+"""Zip files that somebody else wrote, read within the budget.
+
+Each name stands once, the directory is the file's own, and a member is compared with the free memory before it is unpacked.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from meshgen.budget import memory_fault
+
+# The module bz2 or lzma expands a piece of input whole, however much that gives.
+_BOUNDED = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
+_MAGIC = b"PK\x03\x04"
+
+
+@contextmanager
+def zip_faults() -> Generator[None]:
+    """Convert what reading a damaged zip file raises to ValueError."""
+    try:
+        yield
+    except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # RuntimeError: a member is encrypted
+        raise ValueError(str(error)) from error
+
+
+def open_zip(source: Path | IO[bytes]) -> zipfile.ZipFile:
+    """Return an opened zip file. Raises OSError and ValueError for a file that is damaged or has a member twice."""
+    with zip_faults():
+        try:
+            archive = zipfile.ZipFile(source)
+        except zipfile.BadZipFile as error:
+            if _starts_as_zip(source):
+                raise ValueError(f"it is damaged or cut off: {error}") from error
+            raise
+    try:
+        _refuse_damaged(archive)
+    except ValueError:
+        archive.close()
+        raise
+    return archive
+
+
+def _starts_as_zip(source: Path | IO[bytes]) -> bool:
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    source.seek(0)
+    return source.read(len(_MAGIC)) == _MAGIC
+
+
+def _refuse_damaged(archive: zipfile.ZipFile) -> None:
+    entries = archive.infolist()
+    if min((entry.header_offset for entry in entries), default=0):  # of a zip in it, which was left at the end
+        raise ValueError("it is damaged or cut off: the directory of its members is not at its end")
+    names: set[str] = set()
+    for entry in entries:
+        if entry.filename in names:
+            raise ValueError(f"it is damaged: its member '{entry.filename:.200}' stands twice")
+        names.add(entry.filename)
+
+
+def open_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
+    """Return the stream of a member, of which at most `entry.file_size` bytes can be read. Raises ValueError."""
+    if entry.compress_type not in _BOUNDED:
+        raise ValueError(f"member '{entry.filename:.200}' is compressed, but not by deflate")
+    with zip_faults():
+        return archive.open(entry)
+
+
+def member_bytes(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Return the bytes of a member. Raises OSError, and ValueError for one that is damaged or does not fit into memory."""
+    if fault := memory_fault(entry.file_size, f"member '{entry.filename:.200}'"):
+        raise ValueError(fault)
+    with open_member(archive, entry) as member, zip_faults():
+        content = member.read(entry.file_size)  # without a size a member is unpacked whole, whatever its directory says
+    if len(content) != entry.file_size:
+        raise ValueError(f"member '{entry.filename:.200}' has {len(content)} bytes, not {entry.file_size}")
+    return content
