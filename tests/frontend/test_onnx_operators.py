@@ -30,14 +30,14 @@ def run(model: Any, *arrays: Any) -> list[Any]:
     return evaluate(module.graph, [np.asarray(held[value.name]) for value in module.graph.inputs])
 
 
-def one(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), **attributes: Any) -> Any:  # fmt: skip
+def one(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), kind: str = "f32", **attributes: Any) -> Any:  # fmt: skip
     """A model of one operator, and the operands that it takes as inputs; those of `known` numbers are initializers."""
     b = Builder()
     names = ["" if each is None else b.array(f"a{n}", each) if n in known else f"a{n}" for n, each in enumerate(arrays)]
     given = [(name, each) for n, (name, each) in enumerate(zip(names, arrays, strict=True)) if each is not None and n not in known]  # fmt: skip
     found = b(op, *names, results=results, domain=domain, **attributes)
     outs = [found] if results == 1 else found
-    model = b.model([(n, KINDS[each.dtype.name], each.shape) for n, each in given], [(out, "f32") for out in outs], opset=opset)  # fmt: skip
+    model = b.model([(n, KINDS[each.dtype.name], each.shape) for n, each in given], [(out, kind) for out in outs], opset=opset)  # fmt: skip
     return model, [each for _, each in given]
 
 

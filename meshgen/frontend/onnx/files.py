@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, MissingError, ProgramError, UsageError, system_reason
+from meshgen.ir.graph import TensorType, dtype_name
 
 Array = np.ndarray[Any, Any]
 
@@ -126,6 +127,16 @@ class Initializers(Mapping[str, Array]):
     def proto(self, name: str) -> Any:
         """The tensor as the model has it."""
         return self._protos[name]
+
+    def type_of(self, name: str) -> TensorType:
+        """The type of a tensor of numbers, whose elements are not read. Raises ProgramError MG0101."""
+        proto = self._protos[name]
+        try:
+            return TensorType(
+                tuple(proto.dims), dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(proto.data_type))
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise _tensor_fault(proto, self._file, "has an element type that is not supported") from error
 
     def only(self, names: list[str]) -> Initializers:
         """Those of these names."""

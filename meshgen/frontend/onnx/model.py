@@ -13,6 +13,7 @@ from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.onnx import ops
+from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Initializers, read_model
 from meshgen.frontend.onnx.ops.table import Elements
 from meshgen.frontend.onnx.prepare import domain_of, nodes_of, prepared
@@ -69,7 +70,9 @@ def _at_sizes(light: Any, types: Mapping[str, TensorType], initializers: Initial
     with recording(root):
         values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
         values |= {each: _initial(each, initializers, root) for each in initializers}
-        walk.nodes(light.node, values)
+        declared = declared_types((*light.input, *light.value_info, *light.output))
+        _refuse_contradictions(declared, values, walk.file)
+        walk.nodes(light.node, values, declared)
         if walk.faults:
             raise ProgramError(*walk.faults)
         graph.outputs = [_output(each.name, values[each.name], walk.file) for each in light.output]
@@ -79,6 +82,14 @@ def _at_sizes(light: Any, types: Mapping[str, TensorType], initializers: Initial
     module.in_annotations = [None] * len(graph.inputs)
     module.out_annotations = [None] * len(graph.outputs)
     return module, _signature(graph, len(types), initializers)
+
+
+def _refuse_contradictions(declared: Mapping[str, Declared], values: Mapping[str, Any], file: str) -> None:
+    """Raise ProgramError MG0104 for inputs and initializers that have other types than the model declares."""
+    types = {name: value.type if isinstance(value, Weight) else type_of(value) for name, value in values.items()}
+    texts = [text for name, value in types.items() if (text := contradiction(declared, name, value))]
+    if texts:
+        raise ProgramError(*(Diagnostic("MG0104", text, Location(file, 0), hint=HINT) for text in texts))
 
 
 def _signature(graph: Graph, count: int, initializers: Initializers) -> Signature:

@@ -33,6 +33,9 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     Raises ProgramError MG0104 for what the onnx package finds malformed, MG0102 for a model without results.
     """
     onnx = onnx_package()
+    if faults := [*_opset_faults(model, onnx)]:
+        hint = "convert the model with onnx.version_converter, or install a newer onnx package"
+        raise ProgramError(*(Diagnostic("MG0104", text, Location(file, 0), hint=hint) for text in faults))
     initializers = {each.name: each for each in model.graph.initializer}
     if model.graph.sparse_initializer:
         raise _model_fault("MG0103", "sparse initializers are not supported", file)
@@ -47,6 +50,27 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
         return _without_functions(light, onnx), initializers
     except Exception as error:
         raise _model_fault("MG0104", f"a function of the model cannot be inlined: {_one_line(error)}", file) from error
+
+
+def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
+    """Opsets of the standard that do not exist, or that the installed package does not know yet."""
+    newest = {
+        "": max(row[2] for row in onnx.helper.VERSION_TABLE),
+        "ai.onnx.ml": max(row[3] for row in onnx.helper.VERSION_TABLE),
+    }
+    places = [
+        ("the model", model.opset_import),
+        *((f"function {each.name}", each.opset_import) for each in model.functions),
+    ]
+    for place, imports in places:
+        versions: dict[str, int] = {}
+        for each in imports:
+            domain = domain_of(each.domain)
+            if domain in newest and not 1 <= each.version <= newest[domain]:
+                called = domain or "ai.onnx"
+                yield f"{place} is of opset {each.version} of {called}, but onnx {onnx.__version__} knows 1 to {newest[domain]}"
+            if versions.setdefault(domain, each.version) != each.version:
+                yield f"{place} imports opsets {versions[domain]} and {each.version} of {domain or 'ai.onnx'}"
 
 
 def _light(model: Any, onnx: Any) -> Any:

@@ -16,18 +16,20 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
-from meshgen.frontend.onnx.files import Initializers, array_of_proto, onnx_package
+from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
+from meshgen.frontend.onnx.files import Initializers, array_of_proto
+from meshgen.frontend.onnx.older import FIRST, as_of_opset_7
 from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, Elements, Operator, array_of
 from meshgen.frontend.onnx.prepare import domain_of
+from meshgen.frontend.onnx.schemas import attribute_value, schema_of
 from meshgen.frontend.tracer.operands import tensor
-from meshgen.frontend.tracer.recording import Trace, current
+from meshgen.frontend.tracer.recording import Trace, current, refuse
 from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Graph, TensorType, Value, dtype_name
 from meshgen.ops.evaluate.evaluator import evaluate
 
 MOST_FOLDED = 1 << 16  # elements of a result that is computed now: larger ones are left to the program
-_TENSOR, _MESSAGES = 4, (5, 10, 11, 13, 14)  # kinds of attributes: tensors; graphs, sparse tensors and types
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]+)')
 
 
@@ -41,6 +43,10 @@ class Weight:
     @property
     def array(self) -> Array:
         return self._initializers[self.name]
+
+    @property
+    def type(self) -> TensorType:
+        return self._initializers.type_of(self.name)
 
     def as_tensor(self) -> Tensor:
         if self._tensor is None:
@@ -62,7 +68,6 @@ class Walk:
     def __init__(self, file: str, versions: Mapping[str, int], most_folded: int = MOST_FOLDED) -> None:
         self.file, self.versions, self.most_folded = file, dict(versions), most_folded
         self.faults: list[Diagnostic] = []
-        self._schemas: dict[tuple[str, str], dict[str, Any]] = {}
 
     def graph(self, graph: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         """The results of a graph inside a node, whose inputs are these operands."""
@@ -70,17 +75,23 @@ class Walk:
         values = dict(around) | dict(zip(inputs, operands, strict=True))
         values |= {each.name: array_of_proto(each, None, self.file) for each in graph.initializer}
         before = len(self.faults)
-        self.nodes(graph.node, values)
+        self.nodes(graph.node, values, declared_types((*graph.value_info, *graph.output)))
         if found := self.faults[before:]:
             del self.faults[before:]
             raise _Inside(*found)
         return [as_operand(values[each.name]) for each in graph.output]
 
-    def nodes(self, nodes: Iterable[Any], values: dict[str, Any]) -> None:
-        """Run nodes in order: their results are added to the values."""
+    def nodes(self, nodes: Iterable[Any], values: dict[str, Any], declared: Mapping[str, Declared]) -> None:
+        """Run nodes in order: their results, which must have the declared types, are added to the values."""
         for node in nodes:
-            results = self._results(node, values)
-            values |= {name: result for name, result in zip(node.output, results, strict=False) if name}
+            for name, result in zip(node.output, self._results(node, values), strict=False):
+                fault = contradiction(declared, name, type_of(result))
+                if fault:
+                    self.faults.append(
+                        _of_node(Diagnostic("MG0104", fault, place_of(node, self.file), hint=HINT), node)
+                    )
+                if name:
+                    values[name] = _Faulty() if fault else result
 
     def _results(self, node: Any, values: dict[str, Any]) -> Sequence[Any]:
         operands = [values[name] if name else None for name in node.input]
@@ -110,12 +121,20 @@ class Walk:
         return [_Faulty()] * len(node.output)
 
     def _called(self, node: Any, operands: list[Any], values: dict[str, Any]) -> Sequence[Any]:
-        operator = TABLE[domain_of(node.domain), node.op_type]
+        domain = domain_of(node.domain)
+        operator = TABLE[domain, node.op_type]
         call = self._call(node, values)
         given = [self._operand(operator, n, each) for n, each in enumerate(operands)]
+        if faults := list(schema.type_faults(given)) if (schema := schema_of(domain, call.op, call.version)) else []:
+            raise ProgramError(*(Diagnostic("MG0104", text, current().at) for text in faults))
+        if not domain and call.version < FIRST:
+            call, given = as_of_opset_7(call, given)
         if _is_known(call, given) and (folded := _folded(operator, call, given, self.most_folded)) is not None:
             return folded
-        return _listed(operator.function(call, *given))
+        results = _listed(operator.function(call, *given))
+        if len(results) < call.results:
+            refuse(f"{call.results} results are read, but the first {len(results)} only are supported", code="MG0103")
+        return results
 
     def _operand(self, operator: Operator, number: int, given: Any) -> Any:
         if number not in operator.known:
@@ -125,41 +144,17 @@ class Walk:
 
     def _call(self, node: Any, values: Mapping[str, Any]) -> Call:
         domain = domain_of(node.domain)
-        attributes = dict(self._defaults(domain, node.op_type))
+        version = self.versions.get(domain, 1)
+        schema = schema_of(domain, node.op_type, version)
+        attributes = dict(schema.defaults) if schema else {}
         for each in node.attribute:
-            attributes[each.name] = self._attribute(each)
+            attributes[each.name] = attribute_value(each, self.file)
         count = max((n + 1 for n, name in enumerate(node.output) if name), default=0)
 
         def run(graph: Any, operands: Sequence[Any]) -> list[Any]:
             return self.graph(graph, operands, values)
 
-        return Call(node.op_type, node.name, self.versions.get(domain, 1), attributes, count, run)
-
-    def _defaults(self, domain: str, name: str) -> dict[str, Any]:
-        """The attributes of an operator that have a default."""
-        if (domain, name) not in self._schemas:
-            onnx = onnx_package()
-            try:
-                schema = onnx.defs.get_schema(name, self.versions.get(domain, 1), domain)
-            except Exception:  # an operator that the standard does not have
-                self._schemas[domain, name] = {}
-            else:
-                held = ((key, each.default_value) for key, each in schema.attributes.items())
-                self._schemas[domain, name] = {key: self._attribute(value) for key, value in held if value.type}
-        return self._schemas[domain, name]
-
-    def _attribute(self, proto: Any) -> Any:
-        """The value of an attribute: a number, text, a list of such, an array, or a graph."""
-        value = onnx_package().helper.get_attribute_value(proto)
-        if proto.type in _MESSAGES:
-            return value
-        if proto.type == _TENSOR:
-            return array_of_proto(value, None, self.file)
-        if isinstance(value, bytes):
-            return value.decode(errors="replace")
-        if isinstance(value, (int, float, str)):
-            return value
-        return [each.decode(errors="replace") if isinstance(each, bytes) else each for each in value]
+        return Call(node.op_type, node.name, version, attributes, count, run)
 
 
 class _Inside(ProgramError):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.onnx.ops.products import less_zero
-from meshgen.frontend.onnx.ops.table import Call, op, shape_of
+from meshgen.frontend.onnx.ops.table import Call, op, rank_of, shape_of
 from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.frontend.tracer.windowed import conv_general_dilated
@@ -31,7 +32,20 @@ def padding_of(call: Call, count: int) -> str | Pairs:
     return list(zip(pads[:count], pads[count:], strict=True))
 
 
+def _require_kernel(call: Call, x: Operand, w: Operand) -> None:
+    """Raise ProgramError MG0104 for an image or weights of another rank or kernel than the attributes say."""
+    taps = list(shape_of(w)[2:])
+    if rank_of(x) != rank_of(w) or rank_of(x) < 3:
+        refuse(f"an image of rank {rank_of(x)} does not fit weights of rank {rank_of(w)}")
+    if call["kernel_shape"] and list(call["kernel_shape"]) != taps:
+        refuse(f"kernel_shape is {list(call['kernel_shape'])}, but the weights have a kernel of {taps}")
+    for name, count in (("strides", len(taps)), ("dilations", len(taps)), ("pads", 2 * len(taps))):
+        if call[name] and len(call[name]) != count:
+            refuse(f"{name} has {len(call[name])} numbers, but {len(taps)} spatial dims need {count}")
+
+
 def convolution(call: Call, x: Operand, w: Operand) -> Tensor:
+    _require_kernel(call, x, w)
     count = len(shape_of(x)) - 2
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
     return conv_general_dilated(x, w, strides, padding_of(call, count), None, dilations, _dims(count), call["group"] or 1)  # fmt: skip
@@ -57,6 +71,7 @@ def conv_integer(call: Call, x: Operand, w: Operand, x_zero: Operand = None, w_z
 @op("ConvTranspose")
 def conv_transpose(call: Call, x: Operand, w: Operand, bias: Operand = None) -> Tensor:
     """The adjoint of a convolution: one over the image with zeros between its elements, with the kernel reversed."""
+    _require_kernel(call, x, w)
     count, group = len(shape_of(x)) - 2, call["group"] or 1
     ins, outs, *taps = shape_of(w)
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count

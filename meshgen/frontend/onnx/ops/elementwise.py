@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ def dropout(call: Call, x: Operand, ratio: Any = None, is_training: Any = None) 
     share = call.known("ratio", ratio)
     if is_training is not None and bool(is_training) and (share is None or float(share) != 0):
         refuse("dropout in training draws new random numbers in each step, which a module does not", "export the model for inference")  # fmt: skip
-    return (x, full(shape_of(x), True, "i1"))[: max(call.results, 1)]
+    mask = full(shape_of(x), 1, kind_of(x) if call.version < 10 else "i1")
+    return (x, mask)[: max(call.results, 1)]
 
 
 @op("Div")
@@ -86,17 +87,23 @@ def _typed(number: Operand, x: Operand) -> Operand:
     return tensor(number, kind_of(x)) if isinstance(number, float) else number
 
 
-def _folds(function: Callable[[Operand, Operand], Operand]) -> Callable[..., Operand]:
-    return lambda call, *operands: reduce(function, operands)
+def _fold(function: Callable[[Operand, Operand], Operand], call: Call, *operands: Operand) -> Operand:
+    """Combine operands, which broadcast from opset 8 on."""
+    shapes = {shape_of(each) for each in operands}
+    if call.version < 8 and len(shapes) > 1:
+        refuse(
+            f"operands must have one shape before opset 8, but have {', '.join(str(list(each)) for each in sorted(shapes))}"
+        )
+    return reduce(function, operands)
 
 
-TABLE.update({("", name): Operator(_folds(function)) for name, function in
+TABLE.update({("", name): Operator(partial(_fold, function)) for name, function in
               {"Max": elementwise.maximum, "Min": elementwise.minimum, "Sum": elementwise.add}.items()})  # fmt: skip
 
 
 @op("Mean")
 def mean(call: Call, *operands: Operand) -> Operand:
-    return reduce(elementwise.add, operands) / len(operands)
+    return _fold(elementwise.add, call, *operands) / len(operands)
 
 
 @op("BitShift")

@@ -7,6 +7,7 @@ from typing import Any
 from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, dim_of, kind_of, op, rank_of, shape_of
 from meshgen.frontend.tracer.elementwise import abs_, maximum, power, rsqrt, sqrt, square
 from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import mean, sum_, widened
 from meshgen.frontend.tracer.scans import windows
 from meshgen.frontend.tracer.shapes import reshape
@@ -76,23 +77,27 @@ def _per_feature(given: Operand, rank: int, kind: str) -> Tensor:
 
 @op("BatchNormalization")
 def batch_normalization(call: Call, x: Operand, scale: Operand, bias: Operand, average: Operand, variance: Operand) -> Any:  # fmt: skip
-    """By the running mean and variance; in training by those of the batch, with the next running ones."""
+    """Normalize by the running mean and variance; in training by those of the batch, and return the next running ones too.
+
+    Training is asked for by an attribute, and from opset 7 to 13 by results beside the first, of which the last two are the batch's.
+    """
+    is_training = bool(call["training_mode"]) or (call.version < 14 and call.results > 1)
+    if call.results > 1 and not is_training:
+        refuse(f"{call.results} results are read, but only training has more than one", "set training_mode=1")
     wide, rank = widened(x), rank_of(x)
-    kind = wide.type.dtype
-    if call["training_mode"]:
-        dims = tuple(d for d in range(rank) if d != 1)
+    kind, is_spatial = wide.type.dtype, call["spatial"] != 0
+    beside = (lambda given: _per_feature(given, rank, kind)) if is_spatial else lambda given: tensor(given, kind)
+    now, spread = tensor(average, kind), tensor(variance, kind)
+    if is_training:
+        dims = tuple(d for d in range(rank) if d != 1) if is_spatial else (0,)
         now = mean(wide, dims)
-        spread = mean(square(wide - _per_feature(now, rank, kind)), dims)
-    else:
-        now, spread = tensor(average, kind), tensor(variance, kind)
+        spread = mean(square(wide - beside(now)), dims)
     factor = rsqrt(spread + call["epsilon"]) * tensor(scale, kind)
-    centred = wide - _per_feature(now, rank, kind)
-    found = convert(centred * _per_feature(factor, rank, kind) + _per_feature(bias, rank, kind), kind_of(x))
-    if not call["training_mode"]:
-        return found
+    result = convert((wide - beside(now)) * beside(factor) + beside(bias), kind_of(x))
     kept = call["momentum"]
-    following = [convert(tensor(old, kind) * kept + new * (1 - kept), kind_of(old)) for old, new in ((average, now), (variance, spread))]  # fmt: skip
-    return (found, *following)[: max(call.results, 1)]
+    pairs = (average, now), (variance, spread)
+    running = [convert(tensor(old, kind) * kept + new * (1 - kept), kind_of(old)) for old, new in pairs]
+    return (result, *running, *(convert(new, kind_of(old)) for old, new in pairs))[: max(call.results, 1)]
 
 
 @op("InstanceNormalization")

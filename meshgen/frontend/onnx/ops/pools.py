@@ -134,11 +134,16 @@ def max_unpool(call: Call, x: Operand, places: Operand, shape: Array | None = No
     return reshape(at(empty)[flat].set(ravel(x)), (n, c, *wanted))
 
 
+def _raised(x: Tensor, p: float) -> Tensor:
+    """A power; `p` may be a fraction before opset 2."""
+    return x if p == 1 else power(x, int(p) if p == int(p) else p)
+
+
 @op("LpPool")
 def lp_pool(call: Call, x: Operand) -> Tensor:
     wide = widened(x)
     p = call["p"]
-    raised = abs_(wide) if p == 1 else power(abs_(wide), int(p))
+    raised = _raised(abs_(wide), p)
     total = windows_of(call, wide.shape[2:]).of("add", raised, 0)
     return convert(power(total, 1.0 / p), kind_of(x))
 
@@ -160,4 +165,4 @@ def global_max_pool(call: Call, x: Operand) -> Tensor:
 @op("GlobalLpPool")
 def global_lp_pool(call: Call, x: Operand) -> Tensor:
     wide, p = widened(x), call["p"]
-    return convert(power(sum_(power(abs_(wide), int(p)), _spatial(x), True), 1.0 / p), kind_of(x))
+    return convert(power(sum_(_raised(abs_(wide), p), _spatial(x), True), 1.0 / p), kind_of(x))

@@ -43,6 +43,11 @@ Step = Callable[[Direction, Tensor, Sequence[Tensor]], Sequence[Tensor]]
 
 def _directions(call: Call, w: Operand, r: Operand, bias: Operand, peepholes: Operand, names: Sequence[str]) -> list[Direction]:  # fmt: skip
     count, wide = shape_of(w)[:2]
+    hidden, expected = shape_of(r)[-1], 2 if call["direction"] == "bidirectional" else 1
+    if call["hidden_size"] not in (None, hidden):
+        refuse(f"hidden_size is {call['hidden_size']}, but the weights of the state have {hidden} columns")
+    if count != expected:
+        refuse(f"the weights have {count} directions, but direction is '{call['direction']}'")
     biases = zeros((count, 2 * wide), kind_of(w)) if bias is None else tensor(bias)
     given = [each.lower() for each in call["activations"] or list(names) * count]
     if unknown := [each for each in given if each not in RECURRENT]:

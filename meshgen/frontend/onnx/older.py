@@ -1,0 +1,131 @@
+"""Operators of opsets below 7 in their form of opset 7, in which the functions of the table take them.
+
+Add(x[2,3,4], y[3]) {broadcast = 1, axis = 1}    ->    Add(x[2,3,4], y[3,1])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.onnx.files import onnx_package
+from meshgen.frontend.onnx.ops.table import Call, array_of, dim_of, rank_of, shape_of
+from meshgen.frontend.onnx.schemas import schema_of
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.records import replace
+
+FIRST = 7  # the oldest opset whose operators are read as they are
+Form = tuple[Call, list[Any]]
+
+# Versions that differ in element types, in attributes that the functions read as both versions mean them, or in `consumed_inputs`, which
+# is about memory.
+_SAME = frozenset((
+    "Abs", "AveragePool", "Ceil", "Clip", "Elu", "Exp", "Floor", "GlobalLpPool", "GRU", "HardSigmoid", "InstanceNormalization",
+    "LeakyRelu", "Log", "LpPool", "LSTM", "Max", "Mean", "Min", "Neg", "Pad", "Reciprocal", "Relu", "Reshape", "RNN", "Selu", "Sigmoid",
+    "Split", "Sqrt", "Sum", "Tanh",
+))  # fmt: skip
+
+
+def as_of_opset_7(call: Call, operands: list[Any]) -> Form:
+    """Return a call of a standard operator of an opset below 7, and its operands, in the form of opset 7.
+
+    Raises:
+        ProgramError: MG0103, the version of the operator is not supported; MG0104, the operands do not fit it.
+    """
+    held, newer = (schema_of("", call.op, version) for version in (call.version, FIRST))
+    if call.op in _SAME or (held and newer and held.since == newer.since):
+        return call, operands
+    if call.op not in _FORMS:
+        hint = "convert the model: onnx.version_converter.convert_version(model, 13)"
+        refuse(f"{call.op} of opset {call.version} is not supported", hint, "MG0103")
+    return _FORMS[call.op](call, operands)
+
+
+def _with(call: Call, **attributes: Any) -> Call:
+    return replace(call, attributes={**call.attributes, **attributes})
+
+
+def _broadcast(call: Call, operands: list[Any]) -> Form:
+    """The second operand has the sizes of a run of dims of the first, which begins at `axis`, or ends with the last dim."""
+    x, y = operands
+    shape, other = shape_of(x), shape_of(y)
+    if not call["broadcast"]:
+        _require_equal([shape, other], "set broadcast=1")
+        return call, operands
+    axis = call["axis"]
+    if axis is not None and axis != -1:
+        more = len(shape) - dim_of(axis, len(shape)) - len(other)
+        if more < 0:
+            refuse(f"{list(other)} does not fit {list(shape)} from dim {axis} on")
+        y = expand_dims(y, tuple(range(len(other), len(other) + more))) if more else y
+    _require_fit(shape_of(y), shape)
+    return call, [x, y]
+
+
+def _require_fit(given: Sequence[int], shape: Sequence[int]) -> None:
+    lead = len(shape) - len(given)
+    if lead < 0 or any(size not in (1, n) for size, n in zip(given, shape[lead:], strict=True)):
+        refuse(f"a tensor of sizes {list(given)} does not broadcast to {list(shape)}")
+
+
+def _require_equal(shapes: Sequence[Sequence[int]], hint: str) -> None:
+    if any(tuple(each) != tuple(shapes[0]) for each in shapes):
+        refuse(f"operands must have one shape, but have {' and '.join(str(list(each)) for each in shapes)}", hint)
+
+
+def _gemm(call: Call, operands: list[Any]) -> Form:
+    a, b, c = operands
+    rows, columns = shape_of(a)[1 if call["transA"] else 0], shape_of(b)[0 if call["transB"] else 1]
+    if not call["broadcast"]:
+        _require_equal([shape_of(c), (rows, columns)], "set broadcast=1")
+    _require_fit(shape_of(c), (rows, columns))
+    return call, operands
+
+
+def _prelu(call: Call, operands: list[Any]) -> Form:
+    """The slope is one number, or one per feature."""
+    x, slope = operands
+    if math.prod(shape_of(slope)) == 1:
+        return call, [x, reshape(slope, ())]
+    return call, [x, reshape(slope, (-1, *[1] * (rank_of(x) - 2)))]
+
+
+def _batch_normalization(call: Call, operands: list[Any]) -> Form:
+    return _with(call, training_mode=0 if call["is_test"] else 1), operands
+
+
+def _dropout(call: Call, operands: list[Any]) -> Form:
+    ratio = 0.0 if call["is_test"] else call["ratio"]
+    return call, [*operands, np.asarray(ratio, np.float32), np.asarray(ratio != 0)]
+
+
+def _cast(call: Call, operands: list[Any]) -> Form:
+    return _with(call, to=onnx_package().TensorProto.DataType.Value(call["to"])), operands
+
+
+def _concat(call: Call, operands: list[Any]) -> Form:
+    return (_with(call, axis=1) if call["axis"] is None else call), operands
+
+
+def _tile(call: Call, operands: list[Any]) -> Form:
+    """One dim is repeated; its number is an operand."""
+    x, count, axis = operands
+    repeats = np.ones(rank_of(x), np.int64)
+    repeats[dim_of(array_of(axis, "axis").reshape(()), rank_of(x))] = count.reshape(())
+    return call, [x, repeats]
+
+
+_FORMS: dict[str, Callable[[Call, list[Any]], Form]] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"), _broadcast),
+    "BatchNormalization": _batch_normalization,
+    "Cast": _cast,
+    "Concat": _concat,
+    "Dropout": _dropout,
+    "Gemm": _gemm,
+    "PRelu": _prelu,
+    "Tile": _tile,
+}
