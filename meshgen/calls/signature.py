@@ -49,6 +49,7 @@ class Signature:
         narrows: 64-bit arrays are taken for 32-bit arguments, as JAX does.
         warnings: what was noticed while the program was read.
         weights: arrays that came with the program, by input: callers need not pass them, and modules store them.
+        weight_names: the inputs that are parameters and buffers of a model, with and without arrays.
     """
 
     nodes: Mapping[str, Node]
@@ -63,6 +64,7 @@ class Signature:
     narrows: bool = False
     warnings: tuple[Diagnostic, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    weight_names: tuple[str, ...] = ()
 
     @cached_property
     def slots(self) -> list[Slot]:

@@ -13,8 +13,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from meshgen.ccl.world import TIME_OUT_SECONDS
-from meshgen.commands.arrays import Array, is_raw, load_arrays
+from meshgen.commands.arrays import Array, load_arrays
 from meshgen.commands.comparison import Expected, compare
+from meshgen.commands.inputs import add_inputs, input_arrays, read_inputs
 from meshgen.commands.numbers import natural, not_negative, positive
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
@@ -33,8 +34,6 @@ from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import told
-from meshgen.runtime.random_arrays import random_array
-from meshgen.runtime.sessions.weights import fitting_weights
 from meshgen.runtime.sizes import Sizes, sizes_text
 
 
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="devices to run on: they fix the one open mesh axis; without one they must match the module's mesh",
     )
-    _add_inputs(parser)
+    add_inputs(parser)
     parser.add_argument(
         "--kernels",
         action="store_true",
@@ -80,24 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="where a launcher has started a process for each rank: how long a rank waits for others before it fails "
         f"(default: the variable {TIME_OUT}, else {TIME_OUT_SECONDS:g})",
-    )
-
-
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the inputs."""
-    parser.add_argument(
-        "--input",
-        metavar="[NAME=]@FILE",
-        action="append",
-        default=[],
-        help="a .npy for one input, or a .npz with several; the rest is random",
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="PATH",
-        action="append",
-        help="inputs by name that --input does not give: a safetensors file (several times for several), a folder of them, "
-        "an orbax checkpoint, or a .pt2 file",
     )
 
 
@@ -215,7 +196,7 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     """One step on all ranks."""
     module.require_sizes()
     module.require_memory()
-    args = arguments(module, _weights(module, options.weights or ()) | dict(given), options.seed)
+    args = input_arrays(module, given, options, output)
     speaks = not output.is_silent
     tf32 = options.device in ("emulate", "cuda")
     expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and speaks else Expected({})
@@ -273,53 +254,6 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array], *,
         raise ArgumentError(Diagnostic("MG0601", message))
     wanted, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes, tf32=tf32)
     return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
-
-
-def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Array]:
-    """The arrays of `--input`, by name; `mapped` as of `load_arrays`. Raises UsageError."""
-    given: dict[str, Array] = {}
-    for text in texts:
-        name, _, file = text.rpartition("=")
-        if not file.startswith("@"):
-            raise UsageError(
-                Diagnostic("MG0001", f"'{text}' is not NAME=@FILE", hint="write for example x=@x.npy, or @all.npz")
-            )
-        arrays = load_arrays(file[1:], mapped=mapped)
-        given |= {name: _one_of(arrays, name, file[1:])} if name else arrays
-    return given
-
-
-def _one_of(arrays: Mapping[str, Array], name: str, file: str) -> Array:
-    """The only array of a file, or the one of that name. Raises UsageError MG0002."""
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
-    if name in arrays:
-        return arrays[name]
-    hint = f"it has {', '.join(arrays) or 'none'}"
-    raise UsageError(Diagnostic("MG0002", f"'{file}' has no array '{name}'", hint=hint))
-
-
-def arguments(module: LoadedModule, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Arrays for every input: the given ones, random ones for the others. Raises ArgumentError."""
-    names = [b.name for b in module.inputs]
-    if unknown := [name for name in given if name not in names]:
-        hint = f"the inputs are {', '.join(names)}"
-        raise ArgumentError(*(Diagnostic("MG0601", f"unknown input '{name}'", hint=hint) for name in unknown))
-    found = {b.name: _reinterpreted(given[b.name], b.type) for b in module.inputs if b.name in given}
-    return {b.name: random_array(b.type, [seed, i]) for i, b in enumerate(module.inputs)} | found
-
-
-def _weights(module: LoadedModule, paths: Sequence[str]) -> dict[str, Array]:
-    """The arrays of `--weights`, by input. Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for what does not fit."""
-    kinds = {b.name: (b.type,) for b in module.inputs}
-    return fitting_weights(paths[0] if len(paths) == 1 else paths, kinds) if paths else {}
-
-
-def _reinterpreted(array: Array, kind: TensorType) -> Array:
-    """Files hold bf16 and 8-bit floats as plain bytes: give them their type back."""
-    if is_raw(array) and array.dtype.itemsize == kind.numpy_dtype.itemsize:
-        return array.view(kind.numpy_dtype)
-    return array
 
 
 def _described(name: str, array: Array) -> dict[str, Any]:

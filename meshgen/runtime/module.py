@@ -269,22 +269,25 @@ class LoadedModule(Viewed):
             return self._in_order(ENGINES[name](run))
 
     @at_callers_line
-    def session(self, device: str | Emulation = "reference", weights: Weights = None) -> Session:
+    def session(
+        self, device: str | Emulation = "reference", weights: Weights = None, *, ignore_extra: bool = False
+    ) -> Session:
         """This module, and the other entry functions of its file, with weights and state that stay on the devices.
 
         Args:
             device: as of `run`.
-            weights: arguments that are not passed: global arrays by name, or the path of a safetensors file, of several or of a
-                folder of them, of which each rank reads its shards.
+            weights: arguments that are not passed: global arrays by name, or the path of a safetensors file, of several, or of a
+                folder of them or its index, of which each rank reads its shards. Files must have all parameters of the model.
+            ignore_extra: leave out tensors that the program does not take.
         Raises:
-            UsageError: MG0001, MG0002; ArgumentError: MG0601, weights that do not fit; and as `run`.
+            UsageError: MG0001, MG0002; ArgumentError: MG0601, weights that do not fit, are missing or left over; and as `run`.
         """
         from meshgen.runtime.sessions.session import Session
         from meshgen.runtime.sessions.session_devices import devices_of
 
         modules = self.entries
         chosen = next((name for name, module in modules.items() if module is self), None) if self._is_chosen else None
-        return Session(modules, chosen, devices_of(modules, device), weights)
+        return Session(modules, chosen, devices_of(modules, device), weights, ignore_extra=ignore_extra)
 
     def weight(self, name: str) -> Array:
         """The global array of an argument that the module stores. Raises KeyError for an unknown name."""

@@ -240,7 +240,7 @@ def test_weights_of_the_module_are_held(device: Any, tmp_path: Path) -> None:
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     module = mg.load(saved(tmp_path, TWO))
     for weights, message in (
-        ({"ww": w}, r"MG0601: unknown input 'ww'; did you mean 'w'"),
+        ({"ww": w}, r"MG0601: the weights have tensors that the program does not take: 'ww' \(did you mean 'w'"),
         ({"w": w[:4]}, r"MG0601: weight 'w' has type f32\[4,4\], but the program takes f32\[8,4\]"),
         ({"w": w.astype(np.float64)}, r"MG0601: weight 'w' has type f64\[8,4\]"),
         (3, r"MG0601: weights must be a dict by name, got int"),

@@ -96,7 +96,7 @@ def _signature(graph: Graph, count: int, initializers: Initializers) -> Signatur
     """The inputs as parameters, and the initializers as weights."""
     slots = {value.name: Slot(value.name, number) for number, value in enumerate(graph.inputs)}
     weights = initializers.only([value.name for value in graph.inputs[count:]])
-    return Signature(slots, tuple(slots), is_typed=True, weights=weights)
+    return Signature(slots, tuple(slots), is_typed=True, weights=weights, weight_names=(*weights,))
 
 
 def _initial(name: str, initializers: Initializers, root: Trace) -> Any:

@@ -118,7 +118,14 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int]) -> tuple[Module, S
     nodes, positional = _parameters(entries, given, call.get("forward_arg_names"))
     stored = {e.target for e in entries if e.kind == "weight"}
     weights = {name: exported.weights for name in stored if name in exported.weights}
-    return module, Signature(nodes, positional, is_typed=True, result=result, weights=Lazy(weights))
+    return module, Signature(
+        nodes,
+        positional,
+        is_typed=True,
+        result=result,
+        weights=Lazy(weights),
+        weight_names=tuple(e.target for e in entries if e.kind == "weight"),
+    )
 
 
 class Lazy(Mapping[str, Any]):

@@ -41,6 +41,8 @@ def call_to_json(signature: Signature | None) -> Json:
         "extra": signature.extra,
         "narrows": signature.narrows,
     }
+    if signature.weight_names:
+        call["weights"] = list(signature.weight_names)
     return {"call": call | ({} if signature.result is None else {"result": _node_to_json(signature.result)})}
 
 
@@ -82,6 +84,8 @@ def require_fit(signature: Signature, inputs: Sequence[str], outputs: int) -> No
     names = [slot.name for slot in signature.slots]
     if len({*names}) != len(names):
         raise ValueError("call: names of arguments must be distinct")
+    if not {*signature.weight_names} <= {*names}:
+        raise ValueError("call: its weights must be arguments")
     if signature.result is None:
         return
     numbers = [slot.number for slot in slots_of(signature.result)]
@@ -96,7 +100,9 @@ def _signature(value: Any) -> Signature:
     if not {*positional} <= {*nodes} or len({*positional}) != len(positional) or not {rest, extra} <= {"", *nodes}:
         raise ValueError("positional, rest and extra must be parameters, each once")
     result = get(value, "result", _node) if "result" in value else None
-    return Signature(nodes, positional, rest, extra, result=result, narrows=get(value, "narrows", read_flag))
+    weight_names = tuple(each_of(value.get("weights", []), read_name))
+    narrows = get(value, "narrows", read_flag)
+    return Signature(nodes, positional, rest, extra, result=result, narrows=narrows, weight_names=weight_names)
 
 
 def _children(value: Any, depth: int = 0) -> dict[str, Node]:

@@ -10,7 +10,7 @@ Entry functions share memory by name: an argument with the same layout in severa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -27,7 +27,7 @@ from meshgen.runtime.sessions.entry_steps import EntrySteps
 from meshgen.runtime.sessions.sharded import ShardedArray
 from meshgen.runtime.sessions.slots import Slot
 from meshgen.runtime.sessions.structures import Structures, leaves_by_name
-from meshgen.runtime.sessions.weights import Weights, fitting_weights, type_text
+from meshgen.runtime.sessions.weights import WeightArguments, Weights, fitting_weights, type_text
 
 Array = np.ndarray[Any, Any]
 Result = Any  # arrays on the devices, in the structure of the program's results
@@ -37,15 +37,21 @@ class Session:
     """Steps of a module's entry functions on memory that they share. Made by `LoadedModule.session`."""
 
     def __init__(
-        self, modules: Mapping[str, LoadedEntry], chosen: str | None, devices: Devices, weights: Weights
+        self,
+        modules: Mapping[str, LoadedEntry],
+        chosen: str | None,
+        devices: Devices,
+        weights: Weights,
+        *,
+        ignore_extra: bool = False,
     ) -> None:
-        """`chosen`: the entry function that calling the session runs; None: it must be named."""
+        """`chosen`: the entry function that calling the session runs; None: it must be named. `ignore_extra`: as of `LoadedModule.session`."""
         self._devices, self._chosen = devices, chosen
         self._slots: dict[tuple[str, TensorType], Slot] = {}
         self._is_closed = False
         try:
             self._entries = {name: EntrySteps(module, self._slot, devices) for name, module in modules.items()}
-            self._hold_weights(modules, weights)
+            self._hold_weights(modules, weights, ignore_extra=ignore_extra)
             for entry in self._entries.values():
                 entry.settle()
         except BaseException:  # nobody will close it
@@ -58,14 +64,27 @@ class Session:
     def _slot(self, name: str, kind: TensorType) -> Slot:
         return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))
 
-    def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights) -> None:
+    def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights, *, ignore_extra: bool) -> None:
         """Copy the weights of the modules, and the given ones, to the devices."""
         types: dict[str, list[TensorType]] = {}
         for name, kind in self._slots:
             types.setdefault(name, []).append(kind)
         if isinstance(weights, Mapping):
             weights = leaves_by_name(self._structures(), weights)
-        given = fitting_weights(weights, types)
+        arguments = WeightArguments(types, [module.call for module in modules.values()])
+        is_file = weights is not None and not isinstance(weights, Mapping)
+        optional = {slot.name for entry in self._entries.values() for slot in entry.state}
+        optional |= {each.name for module in modules.values() for each in module.bindings if each.stored}
+
+        def missing(filled: Collection[str]) -> list[str]:
+            begun = (group for group in arguments.structures if any(name in filled for name in group))
+            names = arguments.parameters or [name for group in begun for name in group]
+            return [name for name in names if name not in filled and name not in optional]
+
+        given = fitting_weights(
+            weights, arguments, ignore_extra=ignore_extra, missing=missing if is_file else None,
+            hint="add them to the files, or give all weights as a dict by name",
+        )  # fmt: skip
         for module in modules.values():
             for binding in (each for each in module.bindings if each.stored and each.name not in given):
                 self._slots[binding.name, binding.type].hold(module.weight(binding.name))

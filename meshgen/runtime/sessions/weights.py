@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from meshgen.calls.signature import input_named
-from meshgen.errors import ArgumentError, Diagnostic, UsageError, system_reason
+from meshgen.calls.nodes import Branch, Slot, slots_of
+from meshgen.calls.signature import Signature, input_named
+from meshgen.errors import ArgumentError, Diagnostic, UsageError, listed, system_reason
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
+from meshgen.runtime.module_file.json_values import get, read_json, read_name, read_table
 from meshgen.runtime.module_file.tensors import Tensors
 from meshgen.runtime.sessions.checkpoints import Checkpoint, checkpoint_of
 from meshgen.runtime.sessions.torch_files import is_archive
 
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
+INDEX = ".safetensors.index.json"  # the end of the name of the file that says which tensor is in which file
+MOST_LISTED = 20  # names in a message
 
 
 class WeightFiles(Mapping[str, Array]):
@@ -50,8 +54,8 @@ class WeightFiles(Mapping[str, Array]):
 
 
 def weights_by_name(given: Weights) -> Mapping[str, Any]:
-    """A caller's weights: by name, or the path of a safetensors file, of several, of a folder of them, of an orbax checkpoint, or of a
-    `.pt2` archive.
+    """Return a caller's weights by name: a mapping, or the path of a safetensors file, of several, of a folder of them or their index, of
+    an orbax checkpoint, or of a `.pt2` archive.
 
     Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for anything else.
     """
@@ -74,33 +78,129 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
         from meshgen.runtime.sessions.torch_archive import TorchArchive
 
         return TorchArchive(path).weights
+    indexes = sorted(path.glob(f"*{INDEX}")) if path.is_dir() else [path] if path.name.endswith(INDEX) else []
+    if len(indexes) == 1:
+        return WeightFiles(_indexed_files(indexes[0]))
     return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
 
 
-def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -> dict[str, Array]:
-    """The weights as arrays by input, each of a type that an input of its name has.
+def _indexed_files(index: Path) -> list[Path]:
+    """Return the files that an index of a checkpoint in several files names. Raises UsageError MG0002 for a malformed index."""
+    try:
+        table = get(read_table(read_json(index.read_bytes())), "weight_map", read_table)
+        names = {name: read_name(value) for name, value in table.items()}
+        if outside := next((name for name in names.values() if Path(name).name != name), None):
+            raise ValueError(f"'{outside}' is not the name of a file beside it")
+    except (OSError, ValueError) as error:
+        text = f"'{index}' cannot be read as an index of safetensors files: {system_reason(error)}"
+        raise UsageError(Diagnostic("MG0002", text)) from error
+    return [index.with_name(name) for name in sorted({*names.values()})]
+
+
+class WeightArguments:
+    """The inputs of a module's entry functions, as weights name them."""
+
+    def __init__(self, types: Mapping[str, Sequence[TensorType]], calls: Iterable[Signature | None]) -> None:
+        """`types` has the types of each input, those of the same name in several entry functions together."""
+        self.types = types
+        self._calls = [call for call in calls if call is not None]
+
+    def named(self, tensor: str) -> str | None:
+        """Return the input that a tensor is for.
+
+        Returns:
+            None for an unknown tensor, and the empty name for an argument that the program does not use.
+        """
+        for call in self._calls:
+            node = call.weight(tensor)
+            if isinstance(node, Slot) and (node.number is None or node.name in self.types):
+                return "" if node.number is None else node.name
+        return input_named(tensor, self.types)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters and buffers of a model, where its program says which inputs they are."""
+        names = (name for call in self._calls for name in call.weight_names)
+        return [name for name in dict.fromkeys(names) if name in self.types]
+
+    @property
+    def structures(self) -> list[list[str]]:
+        """The inputs in each argument that is a structure."""
+        nodes = (node for call in self._calls for node in call.nodes.values() if isinstance(node, Branch))
+        return [[slot.name for slot in slots_of(node) if slot.name in self.types] for node in nodes]
+
+
+def fitting_weights(
+    given: Weights, arguments: WeightArguments, *, ignore_extra: bool = False,
+    missing: Callable[[Collection[str]], Sequence[str]] | None = None, hint: str = "",
+) -> dict[str, Array]:  # fmt: skip
+    """Return the weights as arrays by input, each of a type that an input of its name has.
 
     Args:
-        types: of all inputs, those of the same name in several entry functions.
+        ignore_extra: leave out tensors that the program does not take.
+        missing: returns the inputs that lack a value, given those that have weights; `hint` says what to do about them.
     Raises:
-        ArgumentError: MG0601, with every unknown input (and similar names), and every other type.
+        ArgumentError: MG0601, with every tensor left over (and similar names), every input without a value, and every other type.
+        UsageError: MG0002, files that cannot be read.
     """
-    texts: list[str] = []
-    found: dict[str, Array] = {}
+    faults: list[Diagnostic] = []
+    extra: list[str] = []
+    arrays: dict[str, Array] = {}
     for called, value in weights_by_name(given).items():
-        name = input_named(str(called), types)
+        name = arguments.named(str(called))
         if name is None:
-            near = nearest_names(str(called), types, 1)
-            texts.append(f"unknown input '{called}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            extra.append(str(called))
+        if not name:
             continue
         array, fault = array_of(name, value)
-        found[name] = array
-        have = fault or type_text(array)
-        if fault or have not in map(str, types[name]):
-            texts.append(fault or f"weight '{name}' has type {have}, but the program takes {types[name][0]}")
-    if texts:
-        raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
-    return found
+        if name in arrays and not _same(arrays[name], array):
+            fault = f"several tensors are for '{name}', and they differ: one of them is '{called}'"
+        arrays[name] = array
+        if not fault and type_text(array) not in map(str, arguments.types[name]):
+            fault = f"weight '{name}' has type {type_text(array)}, but the program takes {arguments.types[name][0]}"
+        faults += [Diagnostic("MG0601", fault)] if fault else []
+    faults += _missing_told(_holder(given), arguments, missing(arrays) if missing else (), hint)
+    faults += _extra_told(_holder(given), arguments, () if ignore_extra else extra)
+    if faults:
+        raise ArgumentError(*faults)
+    return arrays
+
+
+def _missing_told(holder: str, arguments: WeightArguments, missing: Sequence[str], hint: str) -> list[Diagnostic]:
+    """Return the fault for inputs without a value; no fault without any."""
+    if not missing:
+        return []
+    named = [f"'{name}' ({arguments.types[name][0]})" for name in missing]
+    return [Diagnostic("MG0601", f"{holder} no value for {listed(named, MOST_LISTED)}", hint=hint)]
+
+
+def _extra_told(holder: str, arguments: WeightArguments, extra: Sequence[str]) -> list[Diagnostic]:
+    """Return the fault for tensors that the program does not take; no fault without any."""
+    if not extra:
+        return []
+    near = [nearest_names(name, arguments.types, 1) for name in extra[:MOST_LISTED]]
+    named = [
+        f"'{name}'" + f" (did you mean '{''.join(found)}'?)" * len(found)
+        for name, found in zip(extra, near, strict=False)
+    ]
+    text = f"{holder} tensors that the program does not take: {listed([*named, *extra[MOST_LISTED:]], MOST_LISTED)}"
+    hint = "to leave them out, give --ignore-extra on the command line, or ignore_extra=True to a session"
+    return [Diagnostic("MG0601", text, hint=hint)]
+
+
+def _holder(given: Weights) -> str:
+    """Return the subject of a sentence about weights, with its verb."""
+    if given is None or isinstance(given, Mapping):
+        return "the weights have"
+    if isinstance(given, str | Path):
+        return f"'{given}' has"
+    names = [f"'{each}'" for each in given]
+    return f"{listed(names)} have"
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Whether two tensors are equal, bit by bit."""
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def type_text(array: Array) -> str:
