@@ -1,5 +1,6 @@
 /* What a launch table says of files, kernels, communicators, arguments and results, checked before any of it is used. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "table.h"
 
@@ -24,15 +25,39 @@ static mgx_status check_functions(const mgx_container *file, const mgx_table *ta
   return MGX_OK;
 }
 
-static mgx_status check_splits(const mgx_container *file, const mgx_table *table) {
-  for (size_t i = 0; i < table->splits.count; i++) {
-    mgx_list split = table->splits.items[i];
-    if (table->ranks < 2 || split.count != 2 * table->ranks) return mgx_damaged(file, "a communicator is malformed");
-    for (size_t n = 0; n < split.count; n++) /* a color of -1 is none */
-      if (split.words[n] > INT32_MAX && !(n % 2 == 0 && split.words[n] == UINT64_MAX))
-        return mgx_damaged(file, "a communicator is malformed");
+/* Ranks in each group of a split; 0: it is malformed, or its groups have several sizes. Colors and keys are numbers of ranks; a
+   color of -1 is none. `counts` has a word for each rank. */
+static uint64_t group_size(const mgx_table *table, mgx_list split, uint64_t *counts) {
+  uint64_t size = 0;
+  if (table->ranks < 2 || split.count != 2 * table->ranks) return 0;
+  memset(counts, 0, (size_t)table->ranks * sizeof *counts);
+  for (uint64_t rank = 0; rank < table->ranks; rank++) {
+    uint64_t color = split.words[2 * rank], key = split.words[2 * rank + 1];
+    if (key >= table->ranks || (color >= table->ranks && color != UINT64_MAX)) return 0;
+    if (color != UINT64_MAX) size = ++counts[color];
   }
-  return MGX_OK;
+  for (uint64_t color = 0; color < table->ranks; color++)
+    if (counts[color] && counts[color] != size) return 0;
+  return size;
+}
+
+static mgx_status check_splits(const mgx_container *file, mgx_table *table) {
+  uint64_t *counts = malloc((size_t)table->ranks * sizeof *counts);
+  table->group_sizes = calloc(table->splits.count + 1, sizeof *table->group_sizes);
+  bool has_memory = counts && table->group_sizes, good = has_memory;
+  for (size_t i = 0; good && i < table->splits.count; i++)
+    good = (table->group_sizes[i] = group_size(table, table->splits.items[i], counts)) != 0;
+  free(counts);
+  if (!has_memory) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  return good ? MGX_OK : mgx_damaged(file, "a communicator is malformed");
+}
+
+/* Whether all ranks of a part are in a split, or none. */
+static bool is_split_by_parts(const mgx_part *part, mgx_list split) {
+  bool is_none = split.words[2 * part->first] == UINT64_MAX;
+  for (uint64_t rank = part->first; rank < part->first + part->ranks; rank++)
+    if ((split.words[2 * rank] == UINT64_MAX) != is_none) return false;
+  return true;
 }
 
 /* Parts follow each other without a gap. */
@@ -42,6 +67,8 @@ static mgx_status check_parts(const mgx_container *file, const mgx_table *table)
     const mgx_part *part = table->parts + i;
     if (part->first != next || !part->ranks || part->ranks > table->ranks - next || part->memory > MAX_BYTES)
       return mgx_damaged(file, "the ranks or the memory of a part are malformed");
+    for (size_t n = 0; n < table->splits.count; n++)
+      if (!is_split_by_parts(part, table->splits.items[n])) return mgx_damaged(file, "a communicator has some ranks of a part only");
     next += part->ranks;
     MGX_TRY(mgx_work_check(file, table, part));
   }
@@ -52,13 +79,21 @@ static uint64_t member_bytes(const mgx_container *file, const mgx_table *table, 
   return mgx_container_find(file, table->members[number])->nbytes;
 }
 
-static mgx_status check_constants(const mgx_container *file, const mgx_table *table) {
+/* Takes bytes from what is left of a part's memory: what is uploaded when a module is opened lies in it side by side. */
+static bool take_memory(uint64_t *left, uint64_t nbytes) {
+  if (nbytes > *left) return false;
+  *left -= nbytes;
+  return true;
+}
+
+static mgx_status check_constants(const mgx_container *file, const mgx_table *table, uint64_t *left) {
   for (size_t i = 0; i < table->constants.count; i++) {
     mgx_list row = table->constants.items[i];
     const uint64_t *at = row.words;
     if (row.count != CONSTANT_WORDS || at[CONSTANT_PART] >= table->part_count || at[CONSTANT_MEMBER] >= table->member_count ||
         !mgx_inside(at[CONSTANT_PLACE], at[CONSTANT_NBYTES], table->parts[at[CONSTANT_PART]].memory) ||
-        !mgx_inside(at[CONSTANT_AT], at[CONSTANT_NBYTES], member_bytes(file, table, at[CONSTANT_MEMBER])))
+        !mgx_inside(at[CONSTANT_AT], at[CONSTANT_NBYTES], member_bytes(file, table, at[CONSTANT_MEMBER])) ||
+        !take_memory(left + at[CONSTANT_PART], at[CONSTANT_NBYTES]))
       return mgx_damaged(file, "a constant is outside of its memory or its member");
   }
   return MGX_OK;
@@ -88,10 +123,10 @@ static bool is_tensor(const mgx_table *table, const mgx_tensor *tensor, size_t b
   return true;
 }
 
-static mgx_status check_tensors(const mgx_container *file, const mgx_table *table) {
+static mgx_status check_tensors(const mgx_container *file, const mgx_table *table, uint64_t *left) {
   for (size_t i = 0; i < table->argument_count; i++) {
     const mgx_tensor *tensor = table->arguments + i;
-    bool good = is_tensor(table, tensor, SHARD_BOX);
+    bool good = is_tensor(table, tensor, SHARD_BOX) && take_memory(left + tensor->part, tensor->local_nbytes);
     if (good && tensor->stored)
       good = tensor->stored <= table->member_count &&
              mgx_inside(tensor->stored_at, tensor->nbytes, member_bytes(file, table, tensor->stored - 1));
@@ -102,12 +137,21 @@ static mgx_status check_tensors(const mgx_container *file, const mgx_table *tabl
   return MGX_OK;
 }
 
-mgx_status mgx_table_check(const mgx_container *file, const mgx_table *table) {
+static mgx_status check_values(const mgx_container *file, const mgx_table *table) {
+  uint64_t *left = calloc(table->part_count + 1, sizeof *left);
+  if (!left) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  for (size_t i = 0; i < table->part_count; i++) left[i] = table->parts[i].memory;
+  mgx_status status = check_constants(file, table, left);
+  if (!status) status = check_tensors(file, table, left);
+  free(left);
+  return status;
+}
+
+mgx_status mgx_table_check(const mgx_container *file, mgx_table *table) {
   if (!table->ranks || table->ranks > MAX_RANKS || table->argument_count > INT32_MAX || table->result_count > INT32_MAX)
     return mgx_damaged(file, "its launch table is malformed");
   MGX_TRY(check_functions(file, table));
   MGX_TRY(check_splits(file, table));
   MGX_TRY(check_parts(file, table));
-  MGX_TRY(check_constants(file, table));
-  return check_tensors(file, table);
+  return check_values(file, table);
 }

@@ -1,6 +1,5 @@
 /* What the ranks of a part issue, checked before any of it is: operations, lists of them, calls of NCCL, control. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "table.h"
 
@@ -53,19 +52,17 @@ static bool is_operation(const mgx_table *table, const mgx_part *part, mgx_list 
   }
 }
 
-/* Ranks in the communicator of a rank; 0: it is in none. */
-static uint64_t group_size(const mgx_table *table, uint64_t comm, uint64_t rank) {
+/* Ranks in each group of a communicator that the ranks of a part are in; 0: they are in none. */
+static uint64_t group_size(const mgx_table *table, const mgx_part *part, uint64_t comm) {
   if (!comm) return table->ranks > 1 ? table->ranks : 0;
   if (comm > table->splits.count) return 0;
   const uint64_t *split = table->splits.items[comm - 1].words;
-  uint64_t size = 0;
-  for (uint64_t other = 0; other < table->ranks; other++) size += split[2 * other] == split[2 * rank];
-  return split[2 * rank] == UINT64_MAX ? 0 : size;
+  return split[2 * part->first] == UINT64_MAX ? 0 : table->group_sizes[comm - 1];
 }
 
-/* A call of NCCL by a rank: in a communicator that it has, within its memory. */
-static bool is_call(const mgx_table *table, const mgx_part *part, uint64_t rank, const uint64_t *call) {
-  uint64_t size = group_size(table, call[CALL_COMM], rank), kind = call[CALL_KIND], part_bytes, whole_bytes;
+/* A call of NCCL by a rank of a part: in a communicator that it has, within its memory. */
+static bool is_call(const mgx_table *table, const mgx_part *part, const uint64_t *call) {
+  uint64_t size = group_size(table, part, call[CALL_COMM]), kind = call[CALL_KIND], part_bytes, whole_bytes;
   if (!size || call[CALL_STREAM] >= MGX_STREAMS || call[CALL_DTYPE] >= DTYPES || call[CALL_REDUCTION] >= REDUCTIONS ||
       call[CALL_PEER] >= size || kind < CALL_ALL_REDUCE || kind > CALL_RECEIVE)
     return false;
@@ -77,15 +74,16 @@ static bool is_call(const mgx_table *table, const mgx_part *part, uint64_t rank,
   return mgx_inside(call[CALL_SOURCE], source, part->memory) && mgx_inside(call[CALL_TARGET], target, part->memory);
 }
 
-/* A list of operations in order: waits come after records, and groups in the order of their numbers. */
-static bool is_program(const mgx_part *part, mgx_list program, unsigned char *recorded) {
+/* A list of operations in order: waits come after records, and groups in the order of their numbers.
+
+   `recorded` has of each event the last list that records it. The work is linear in the words of the list. */
+static bool is_program(const mgx_part *part, mgx_list program, size_t number, size_t *recorded) {
   int64_t group = -1;
-  memset(recorded, 0, (size_t)part->events);
   for (size_t i = 0; i < program.count; i++) {
     if (program.words[i] >= part->operations.count) return false;
     const uint64_t *op = part->operations.items[program.words[i]].words;
-    if (op[0] == OP_RECORD) recorded[op[EVENT_NUMBER]] = 1;
-    if (op[0] == OP_WAIT && !recorded[op[EVENT_NUMBER]]) return false;
+    if (op[0] == OP_RECORD) recorded[op[EVENT_NUMBER]] = number;
+    if (op[0] == OP_WAIT && recorded[op[EVENT_NUMBER]] != number) return false;
     if (op[0] != OP_GROUP) continue;
     if ((int64_t)op[GROUP_NUMBER] <= group) return false;
     group = (int64_t)op[GROUP_NUMBER];
@@ -93,33 +91,32 @@ static bool is_program(const mgx_part *part, mgx_list program, unsigned char *re
   return true;
 }
 
-static bool has_sound_calls(const mgx_table *table, const mgx_part *part, uint64_t rank, mgx_list program) {
-  for (size_t i = 0; i < program.count; i++) {
-    const uint64_t *op = part->operations.items[program.words[i]].words;
+/* Calls are checked once for all ranks that issue them: groups of a communicator have equal sizes. */
+static mgx_status check_calls(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
+  for (size_t i = 0; i < part->operations.count; i++) {
+    const uint64_t *op = part->operations.items[i].words;
     for (uint64_t n = 0; op[0] == OP_GROUP && n < op[GROUP_COUNT]; n++)
-      if (!is_call(table, part, rank, op + GROUP_CALLS + n * MGX_CALL_WORDS)) return false;
+      if (!is_call(table, part, op + GROUP_CALLS + n * MGX_CALL_WORDS))
+        return mgx_damaged(file, "a call of NCCL is malformed or is outside of its memory");
   }
-  return true;
+  return MGX_OK;
 }
 
 static mgx_status check_programs(const mgx_container *file, const mgx_part *part) {
   if (part->events > part->operations.count) return mgx_damaged(file, "it has events that nothing records");
-  unsigned char *recorded = malloc((size_t)part->events + 1);
+  size_t *recorded = calloc((size_t)part->events + 1, sizeof *recorded);
   bool good = recorded != NULL;
-  for (size_t i = 0; good && i < part->programs.count; i++) good = is_program(part, part->programs.items[i], recorded);
+  for (size_t i = 0; good && i < part->programs.count; i++) good = is_program(part, part->programs.items[i], i + 1, recorded);
   free(recorded);
   return good ? MGX_OK : mgx_damaged(file, "what a rank issues is out of order");
 }
 
-static mgx_status check_segments(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
+static mgx_status check_segments(const mgx_container *file, const mgx_part *part) {
   for (size_t i = 0; i < part->segments.count; i++) {
     mgx_list segment = part->segments.items[i];
     if (segment.count != part->ranks) return mgx_damaged(file, "a segment is not for the ranks of its part");
-    for (size_t rank = 0; rank < segment.count; rank++) {
-      uint64_t number = segment.words[rank];
-      if (number >= part->programs.count || !has_sound_calls(table, part, part->first + rank, part->programs.items[number]))
-        return mgx_damaged(file, "a call of NCCL is malformed or is outside of its memory");
-    }
+    for (size_t rank = 0; rank < segment.count; rank++)
+      if (segment.words[rank] >= part->programs.count) return mgx_damaged(file, "a segment has a program that is missing");
   }
   return MGX_OK;
 }
@@ -178,7 +175,8 @@ static mgx_status check_control(const mgx_container *file, const mgx_part *part)
 mgx_status mgx_work_check(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
   for (size_t i = 0; i < part->operations.count; i++)
     if (!is_operation(table, part, part->operations.items[i])) return mgx_damaged(file, "an operation is malformed or is outside of its memory");
+  MGX_TRY(check_calls(file, table, part));
   MGX_TRY(check_programs(file, part));
-  MGX_TRY(check_segments(file, table, part));
+  MGX_TRY(check_segments(file, part));
   return check_control(file, part);
 }

@@ -99,6 +99,7 @@ static mgx_status read_members(mgx_container *file) {
   file->names = calloc(found.nbytes + 1, 1);
   if (!file->members || !file->names) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   const unsigned char *entry = file->data + found.place, *end = entry + found.nbytes;
+  size_t left = file->nbytes;
   char *name = file->names; /* an entry is longer than its name, so all names fit */
   for (; file->count < found.entries; file->count++) {
     if (end - entry < CENTRAL || number(entry, 4) != CENTRAL_MAGIC) return mgx_damaged(file, "its directory is damaged");
@@ -107,6 +108,8 @@ static mgx_status read_members(mgx_container *file) {
     mgx_member *member = file->members + file->count;
     MGX_TRY(read_member(file, entry, name, member));
     if (file->count && strcmp(member[-1].name, member->name) >= 0) return mgx_damaged(file, "its members are out of order");
+    if (member->nbytes > left) return mgx_damaged(file, "its members overlap"); /* or their digests would take any time */
+    left -= member->nbytes;
     name += strlen(name) + 1;
     entry += whole;
   }

@@ -164,6 +164,7 @@ void mgx_table_free(mgx_table *table) {
   for (size_t i = 0; i < table->argument_count; i++) free(table->arguments[i].shards.items);
   for (size_t i = 0; i < table->result_count; i++) free(table->results[i].shards.items);
   free(table->splits.items);
+  free(table->group_sizes);
   free(table->constants.items);
   free(table->members);
   free(table->functions);

@@ -84,7 +84,8 @@ typedef struct {
   uint64_t ranks;
   const char **members;
   mgx_function *functions;
-  mgx_lists splits; /* of the communicator of all ranks: per rank its color and key */
+  mgx_lists splits;      /* of the communicator of all ranks: per rank its color and key */
+  uint64_t *group_sizes; /* of each split: ranks in each of its groups */
   mgx_part *parts;
   mgx_lists constants;
   mgx_tensor *arguments, *results;
@@ -95,8 +96,9 @@ typedef struct {
 mgx_status mgx_table_read(const mgx_container *container, mgx_table *table);
 void mgx_table_free(mgx_table *table);
 
-/* check.c, check_work.c: every number is in range, and every place in the memory of its rank. */
-mgx_status mgx_table_check(const mgx_container *container, const mgx_table *table);
+/* check.c, check_work.c: every number is in range, and every place in the memory of its rank. The time is linear in the words of
+   the table. `mgx_table_check` counts the group sizes. */
+mgx_status mgx_table_check(const mgx_container *container, mgx_table *table);
 mgx_status mgx_work_check(const mgx_container *container, const mgx_table *table, const mgx_part *part);
 
 /* Bytes of an element of NCCL's data types. */

@@ -135,6 +135,60 @@ def test_forged_work(name: str, campaign: Campaign, good: Path, tmp_path: Path) 
     assert code == 1 and "an operation is malformed or is outside of its memory" in message, message
 
 
+MAGIC, RANKS, MOST_SECONDS = 0x656C62617478676D, 1 << 16, 120  # such a check took hours, and takes a second
+
+
+def listed(lists: list[list[int]]) -> list[int]:
+    return [len(lists), *(word for each in lists for word in (len(each), *each))]
+
+
+MEMBER = [1, len(b"constants.safetensors"), *struct.unpack("<3Q", b"constants.safetensors".ljust(24, b"\0"))]
+
+
+def table_of(splits: list[list[int]], operations: list[list[int]], constants: list[list[int]]) -> list[int]:
+    """The table of a part with 1,024 bytes of memory on each rank, of which all issue these operations."""
+    ranks = len(splits[0]) // 2
+    programs = [[*range(len(operations))]]
+    part = [0, ranks, 1024, 0, *listed(operations), *listed(programs), *listed([[0] * ranks]), 1, 0]
+    return [MAGIC, words.VERSION, ranks, *MEMBER, 0, *listed(splits), 1, *part, *listed(constants), 0, 0]
+
+
+ALONE = [word for rank in range(RANKS) for word in (0, rank)]  # all ranks are in one group
+CALL = [1, 1, 0, 0, 0, 1, 0, 0, 0]
+SLOW: dict[str, tuple[list[int], int, str]] = {
+    "ranks x calls x ranks": (table_of([ALONE], [[6, 0, 5000, *(CALL * 5000)]], []), 0, ""),
+    "constants x their bytes": (
+        table_of([[0, 0, 0, 1]], [[3, 0, 0, 8]], [[0, 0, 8, 0, 0]] * 129), 1, "a constant is outside of its memory"),
+    "a group that is larger": (
+        table_of([[0, 0, 0, 1, 2, 0]], [[6, 0, 1, *CALL]], []), 1, "a communicator is malformed"),
+    "a rank of the part in no group": (
+        table_of([[0, 0, (1 << 64) - 1, 0]], [[6, 0, 1, *CALL]], []), 1, "a communicator has some ranks of a part only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_the_check_of_a_table_takes_time_linear_in_its_words(
+    name: str, campaign: Campaign, good: Path, tmp_path: Path
+) -> None:
+    table, code, said = SLOW[name]
+    forged(good, tmp_path / "m.mgx", lambda words_: words_.__setitem__(slice(None), table))
+    command = [str(campaign.program), str(tmp_path / "m.mgx"), "--list"]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS)
+    assert (made.returncode, said in made.stderr) == (code, True), made.stderr
+
+
+def test_members_that_overlap_are_refused(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+    """The digests of a file with n members of all its bytes would take n times the time."""
+    content = bytearray(good.read_bytes())
+    entries = [n for n in range(len(content)) if content[n : n + 4] == b"PK\x01\x02"]
+    for place in entries:
+        content[place + 24 : place + 28] = (len(content) // 2).to_bytes(4, "little")
+        content[place + 42 : place + 46] = bytes(4)
+    (tmp_path / "m.mgx").write_bytes(content)
+    code, message = refused(campaign, tmp_path / "m.mgx", "--list")
+    assert code == 1 and "its members overlap" in message, message
+
+
 def test_the_header_keeps_its_promises(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     build = campaign.program.parent
     words_ = [loader.COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *loader.SANITIZERS.split(), f"-I{SOURCES}"]

@@ -69,10 +69,12 @@ def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], fil
     """Of each its tensor, the member and place of a stored value (0, 0: callers pass it), and the shards."""
     rows = _bindings_in_order(module, parts, 1)
     table.put(len(rows))
+    members = [part.module.members for part in parts]
+    weights = [places(each[WEIGHTS]) if WEIGHTS in each else {} for each in members]
     for number, binding in rows:
         part = parts[number]
         _put_tensor(table, number, part, binding, part.place(binding.buffer))
-        stored = places(part.module.members[WEIGHTS])[binding.name][0] if binding.stored else 0
+        stored = weights[number][binding.name][0] if binding.stored else 0
         table.put(files.number(part.folder + WEIGHTS) + 1 if binding.stored else 0, stored)
         _put_shards(table, argument_shards(part.module.manifest, binding))
 
