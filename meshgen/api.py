@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: co
     from meshgen.reports.changes import Advice
     from meshgen.runtime.module import LoadedModule
     from meshgen.runtime.open_module import OpenModule
+    from meshgen.runtime.plan import Schedule
     from meshgen.simulator.simulation import Simulation
     from meshgen.simulator.timeline import Conditions
 
@@ -289,7 +290,7 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine |
     Args:
         program: compiled or loaded, with sizes for all mesh axes.
         machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json; default: the one that the program was
-            compiled for, else `dgx-h100`.
+            compiled for, else one host of the target's devices. Kernels and collectives are timed for it.
         conditions: slow devices and links, and jitter (`meshgen.simulator.timeline.Conditions`).
         watch: ranks of which every launch is kept, for `meshgen.simulator.trace.trace_of`; default: the first of each mesh.
     Raises:
@@ -300,8 +301,12 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine |
 
     if not isinstance(program, Executable):
         program.require_sizes()
-    parts = [simulation.Scheduled(p.mesh, p.plan if isinstance(p, Executable) else p.schedule) for p in program.parts]
+    parts = [simulation.Scheduled(part.mesh, _schedule_of(part), program.target) for part in program.parts]
     return simulation.simulate(parts, machine, conditions, watch)
+
+
+def _schedule_of(part: Executable | LoadedModule) -> Schedule:
+    return part.plan if isinstance(part, Executable) else part.schedule
 
 
 @at_callers_line

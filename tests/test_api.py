@@ -327,7 +327,7 @@ def test_results_are_said_in_a_line(tmp_path: Path) -> None:
     found = mg.search(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu")
     assert repr(found).startswith("Found('double', Mesh(a=4), step ") and "specs={'x': 'a,_'}" in repr(found)
     assert str(found).startswith("x, f32[4096,4096]: by rows over a\n\nA step takes ")
-    assert repr(mg.simulate(executable)).startswith("Simulation('dgx-h100', 4 ranks, step ")
+    assert repr(mg.simulate(executable)).startswith("Simulation('one-host (H200)', 4 ranks, step ")
     with mg.load(tmp_path / "m.mgx").session() as session:
         assert repr(session) == "Session('double')"
     assert repr(session) == "Session('double', closed)"

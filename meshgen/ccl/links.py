@@ -141,12 +141,25 @@ def _passed(way: Algorithm, moved: int, span: Span, inner: Link) -> float:
 
 def seconds_along(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers: int = 0) -> float:
     """Seconds of a collective along some axes in the slowest of its groups."""
+    return max(_seconds_of_spans(op, moved, mesh, axes, peers))
+
+
+def group_seconds(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers: int = 0) -> Array:
+    """Return the seconds of a collective in each of its groups [groups], which are those of `groups_of(mesh, axes)`."""
+    seconds = np.array(_seconds_of_spans(op, moved, mesh, axes, peers))
+    machine = _deciding(mesh, axes)
+    number = np.zeros(len(groups_of(mesh, axes).members), np.int64) if machine is None else spans_of(mesh, axes, machine)[1]
+    return seconds[number]
+
+
+def _seconds_of_spans(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers: int) -> list[float]:
+    """Return the seconds of a collective by the kind of span of its groups; one number where all groups are alike."""
     machine = _deciding(mesh, axes)
     if machine is None:
         latency, bandwidth = rate_along(mesh, axes)
-        return latency + _posting(peers) + moved / bandwidth
+        return [latency + _posting(peers) + moved / bandwidth]
     spans, _ = spans_of(mesh, axes, machine)
-    return max(span_seconds(op, moved, span, machine.links[0], peers) for span in spans)
+    return [span_seconds(op, moved, span, machine.links[0], peers) for span in spans]
 
 
 @lru_cache(maxsize=4096)

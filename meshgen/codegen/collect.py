@@ -19,7 +19,7 @@ from meshgen.codegen.overwritten import overwritten
 from meshgen.codegen.program import Flow, Program
 from meshgen.codegen.region_modules import region_module
 from meshgen.codegen.storages import storages_of
-from meshgen.codegen.timeline import Costs, Task
+from meshgen.codegen.timeline import Costs, Task, control_seconds
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer
@@ -83,7 +83,7 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
     outside = tuple(captured(node))
     steps = tuple(planned(region_module(module, node, region, outside)) for region in node.regions)
     if is_scan(node):
-        return Flow(outside, steps, node.attrs.trips, True)
+        return Flow(outside, steps, node.attrs.trips)
     return Flow(outside, steps, (node.notes.trips or 1) if is_loop(node) else None)
 
 
@@ -120,10 +120,11 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             if program.flows[number].communicates:
                 needs |= fence
                 fence = flow = {number}
-            task = Task(COMPUTE, program.flows[number].seconds(costs.copy), tuple(sorted(needs)))
+            taken = control_seconds(node.op, program.flows[number].regions, program.flows[number].trips or 1, costs.copy)
+            task = Task(COMPUTE, taken, tuple(sorted(needs)))
         elif node.op in COMMUNICATING:
             fence = fence | {number}
-            task = Task(streams[number], costs.collective(node, module.mesh), tuple(sorted(needs | flow)))
+            task = Task(streams[number], costs.collective(Collective.of(node, module.mesh)), tuple(sorted(needs | flow)))
         else:
             task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
         found.append(task)

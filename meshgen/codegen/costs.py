@@ -6,16 +6,13 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
 from meshgen.codegen.roofline import device_of, kernel_seconds, memory_seconds
 from meshgen.codegen.timeline import Costs
-from meshgen.ir.graph import Node
-from meshgen.mesh import Mesh
 
 
 def default_costs(target: str) -> Costs:
     """The roofline of the target's device, and the mesh's links; collectives pack and unpack in the device's memory."""
     device = device_of(target)
 
-    def seconds(node: Node, mesh: Mesh) -> float:
-        collective = Collective.of(node, mesh)
+    def seconds(collective: Collective) -> float:
         copied = packing(collective).local_bytes
         launched = device.launch_seconds if copied else 0.0  # copies are kernels too, on the collective's stream
         return collective.link_seconds + launched + memory_seconds(copied, device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from meshgen.codegen.storages import Storages
@@ -17,33 +17,17 @@ from meshgen.runtime.plan import Schedule
 class Flow:
     """Control flow: the values from outside that its regions use, and the step of each region.
 
-    `trips` is how often a loop runs; None where that is not known, and for branches.
+    `trips` is how often a loop runs, 1 where that is not known; None for branches.
     """
 
     outside: tuple[Value, ...]
     regions: tuple[Schedule, ...]
     trips: int | None
-    is_scan: bool = False
 
     @property
     def communicates(self) -> bool:
         """Whether other ranks take part."""
         return any(item.communicates for region in self.regions for item in region.items)
-
-    def seconds(self, copy: Callable[[int], float]) -> float:
-        """Of a loop with its trips (one where they are not known), of branches the longest. `copy`: seconds for so many bytes."""
-        steps, copies = [region.step_seconds for region in self.regions], sum(map(copy, self.copied))
-        return max(steps) + copies if self.trips is None else (sum(steps) + copies) * self.trips
-
-    @property
-    def copied(self) -> tuple[int, ...]:
-        """Bytes of the values that a trip, or a branch, gives elsewhere than where they are needed: these are copied."""
-        found: list[int] = []
-        for region in self.regions[-1:]:
-            own = region.inputs if self.is_scan else ()
-            placed = {n for n, given in zip(region.outputs, own, strict=False) if region.buffers[n].storage == given}
-            found += [region.buffers[n].type.nbytes for n in region.outputs if n not in placed]
-        return tuple(found)
 
     @property
     def scratch_bytes(self) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from meshgen.codegen.roofline import device_of
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
 from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
 
@@ -49,16 +51,26 @@ def unneeded_passes(target: str) -> frozenset[str]:
 
 
 def predicted_on(target: str, memory_limit: int | None, mesh: Mesh) -> tuple[str, int | None]:
-    """The target whose times are predicted, and the bytes of a device that a step may take, as the mesh's machine says.
+    """Return the target whose times are predicted, and the bytes of a device that a step may take."""
+    machine = predicted_machine(target, mesh.machine)
+    return f"cuda:{machine.device}", machine.memory_bytes if memory_limit is None else memory_limit
 
-    Without a machine: the first architecture of the target, and the limit alone.
+
+def predicted_machine(target: str, machine: Machine | None) -> Machine:
+    """Return the machine whose times are predicted, with its device.
+
+    Args:
+        target: its first architecture is the device of a machine that names none; `cpu` stands for `DEFAULT_TARGET`.
+        machine: default: `DEFAULT_MACHINE`.
     """
-    first = next(iter(architectures_of(target)), "")
-    if mesh.machine is None:
-        return f"cuda:{first}" if first else DEFAULT_TARGET, memory_limit
-    device = mesh.machine.device or first
-    limit = mesh.machine.memory_bytes if memory_limit is None else memory_limit
-    return f"cuda:{device}" if device else DEFAULT_TARGET, limit
+    machine = machine or MACHINES[DEFAULT_MACHINE]
+    first = next(iter(architectures_of(target)), "") or DEFAULT_TARGET
+    return replace(machine, device=machine.device or device_of(first).name)
+
+
+def machine_title(machine: Machine) -> str:
+    """Return the names of a machine and of its devices: `dgx-h100 (H100)`."""
+    return f"{machine.name} ({device_of(machine.device).product})" if machine.device else machine.name
 
 
 def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:

@@ -10,18 +10,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from meshgen.ir.graph import Graph, Node
-from meshgen.mesh import Mesh
+from meshgen.ccl.collective import Collective
+from meshgen.ir.graph import Graph
 from meshgen.records import dataclass, replace
-from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item
+from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item, Schedule, runs_of
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Predicted seconds of a kernel with this body, of a collective node on a mesh, and of a copy of so many bytes on a device."""
+    """Predicted seconds of a kernel with this body, of a collective, and of a copy of so many bytes on a device."""
 
     kernel: Callable[[Graph], float]
-    collective: Callable[[Node, Mesh], float]
+    collective: Callable[[Collective], float]
     copy: Callable[[int], float]
 
 
@@ -43,6 +43,25 @@ def start_times(tasks: Sequence[Task], order: Sequence[int]) -> tuple[list[float
         start[number] = max([free[task.stream], *(end[need] for need in task.needs)])
         end[number] = free[task.stream] = start[number] + task.seconds
     return start, max(free)
+
+
+def control_seconds(op: str, regions: Sequence[Schedule], trips: int, copy: Callable[[int], float]) -> float:
+    """Return the predicted seconds of control flow: of branches those of the longest one.
+
+    Args:
+        trips: how often the body of a loop runs.
+        copy: seconds for so many bytes.
+    """
+    runs = runs_of(op, regions, trips)
+    return sum(region.step_seconds * times for region, times in runs) + copied_seconds(op, regions, copy) * trips
+
+
+def copied_seconds(op: str, regions: Sequence[Schedule], copy: Callable[[int], float]) -> float:
+    """Return the seconds in which a trip, or a branch, copies the results that are not made where they are needed."""
+    region = regions[-1]
+    given = region.inputs if op == "scan" else ()
+    placed = {n for n, own in zip(region.outputs, given, strict=False) if region.buffers[n].storage == own}
+    return sum(copy(region.buffers[n].type.nbytes) for n in region.outputs if n not in placed)
 
 
 def longest_paths(tasks: Sequence[Task]) -> list[float]:

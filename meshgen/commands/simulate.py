@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.api import load, simulate
+from meshgen.codegen.targets import machine_title
 from meshgen.commands.numbers import natural, not_negative
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
-from meshgen.machine.reading import machine_of, machine_record
+from meshgen.machine.reading import machine_record
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.simulator.network import moved_bytes
-from meshgen.simulator.simulation import PartTimes, Simulation, planned_for
+from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Conditions, Span
 from meshgen.simulator.trace import memory_over_time, peak_of, trace_of
 
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser)
     parser.add_argument(
         "--machine",
-        help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: the one that the module was compiled for, else {DEFAULT_MACHINE})",
+        help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: the one that the module was compiled for, else {DEFAULT_MACHINE} of the target's devices)",
     )
     for name, what in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
         parser.add_argument(
@@ -73,10 +74,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module, meshes_option(options.mesh), entry=options.entry)
     module.require_entry()
     module = module.at(args=closing(options))
-    own = planned_for(part.mesh for part in module.parts)
-    machine = machine_of(options.machine) if options.machine else own
     conditions = Conditions(dict(options.slow_device), dict(options.slow_link), options.jitter, options.seed)
-    found = simulate(module, machine, conditions, watch=options.rank)
+    found = simulate(module, options.machine, conditions, watch=options.rank)
     if options.trace:
         write_text(Path(options.trace), json.dumps(trace_of(found)))
     output.tables(*(table for part in found.parts for table in _tables(module.name, found, part)))
@@ -98,7 +97,7 @@ def _tables(name: str, found: Simulation, part: PartTimes) -> Iterator[Table]:
     if part.watched:
         at, most = peak_of(memory_over_time(part))
         rows.append(("most bytes in use", bytes_text(most), f"after {seconds_text(at)}"))
-    yield table_of(f"{name}: {part.mesh.size} ranks of {part.mesh} on {found.machine}", ("", "", ""), rows)
+    yield table_of(f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(found.machine)}", ("", "", ""), rows)
     if part.watched:
         collectives = sorted(collective_rows(part), key=lambda row: -row["seconds"] * row["times"])
         cells = [

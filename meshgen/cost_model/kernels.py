@@ -23,6 +23,7 @@ class Device:
         launch_seconds: from the end of one kernel to the start of the next on a stream.
         l2_bandwidth: bytes/s that the L2 cache delivers to all multiprocessors.
         multiprocessors, shared_bytes (of one block): limits.
+        product: the name under which the device is sold.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Device:
         "NVIDIA A100 Tensor Core GPU architecture: 5,120 bytes per clock; derived: times the boost clock, on a B200 from each of two dies",
     )  # fmt: skip
     arch: str = ""  # where it is not the name
+    product: str = ""
 
     @property
     def architecture(self) -> str:
@@ -51,19 +53,19 @@ class Device:
 
 _SM_80 = Device(
     "sm_80", {"bf16": 312e12, "f16": 312e12, "tf32": 156e12, "tf32x3": 156e12 / 3, "f32": 19.5e12, "f64": 19.5e12, "i8": 624e12},
-    19.5e12, 2.0e12, 2.5e-6, 108, 166912, 7.2e12,
+    19.5e12, 2.0e12, 2.5e-6, 108, 166912, 7.2e12, product="A100",
 )  # fmt: skip
 _SM_90 = Device(
     "sm_90", {"bf16": 989e12, "f16": 989e12, "tf32": 494.5e12, "tf32x3": 494.5e12 / 3, "f32": 67e12, "f64": 67e12, "i8": 1979e12,
               "f8E4M3FN": 1979e12, "f8E5M2": 1979e12},
-    67e12, 4.8e12, 2.0e-6, 132, 232448, 9.0e12,
+    67e12, 4.8e12, 2.0e-6, 132, 232448, 9.0e12, product="H200",
 )  # fmt: skip
 _SM_100 = Device(
     "sm_100", {"bf16": 2250e12, "f16": 2250e12, "tf32": 1125e12, "tf32x3": 1125e12 / 3, "f32": 75e12, "f64": 37e12, "i8": 4500e12,
                "f8E4M3FN": 4500e12, "f8E5M2": 4500e12},
-    75e12, 8.0e12, 2.0e-6, 148, 232448, 18.0e12,
+    75e12, 8.0e12, 2.0e-6, 148, 232448, 18.0e12, product="B200",
 )  # fmt: skip
-_H100 = replace(_SM_90, name="h100", bandwidth=3.35e12, arch="sm_90")
+_H100 = replace(_SM_90, name="h100", bandwidth=3.35e12, arch="sm_90", product="H100")
 
 
 @dataclass(frozen=True)

@@ -54,12 +54,24 @@ def _switched(name: str, devices: int, scale_up: float, scale_out: float, device
     return Machine(name, (inner, outer), device=device, memory_bytes=int(memory_bytes))
 
 
+MOST_DEVICES = 1 << 20  # of a domain: no mesh has more
+
+
+def _one_host() -> Machine:
+    """One host of NVLink 4 that has room for any mesh; other meshes of a program are on other hosts."""
+    links = DEFAULT.links
+    inner = Link("nvlink", MOST_DEVICES, links.nvlink_bytes_per_second, links.nvlink_latency_seconds)
+    outer = Link("infiniband", None, links.network_bytes_per_second, links.network_latency_seconds)
+    return Machine("one-host", (inner, outer))
+
+
 # Source: NVIDIA's data sheets of DGX A100 (NVLink 3, eight HDR ports, 8 x 80 GB), DGX H100 and H200 (NVLink 4, eight NDR ports, 8 x 80
 # and 8 x 141 GB), DGX B200 (NVLink 5, eight NDR ports, 1,440 GB in all) and GB200 NVL72 (NVLink 5, 72 devices in a domain, one NDR port each,
 # 13.4 TB in all).
 MACHINES = {
     machine.name: machine
     for machine in (
+        _one_host(),
         _switched("dgx-a100", 8, 300e9, 25e9, "sm_80", 80e9),
         _switched("dgx-h100", 8, 450e9, 50e9, "h100", 80e9),
         _switched("dgx-h200", 8, 450e9, 50e9, "sm_90", 141e9),
@@ -67,4 +79,4 @@ MACHINES = {
         _switched("gb200-nvl72", 72, 900e9, 50e9, "sm_100", 186e9),
     )
 }
-DEFAULT_MACHINE = "dgx-h100"
+DEFAULT_MACHINE = "one-host"  # of programs that name no machine; its devices are those of the target

@@ -12,10 +12,10 @@ from typing import Any, cast
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Link, Machine
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, MOST_DEVICES, Link, Machine
 
 MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
-MOST_DEVICES, MOST_MEMORY, MOST_RATE = 1 << 20, 1 << 53, 1e30  # of a domain; bytes of a device; bytes per second
+MOST_MEMORY, MOST_RATE = 1 << 53, 1e30  # bytes of a device; bytes per second
 DEVICES: Mapping[str, Device] = {device.name: device for device in DEFAULT.kernels.devices}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from meshgen.codegen.roofline import kernel_bytes
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.attributes.control import Loop, Scan
 from meshgen.records import dataclass
 from meshgen.reports.comms import Comms
 from meshgen.reports.tables import Table, bytes_text, counted, flops_text, render, seconds_text, table_of
@@ -75,14 +74,10 @@ def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_
 
 
 def _serial_seconds(plan: Schedule) -> float:
-    """One item after the other, those of regions too; of a loop of unknown length one trip, of branches the longest."""
-    found = 0.0
-    for item in plan.items:
-        together = sum if isinstance(item.attrs, Loop | Scan) else max
-        overlapped = together([region.step_seconds for region in item.regions] or [0.0])
-        serial = together([_serial_seconds(region) for region in item.regions] or [0.0])
-        found += item.seconds + (serial - overlapped) * item.times
-    return found
+    """Return the seconds of one item after the other, those of regions too."""
+    overlapped = sum(item.seconds for item in plan.items)
+    runs = (run for item in plan.items for run in item.runs)
+    return overlapped + sum((_serial_seconds(region) - region.step_seconds) * times for region, times in runs)
 
 
 def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from meshgen.ccl.links import spans_of
+from meshgen.codegen.targets import machine_title, predicted_machine
+from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_record
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
@@ -70,25 +72,28 @@ def _link_class(name: str, rows: Sequence[Collective]) -> LinkClass:
 
 def link_tables(executable: Compiled) -> list[Table]:
     """A table of the classes of links; none without a machine."""
-    if not (names := machine_names(part.mesh for part in executable.parts)):
+    if not any(part.mesh.machine for part in executable.parts):
         return []
     rows = [
         (each.name, ",".join(each.axes), each.times, bytes_text(each.ring_bytes), seconds_text(each.seconds), seconds_text(each.exposed_seconds))
         for each in link_classes(executable)
     ]  # fmt: skip
     columns = ("links", "axes", "collectives", "moved", "takes", "exposed")
-    return [table_of(f"Links of {names}, per device and step", columns, rows, left=("axes",))]
+    return [table_of(f"Links of {machine_names(executable)}, per device and step", columns, rows, left=("axes",))]
 
 
 def link_record(executable: Compiled) -> dict[str, Any]:
-    """The machine and the classes of its links, for `--json`; nothing without a machine."""
-    machines = dict.fromkeys(part.mesh.machine for part in executable.parts if part.mesh.machine)
-    if not machines:
-        return {}
+    """Return the machine that times are predicted for, and the classes of its links, for `--json`; no classes if none was named."""
+    machine = _machines(executable)[0]
     links = [each.record() for each in link_classes(executable)]
-    return {"machine": machine_record(next(iter(machines))), "links": links}
+    return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 
-def machine_names(meshes: Iterable[Mesh]) -> str:
-    """The machines of some meshes; empty without any."""
-    return ", ".join(dict.fromkeys(mesh.machine.name for mesh in meshes if mesh.machine))
+def machine_names(executable: Compiled) -> str:
+    """Return the machines that times are predicted for, each with its device."""
+    return ", ".join(map(machine_title, _machines(executable)))
+
+
+def _machines(executable: Compiled) -> list[Machine]:
+    target = executable.options.target
+    return [*dict.fromkeys(predicted_machine(target, part.mesh.machine) for part in executable.parts)]

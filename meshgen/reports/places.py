@@ -73,9 +73,8 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
     with reading(Path(path)):
         chosen = _checked({} if _has_open_sizes(loaded) else loaded.planned)
     module = _placed(module, chosen)
-    target = chosen.get("target") or _target(loaded)
     options = Options(
-        target=target,
+        target=chosen.get("target") or ("cpu" if _has_open_sizes(loaded) else loaded.target),
         arguments=chosen.get("arguments", "local"),
         skip=tuple(chosen.get("skip", ())),
         memory_limit=chosen.get("memory_limit"),
@@ -108,11 +107,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "nodes": _numbers,
     "unnamed": partial(each_of, read=read_count),
 }
-
-
-def _target(loaded: LoadedModule) -> str:
-    archs = () if _has_open_sizes(loaded) else tuple(loaded.manifest.toolchain)
-    return f"cuda:{','.join(archs)}" if archs else "cpu"
 
 
 def _has_open_sizes(loaded: LoadedModule) -> bool:

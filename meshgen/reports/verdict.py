@@ -13,6 +13,7 @@ from meshgen.reports.alike import joined
 from meshgen.reports.causes import Group
 from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
+from meshgen.reports.link_classes import machine_names
 from meshgen.reports.memory import residents_alike
 from meshgen.reports.parts import heading
 from meshgen.reports.repeated import repeated_work
@@ -72,7 +73,7 @@ def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
 def _lines(executable: Compiled) -> Iterator[str]:
     cost, memory = executable.cost, executable.memory
     exposed, total = cost.exposed_seconds, cost.communication_seconds
-    yield f"{executable.name} on {executable.place}, {executable.target}"
+    yield f"{executable.name} on {executable.place}, {executable.target}; predicted for {machine_names(executable)}"
     waits = f"{seconds_text(exposed)} of them waiting for communication ({_percent(exposed, cost.step_seconds)})"
     step = f"Step    {seconds_text(cost.step_seconds)}, predicted"
     if total:

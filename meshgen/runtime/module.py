@@ -124,6 +124,14 @@ class LoadedModule(Viewed):
         return self.manifest.report.get("planned", {})
 
     @property
+    def target(self) -> str:
+        """What it was compiled for: `cpu`, or `cuda:` and architectures."""
+        if isinstance(target := self.planned.get("target"), str):
+            return target
+        architectures = ",".join(self.manifest.toolchain)
+        return f"cuda:{architectures}" if architectures else "cpu"
+
+    @property
     def bindings(self) -> tuple[Binding, ...]:
         """All arguments of the program."""
         return self.manifest.inputs

@@ -135,8 +135,13 @@ class Item:
 
     @property
     def times(self) -> int:
-        """How often each region runs in a step; 1 if unknown."""
+        """How often the body of a loop runs in a step; 1 if unknown, and for all else."""
         return self.attrs.get("trips", 1)
+
+    @property
+    def runs(self) -> tuple[tuple[Schedule, int], ...]:
+        """The regions, each with how often it counts in the figures of a step (`runs_of`)."""
+        return runs_of(self.op, self.regions, self.times)
 
     def starts(self, trip: int) -> dict[int, int]:
         """By place in `given`, the first row that the body of a scan is given at a trip, of what it is given rows of."""
@@ -189,12 +194,12 @@ class Schedule:
     @property
     def exposed_seconds(self) -> float:
         """Communication during which no kernel runs."""
-        inner = sum(r.exposed_seconds * item.times for item in self.items for r in item.regions)
+        inner = sum(region.exposed_seconds * times for item in self.items for region, times in item.runs)
         return sum(e.exposed for e in self.exposures) + inner
 
     @property
     def hidden_seconds(self) -> float:
-        inner = sum(r.hidden_seconds * item.times for item in self.items for r in item.regions)
+        inner = sum(region.hidden_seconds * times for item in self.items for region, times in item.runs)
         return sum(e.hidden for e in self.exposures) + inner
 
     @cached_property
@@ -261,9 +266,9 @@ class Schedule:
         for number, item in enumerate(self.items):
             if not is_control(item):
                 yield Launched(item, self, 1, exposure.get(number))
-            for region in item.regions:
+            for region, times in item.runs:
                 for inner in region.launches():
-                    yield replace(inner, times=inner.times * item.times)
+                    yield replace(inner, times=inner.times * times)
 
     def launch_counts(self) -> Counter[str]:
         """How often each kernel is launched in a step."""
@@ -274,9 +279,22 @@ class Schedule:
         return found
 
 
+def runs_of(op: str, regions: Sequence[Schedule], trips: int) -> tuple[tuple[Schedule, int], ...]:
+    """Return the regions of control flow, each with how often it counts in the figures of a step.
+
+    A loop evaluates its condition once more than its body. Of branches the longest one counts once, the first of several
+    equally long ones, and the others not at all.
+    """
+    if op in REPEATED:
+        *conditions, body = regions
+        return (*((condition, trips + 1) for condition in conditions), (body, trips))
+    longest = max(range(len(regions)), key=lambda n: regions[n].step_seconds, default=0)
+    return tuple((region, int(number == longest)) for number, region in enumerate(regions))
+
+
 @dataclass(frozen=True)
 class Launched:
-    """An item of a schedule or of a region in it, how often it runs in a step, and how much of it hides."""
+    """An item of a schedule or of a region in it, how often it counts in a step (`runs_of`), and how much of it hides."""
 
     item: Item
     plan: Schedule

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.cost import axes_and_peers, group_axes, link_axes
-from meshgen.ccl.links import span_seconds, spans_of
-from meshgen.machine.profiles import Machine
+from meshgen.ccl.groups import groups_of
+from meshgen.ccl.links import group_seconds
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 
@@ -30,15 +30,10 @@ def packing_seconds(item: Item, plan: Schedule, mesh: Mesh) -> float:
     return max(0.0, item.seconds - plan.collective(item, mesh).link_seconds)
 
 
-def group_seconds(item: Item, plan: Schedule, mesh: Mesh, machine: Machine) -> Array:
+def linked_seconds(item: Item, plan: Schedule, mesh: Mesh) -> Array:
     """Seconds of a collective on idle links, per group [groups]; groups are those of `groups_of(mesh, axes_of(...))`."""
-    spans, number = spans_of(mesh, axes_of(item, mesh), machine)
-    moved = moved_bytes(item, plan, mesh)
+    moved, axes = moved_bytes(item, plan, mesh), axes_of(item, mesh)
+    if not moved:
+        return np.zeros(len(groups_of(mesh, axes).members))
     _, peers = axes_and_peers(item.op, item.attrs, mesh)
-    return np.array([span_seconds(item.op, moved, span, machine.links[0], peers) for span in spans])[number]
-
-
-def between_seconds(item: Item, plan: Schedule, mesh: Mesh, machine: Machine) -> float:
-    """Seconds of what a device of one side of a transfer moves over the outermost links: other meshes are other hosts."""
-    moved, link = moved_bytes(item, plan, mesh), machine.links[-1]
-    return link.latency_seconds + moved / link.bytes_per_second if moved else 0.0
+    return group_seconds(item.op, moved, mesh, axes, peers)

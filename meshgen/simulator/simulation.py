@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from meshgen.codegen.targets import machine_title, predicted_machine
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.predicates import is_transfer
-from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
+from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.simulator.network import between_seconds, packing_seconds
+from meshgen.simulator.retiming import retimed
 from meshgen.simulator.timeline import Conditions, Span, Timeline, is_rank
 
 Array = np.ndarray[Any, Any]
@@ -23,10 +24,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Scheduled:
-    """The schedule that the ranks of one mesh run."""
+    """The schedule that the ranks of one mesh run.
+
+    `target` is what it was compiled for: it says the device of a machine that names none.
+    """
 
     mesh: Mesh
     schedule: Schedule
+    target: str = "cpu"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,7 @@ class Simulation:
 
     def __repr__(self) -> str:
         ranks = sum(part.end.size for part in self.parts)
-        return f"Simulation({self.machine.name!r}, {ranks} ranks, step {self.step_seconds * 1e6:.3g} us)"
+        return f"Simulation({machine_title(self.machine)!r}, {ranks} ranks, step {self.step_seconds * 1e6:.3g} us)"
 
 
 def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine | None = None, conditions: Conditions | None = None,
@@ -74,13 +79,14 @@ def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine | None = 
 
     Args:
         parts: of one program, on meshes whose sizes are known.
-        machine: a profile, its name, or the path of one (`machine_of`); default: that of the first mesh, else `DEFAULT_MACHINE`.
+        machine: a profile, its name, or the path of one (`machine_of`), which kernels and collectives are timed for; default:
+            the machine that the parts were planned for.
         conditions: slow devices and links, by rank through all meshes, in the order of the parts.
         watch: ranks, counted so, of which every launch is kept; default: the first of each part.
     Raises:
         UsageError: MG0001, an unknown rank, or what `machine_of` raises.
     """
-    profile = planned_for(part.mesh for part in parts) if machine is None else machine_of(machine)
+    profile = planned_for(parts) if machine is None else predicted_machine(parts[0].target, machine_of(machine))
     conditions = conditions or Conditions()
     if faults := conditions.faults():
         raise UsageError(*(Diagnostic("MG0001", fault) for fault in faults))
@@ -89,20 +95,17 @@ def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine | None = 
     first = 0
     for part in parts:
         ranks = range(first, first + part.mesh.size)
-        watched = [first] if watch is None else watch
-        timelines.append(
-            Timeline(
-                part.schedule, part.mesh, profile, _own(conditions, ranks), [r - first for r in watched if r in ranks]
-            )
-        )
+        watched = [r - first for r in ([first] if watch is None else watch) if r in ranks]
+        schedule, mesh = retimed(part.schedule, part.mesh, profile)
+        timelines.append(Timeline(schedule, mesh, _own(conditions, ranks), watched))
         first += part.mesh.size
-    _play(timelines, profile)
+    _play(timelines)
     return Simulation(profile, tuple(_times(timeline) for timeline in timelines))
 
 
-def planned_for(meshes: Iterable[Mesh]) -> Machine:
-    """The machine of the first mesh that has one; `DEFAULT_MACHINE` where none has."""
-    return next((mesh.machine for mesh in meshes if mesh.machine), MACHINES[DEFAULT_MACHINE])
+def planned_for(parts: Sequence[Scheduled]) -> Machine:
+    """Return the machine of the first mesh that has one, else the default machine of the target."""
+    return predicted_machine(parts[0].target, next((part.mesh.machine for part in parts if part.mesh.machine), None))
 
 
 def _times(timeline: Timeline) -> PartTimes:
@@ -129,12 +132,12 @@ def _own(conditions: Conditions, ranks: range) -> Conditions:
     return Conditions(devices, links, conditions.jitter, conditions.seed + ranks.start)
 
 
-def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
+def _play(timelines: Sequence[Timeline]) -> None:
     """Run all items: a mesh goes on until it waits for another at a transfer, which both sides run at once.
 
     The checker has proven that the meshes do not deadlock.
     """
-    queues = [iter(timeline.plan.items) for timeline in timelines]
+    queues = [iter(timeline.order) for timeline in timelines]
     waiting: dict[int, tuple[Timeline, Item]] = {}  # by channel
     ready = list(range(len(timelines)))
     owner = {id(timeline): number for number, timeline in enumerate(timelines)}
@@ -149,15 +152,14 @@ def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
                 waiting[channel] = timelines[number], item
                 break
             other, partner = waiting.pop(channel)
-            _meet((timelines[number], item), (other, partner), machine)
+            _meet((timelines[number], item), (other, partner))
             ready.append(owner[id(other)])
 
 
-def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item], machine: Machine) -> None:
+def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item]) -> None:
     """A transfer starts when all ranks of both meshes are there, and ends everywhere at once."""
     start = max(float(timeline.ready(item).max()) for timeline, item in (one, other))
-    sides = [(item, timeline.plan, timeline.mesh) for timeline, item in (one, other)]
-    seconds = max(between_seconds(*side, machine) for side in sides) + max(packing_seconds(*side) for side in sides)
+    seconds = max(item.seconds for _, item in (one, other))
     for timeline, item in (one, other):
         begin = np.full(timeline.mesh.size, start)
         timeline.finish(item, begin, begin + seconds)

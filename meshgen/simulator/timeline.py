@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from meshgen.ccl.groups import groups_of
+from meshgen.codegen.timeline import copied_seconds
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control
-from meshgen.machine.profiles import Machine
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Item, Schedule
-from meshgen.simulator.network import axes_of, group_seconds, packing_seconds
+from meshgen.simulator.contention import Interval, issue_order, stretched
+from meshgen.simulator.network import axes_of, linked_seconds, packing_seconds
+from meshgen.simulator.retiming import costs_on
 
 Array = np.ndarray[Any, Any]
 
@@ -72,23 +74,37 @@ class Span:
 
 
 class Timeline:
-    """The ranks of one mesh; `spans` are the items so far in the order in which they end; of loops the trips that were played."""
+    """The ranks of one mesh; `spans` are the items that ran so far, of loops the trips that were played.
 
-    def __init__(self, plan: Schedule, mesh: Mesh, machine: Machine, conditions: Conditions, watched: Sequence[int]) -> None:  # fmt: skip
+    Collectives are issued as early as the order of their stream and their events allow (`issue_order`), so that a kernel knows
+    all of them that run beside it.
+    """
+
+    def __init__(self, plan: Schedule, mesh: Mesh, conditions: Conditions, watched: Sequence[int]) -> None:
+        """`mesh` is on a machine that names its device, which the times of the plan are for (`retimed`)."""
+        machine = mesh.machine
+        assert machine and machine.device
         self.plan, self.mesh = plan, mesh
         self.spans: list[Span] = []
         self.computing = np.zeros(mesh.size)  # seconds in which kernels run
-        self.watched, self._machine = tuple(watched), machine
+        self.watched, self._slowdown = tuple(watched), machine.overlap_slowdown
+        self._copy = costs_on(machine).copy
         self._slow = _factors(conditions.slow_devices, mesh)
         self._slow_links = _factors(conditions.slow_links, mesh)
         self._jitter, self._random = conditions.jitter, np.random.default_rng(conditions.seed)
         self._seconds: dict[int, Array] = {}  # of collectives per rank, by the identity of their item
+        self._orders: dict[int, list[Item]] = {}  # by the identity of the schedule
         self._frame = _Frame(np.zeros(mesh.size))
 
     @property
     def end(self) -> Array:
         """When each rank is idle again."""
         return self._frame.free.max(axis=0)
+
+    @property
+    def order(self) -> Sequence[Item]:
+        """The items of the plan in the order in which they are issued here."""
+        return self._order(self.plan)
 
     def ready(self, item: Item) -> Array:
         """When each rank could start an item of the plan."""
@@ -102,124 +118,102 @@ class Timeline:
         """Let an item that waits for another mesh run from `start` to `end`."""
         self._spend(item, self.plan, self._frame, start, end)
 
+    def _order(self, plan: Schedule) -> list[Item]:
+        if id(plan) not in self._orders:
+            self._orders[id(plan)] = issue_order(plan.items)
+        return self._orders[id(plan)]
+
     def _issue(self, item: Item, plan: Schedule, frame: _Frame) -> None:
         ready = frame.ready(item)
         if is_control(item):
-            self._spend(item, plan, frame, ready, self._control(item, ready))
+            self._spend(item, plan, frame, ready, self._control(item, ready, frame.running))
         elif item.is_collective:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
             start = groups.latest(ready)
             self._spend(item, plan, frame, start, start + self._collective_seconds(item, plan))
         else:
-            seconds = self._kernel_seconds(item, frame, ready)
-            self.computing += seconds
-            self._spend(item, plan, frame, ready, ready + seconds)
+            end = stretched(ready, self._kernel_seconds(item), frame.beside(ready), self._slowdown)
+            self.computing += end - ready
+            self._spend(item, plan, frame, ready, end)
 
     def _spend(self, item: Item, plan: Schedule, frame: _Frame, start: Array, end: Array) -> None:
         watched = list(self.watched)
         self.spans.append(Span(item, plan, frame.ready(item)[watched], start[watched], end[watched]))
         if item.is_collective:
-            self._slow_down(frame, start, end)
-            frame.last_collective = start, end
+            frame.running.append((start, end))
         frame.done(item, end)
-        if item.kernel:
-            frame.kernel = _Running(item, len(self.spans) - 1, start, end)
-
-    def _slow_down(self, frame: _Frame, start: Array, end: Array) -> None:
-        """A collective from `start` to `end` slows the kernel that runs meanwhile down, unless what follows that has begun."""
-        if (kernel := frame.kernel) is None:
-            return
-        more = self._machine.overlap_slowdown * _overlap(kernel.start, kernel.end, start, end)
-        self.computing += more
-        frame.done(kernel.item, kernel.end + more)
-        frame.kernel = replace(kernel, end=kernel.end + more)
-        span = self.spans[kernel.span]
-        self.spans[kernel.span] = replace(span, end=span.end + more[list(self.watched)])
 
     def _collective_seconds(self, item: Item, plan: Schedule) -> Array:
         """Per rank; a slow member slows its group."""
         if (found := self._seconds.get(id(item))) is None:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
-            per_group = group_seconds(item, plan, self.mesh, self._machine)
-            linked = per_group[groups.group] * groups.latest(self._slow_links)
+            linked = linked_seconds(item, plan, self.mesh)[groups.group] * groups.latest(self._slow_links)
             found = self._seconds[id(item)] = linked + packing_seconds(item, plan, self.mesh)
         return found
 
-    def _kernel_seconds(self, item: Item, frame: _Frame, start: Array) -> Array:
+    def _kernel_seconds(self, item: Item) -> Array:
+        """Per rank, with nothing beside it."""
         seconds = item.seconds * self._slow
-        if self._jitter:
-            seconds = seconds * (1 + np.abs(self._random.normal(0, self._jitter, self.mesh.size)))
-        return seconds + self._machine.overlap_slowdown * _overlap(*frame.last_collective, start, start + seconds)
+        return seconds * (1 + np.abs(self._random.normal(0, self._jitter, self.mesh.size))) if self._jitter else seconds
 
-    def _control(self, item: Item, ready: Array) -> Array:
+    def _control(self, item: Item, ready: Array, beside: Sequence[Interval]) -> Array:
+        """When each rank has run control flow; `beside` are the collectives outside of it that may run meanwhile."""
+        copied = copied_seconds(item.op, item.regions, self._copy)
         if item.op not in REPEATED:
-            longest = max(item.regions, key=lambda region: region.step_seconds)
-            return self._play_region(longest, ready)
+            taken = [region for region, times in item.runs if times]
+            return self._play_regions(taken, ready, beside) + copied
         *conditions, body = item.regions
-        now, before = self._play_regions(conditions, ready), None
+        now, before = self._play_regions(conditions, ready, beside), None
         for trip in range(item.times):
             computed = self.computing.copy()
-            after = self._play_regions([body, *conditions], now)
+            after = self._play_regions([body, *conditions], now, beside) + copied
             rest = item.times - trip - 1
-            if before is not None and self._is_steady(item, before, after - now):
+            if before is not None and self._is_steady(item, before, after - now, now, beside):
                 self.computing += rest * (self.computing - computed)
                 return after + rest * (after - now)
             before, now = after - now, after
         return now
 
-    def _is_steady(self, item: Item, before: Array, trip: Array) -> bool:
-        """Whether all further trips take as long as this one: the offsets between ranks are constant."""
+    def _is_steady(self, item: Item, before: Array, trip: Array, start: Array, beside: Sequence[Interval]) -> bool:
+        """Whether all further trips take as long as the one that began at `start`: the offsets between ranks are constant, and no
+        collective outside of the loop runs any more.
+        """
+        if self._jitter or any((end > start).any() for _, end in beside):
+            return False
         same = np.allclose(trip, trip[0] if item.communicates else before, rtol=1e-9, atol=0)
-        return not self._jitter and bool(same and np.allclose(before, trip, rtol=1e-9, atol=0))
+        return bool(same and np.allclose(before, trip, rtol=1e-9, atol=0))
 
-    def _play_regions(self, plans: Sequence[Schedule], start: Array) -> Array:
-        """When each rank has run regions one after the other."""
+    def _play_regions(self, plans: Sequence[Schedule], start: Array, beside: Sequence[Interval]) -> Array:
+        """When each rank has run regions, which it enters at `start`, one after the other."""
         for plan in plans:
-            start = self._play_region(plan, start)
+            frame = _Frame(start, beside)
+            for item in self._order(plan):
+                self._issue(item, plan, frame)
+            start = frame.free.max(axis=0)
         return start
-
-    def _play_region(self, plan: Schedule, start: Array) -> Array:
-        """When each rank has run a region that it enters at `start`."""
-        frame = _Frame(start)
-        for item in plan.items:
-            self._issue(item, plan, frame)
-        return frame.free.max(axis=0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Running:
-    """The last kernel, while nothing relies on its end: the number of its span, and when it runs."""
-
-    item: Item
-    span: int
-    start: Array
-    end: Array
 
 
 class _Frame:
     """Streams and events of one schedule on all ranks."""
 
-    def __init__(self, start: Array) -> None:
+    def __init__(self, start: Array, beside: Sequence[Interval] = ()) -> None:
         self.free = np.tile(start, (STREAMS, 1))
-        self.last_collective = start, start
-        self.kernel: _Running | None = None
+        self.running: list[Interval] = [*beside]  # collectives that may run beside the next kernel
         self._events: dict[int, Array] = {}
 
     def ready(self, item: Item) -> Array:
         """When the stream is free and all events that it waits for are recorded."""
-        if self.kernel and (item.stream == self.kernel.item.stream or self.kernel.item.records in item.waits):
-            self.kernel = None
         return np.maximum.reduce([self.free[item.stream], *(self._events[event] for event in item.waits)])
+
+    def beside(self, start: Array) -> Sequence[Interval]:
+        """The collectives that may run beside a kernel that begins at `start`, as kernels do not begin before it any more."""
+        self.running = [(began, end) for began, end in self.running if (end > start).any()]
+        return self.running
 
     def done(self, item: Item, end: Array) -> None:
         self.free[item.stream] = end
         if item.records is not None:
             self._events[item.records] = end
-
-
-def _overlap(start: Array, end: Array, other_start: Array, other_end: Array) -> Array:
-    """For how long two things run at once."""
-    return np.clip(np.minimum(end, other_end) - np.maximum(start, other_start), 0, None)
 
 
 def _factors(given: Mapping[int, float], mesh: Mesh) -> Array:

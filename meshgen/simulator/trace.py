@@ -7,6 +7,7 @@ Source: "Trace Event Format", Google, 2016.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -101,7 +102,7 @@ def memory_over_time(part: PartTimes, place: int = 0) -> list[tuple[float, int]]
     for span in (span for span in part.spans if span.plan is plan):
         for buffer in (*span.item.inputs, *span.item.writes):
             storage = plan.buffers[buffer].storage
-            begins.setdefault(storage, float(span.start[place]))
+            begins[storage] = min(begins.get(storage, math.inf), float(span.start[place]))
             ends[storage] = max(ends.get(storage, 0.0), float(span.end[place]))
     for result, operand in plan.replaced.items():
         ends[operand] = max(begins[operand], begins[plan.buffers[result].storage])

@@ -16,7 +16,7 @@ def f32(*shape: int) -> TensorType:
 
 
 def costs(kernel: float = 1.0, collective: float = 3.0) -> Costs:
-    return Costs(lambda body: kernel, lambda node, mesh: collective, lambda nbytes: 0.0)
+    return Costs(lambda body: kernel, lambda called: collective, lambda nbytes: 0.0)
 
 
 def body(name: str, op: str, types: list[TensorType], result: TensorType) -> Graph:

@@ -14,7 +14,7 @@ from meshgen.api import plan
 from meshgen.cli import main
 from meshgen.errors import MeshgenError, UsageError
 from meshgen.ir.encode_values import mesh_from_json, mesh_to_json
-from meshgen.machine.profiles import MACHINES, Link, Machine
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Link, Machine
 from meshgen.machine.reading import machine_record
 from meshgen.mesh import Axis, Mesh, make_mesh
 from tests.programs import mlp
@@ -60,9 +60,9 @@ def test_the_module_has_the_machine(tmp_path: Path) -> None:
     loaded = mg.load(tmp_path / "own.mgx")
     assert loaded.mesh.machine == PAIRS
     for program in (executable, loaded):
-        assert mg.simulate(program).machine == PAIRS
+        assert mg.simulate(program).machine == replace(PAIRS, device="sm_90")
         assert mg.simulate(program, "dgx-h100").machine == H100
-    assert mg.simulate(plain).machine == H100
+    assert mg.simulate(plain).machine == replace(MACHINES[DEFAULT_MACHINE], device="sm_90")
     assert mg.simulate(loaded).step_seconds > mg.simulate(plain).step_seconds
 
 
@@ -100,18 +100,19 @@ def test_reports_say_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[s
     own, out = profile(tmp_path), str(tmp_path / "mlp.mgx")
     words = [str(tmp_path / "mlp.mlir"), "--machine", own]
     assert main(["compile", *words, "-o", out, "--target", "cpu", "--report", str(tmp_path / "r.html")]) == 0
-    assert "Links of pairs, per device and step" in capsys.readouterr().out
+    assert "Links of pairs (H200), per device and step" in capsys.readouterr().out
     page = (tmp_path / "r.html").read_text()
-    assert "Mesh(x=2, y=2) on pairs, cpu" in page and "Links of pairs" in page
+    assert "Mesh(x=2, y=2) on pairs (H200), cpu" in page and "Links of pairs" in page
     assert main(["explain", *words, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["machine"] == machine_record(PAIRS)
+    assert record["machine"] == machine_record(replace(PAIRS, device="sm_90"))
     assert [(each["name"], each["axes"]) for each in record["links"]] == [("nvlink", ["y"]), ("network", ["x"])]
     assert sum(each["ring_bytes"] for each in record["links"]) == record["ring_bytes"]
     assert main(["simulate", out]) == 0
     assert "on pairs" in capsys.readouterr().out
     assert main(["explain", words[0], "--json"]) == 0
-    assert "machine" not in json.loads(capsys.readouterr().out)
+    record = json.loads(capsys.readouterr().out)
+    assert record["machine"]["name"] == "one-host" and "links" not in record
 
 
 @pytest.mark.parametrize(

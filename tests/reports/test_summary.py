@@ -29,7 +29,7 @@ def test_the_verdict_comes_first_and_has_the_figures_of_the_reports(file: Path) 
     executable = api.plan(file, target="cpu")
     summary = summary_of(executable)
     first, step, memory, work, links = summary.verdict.lines
-    assert first == "main on Mesh(dp=2, tp=4), cpu" and summary.text().startswith(first)
+    assert first == "main on Mesh(dp=2, tp=4), cpu; predicted for one-host (H200)" and summary.text().startswith(first)
     record = executable.record()
     assert f"{record['step_seconds'] * 1e6:.3g} us" in step and f"{record['exposed_seconds'] * 1e6:.3g} us" in step
     assert memory.startswith("Memory") and "FLOP per device" in work and "3 collectives" in links

@@ -108,9 +108,11 @@ def test_every_stage_reads_back(compiled):
         assert print_text(again) == text
 
 
-def test_what_a_region_does_is_counted_once_where_its_trips_are_not_known(compiled):
-    inside = [each for each in compiled.plan.launches() if each.plan is not compiled.plan]
-    assert {each.times for each in inside} == {1}
+def test_loop_of_unknown_length_counts_one_trip(compiled):
+    (item,) = (item for item in compiled.plan.items if item.op == "while")
+    condition, body = item.regions
+    assert [each.times for each in compiled.plan.launches() if each.plan is condition] == [2] * len(condition.items)
+    assert [each.times for each in compiled.plan.launches() if each.plan is body] == [1] * len(body.items)
     assert compiled.comms.count("all_reduce") + compiled.comms.count("all_gather") >= 2
     assert compiled.cost.kernels == sum(compiled.plan.launch_counts().values())
 

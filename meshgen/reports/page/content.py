@@ -38,10 +38,9 @@ MOST_CELLS = 16  # along a side of a drawn grid
 def content(executable: Compiled, command: str, loaded: LoadedModule | None = None) -> dict[str, Any]:
     """The page of a program on one mesh or several; `command` made it, of the module `loaded` if there is one."""
     groups = groups_of(executable)
-    machine = machine_names(part.mesh for part in executable.parts)
     return {
         "sizes": sizes_text(executable.specialised) if executable.specialised else "",
-        "place": executable.place + (f" on {machine}" if machine else ""),
+        "place": f"{executable.place} on {machine_names(executable)}",
         "target": executable.target,
         "verdict": verdict_of(executable, groups).record(),
         "groups": [group.record() for group in groups],

@@ -48,7 +48,7 @@ def roofline(executable: Compiled) -> dict[str, Any]:
     """The limits of the device that times are predicted for: FLOP/s of products by type and of other arithmetic, bytes/s."""
     device = device_of(predicted_on(executable.target, None, executable.mesh)[0])
     return {
-        "device": device.name,
+        "device": device.product,
         "peaks": dict(device.peaks) | {"vector": device.vector_flops},
         "bandwidth": device.bandwidth,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from meshgen.ccl.collective import leading
+from meshgen.ccl.collective import Collective, leading
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.roofline import device_of, dot_seconds, memory_seconds
 from meshgen.ir.forms import form_of
@@ -85,7 +85,7 @@ class Estimates:
         return any(user not in chain.loops and user.op not in ELEMENTWISE for user, _ in self._uses[value])
 
     def _message(self, collective: Node) -> float:
-        return self._costs.collective(collective, self._mesh)
+        return self._costs.collective(Collective.of(collective, self._mesh))
 
 
 def stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
