@@ -16,10 +16,12 @@ from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.registry import with_meaning
 
 Numbers = np.ndarray[Any, Any]
 _MOST_NUMBERS = 1 << 20  # of a value that is computed here to see whether it counts rows (chosen: 8 MB)
-_COUNTED = POINTWISE | LAYOUT | (MADE - {"process_index"})
+# `all_slice` and the other ops that depend on the rank have no meaning on one device.
+_COUNTED = (POINTWISE | LAYOUT | MADE) & with_meaning()
 
 
 class IndexedRows:

@@ -26,10 +26,12 @@ from meshgen.ir.regions import all_nodes, rewired_graph, used_by, used_values
 from meshgen.ops.classes import POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import live_nodes
+from meshgen.ops.registry import with_meaning
 from meshgen.records import dataclass
 from meshgen.runtime.plan import ROW_ALIGNMENT
 
 Numbers = np.ndarray[Any, Any]
+_EVALUATED = POINTWISE & with_meaning()
 Rewrite = Callable[[Node, Mapping[Value, Node], set[Value]], "list[Node] | None"]
 MOST_NODES = (
     100_000  # of all trips of a loop that is unrolled or a scan: each launch has its place in the graph of a step
@@ -214,7 +216,7 @@ class _Loop:
 
     def _computed(self, value: Value) -> Numbers | None:
         node = self._producers.get(value)
-        if node is None or value.type.rank or (node.op not in POINTWISE and not is_constant(node)):
+        if node is None or value.type.rank or (node.op not in _EVALUATED and not is_constant(node)):
             return None
         if is_constant(node):
             return np.full(self._trips, node.attrs.value)

@@ -7,8 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import meshgen as mg
 from meshgen import api
 from meshgen.compiled.executable import Executable
 from meshgen.testing.oracle import check
@@ -126,3 +128,13 @@ def test_places_out_of_bounds(program: Callable[..., Any], at: int) -> None:
     x, where = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), jnp.full((ROWS,), at, "int32")
     found = api.compile(jax.jit(program).lower(x, where).as_text())(x, where)
     assert jnp.array_equal(jnp.asarray(found), program(x, where))
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("program", [along, counted, transposed, windows, met, several, reversed_rows])
+def test_constant_indices_of_split_rows_give_the_same_numbers(program: Callable[..., Any], devices: int) -> None:
+    """Each device has its rows of the constant, so nothing about them can be computed at compile time."""
+    x, at = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), np.array([5, 1, 2, 39, 4, 0], np.int32)
+    jitted = jax.jit(lambda x: program(x, jnp.asarray(at)))
+    split = api.compile(jitted, {"dp": devices}, args=(x,), in_specs=[mg.P("dp")], out_specs=mg.P("dp"), target="cpu")
+    assert jnp.allclose(jnp.asarray(split(x)), jitted(x), rtol=1e-6)
