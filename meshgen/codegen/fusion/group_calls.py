@@ -70,10 +70,9 @@ def _parts_read(grouping: Grouping, group: Group, parts: Mapping[Value, Value]) 
         if value in seen:
             continue
         seen.add(value)
-        node = grouping.producer.get(value)
         if value in parts:
             found[value] = None
-        elif node is not None and grouping.free.has(node):
+        elif (node := grouping.copied(value)) is not None:  # free, or of a group that was dissolved into its readers
             stack += node.operands
     return found
 

@@ -185,3 +185,26 @@ def test_forged_calls_are_found() -> None:
     ):  # fmt: skip
         with pytest.raises(ScheduleError, match=f"MG0402.*({fault})"):
             check(forged(plan, **changes), MESH)
+
+
+@pytest.mark.parametrize("op", list(ROWS))
+def test_kernels_read_parts_through_groups_dissolved_into_them(op: str) -> None:
+    """A rotation of two halves, as in rotary embeddings: its products become part of the kernel that joins them.
+
+    The kernel that makes a part of the message also makes what the program computes last, so only the def-use order keeps it before the call.
+    """
+    module = message(op, computed=1)
+    graph = module.graph
+    computed = graph.nodes[0].result
+    for part in [node for node in graph.nodes if node.op == "slice"]:
+        value = part.result
+        halves = [graph.add("multiply", [value, value], [value.type]).result, graph.add("add", [value, value], [value.type]).result]  # fmt: skip
+        wide = f32(value.type.sizes[0], 2 * value.type.sizes[1])
+        graph.outputs.append(graph.add("concatenate", halves, [wide], {"dim": 1}).result)
+    graph.outputs.append(graph.add("negate", [computed], [computed.type]).result)
+    types = [_wide(v.type) for v in graph.outputs]
+    module = replace(module, out_types=types, out_shardings=[P("x", None)] * len(types))
+    fused = fuse(module)
+    assert is_group_call(module)
+    args = [np.random.default_rng(n).standard_normal(kind.sizes).astype(np.float32) for n, kind in enumerate(module.in_types)]  # fmt: skip
+    assert [*map(np.ndarray.tobytes, simulate(fused, args))] == [*map(np.ndarray.tobytes, simulate(module, args))]
