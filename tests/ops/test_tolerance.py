@@ -192,3 +192,17 @@ def test_an_update_of_a_tensor_of_no_dims_has_the_bound_of_the_update() -> None:
     (bound,), (expected,) = error_bound(graph, args), evaluate(graph, args)
     assert expected == np.tanh(np.float32(0.5))
     assert 0 < bound < 1e-5
+
+
+def test_columns_before_a_failed_pivot_have_a_bound_of_the_size_of_the_matrix() -> None:
+    """Random matrices are not positive definite: most factors end in NaN, and what stands before these is as rounded as elsewhere."""
+    kind = TensorType((64, 8, 8), "f32")
+    graph = Graph("factor", [Value(kind)])
+    graph.outputs = [graph.add("cholesky", graph.inputs, [kind], {"lower": True}).result]
+    x = normal(64, 8, 8) + 3.5 * np.eye(8, dtype=np.float32)
+    (factor,), (bound,) = evaluate(graph, [x]), error_bound(graph, [x])
+    has_failed = np.isnan(factor).any((1, 2))
+    assert 0 < has_failed.sum() < 64
+    is_number = np.isfinite(factor) & (factor != 0)
+    one_rounding = np.spacing(np.abs(factor[is_number])) / 2
+    assert (bound[is_number] >= one_rounding).all() and (bound[is_number & np.isfinite(bound)] < 1e-3).all()

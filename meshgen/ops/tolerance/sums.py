@@ -226,8 +226,14 @@ def factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     value = results[0]
     units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
     dims = tuple(range(-min(2, value.ndim), 0))  # of a matrix, or of singular values
-    size = np.broadcast_to(absolute(value).max(axis=dims, keepdims=True, initial=0.0), value.shape)
+    size = np.broadcast_to(_largest_finite(value, dims), value.shape)
     return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
+
+
+def _largest_finite(value: Array, dims: tuple[int, ...]) -> Array:
+    """Return the largest finite magnitude along `dims`, which stay as 1; a factorization that failed midway has NaN beside its numbers."""
+    sizes = absolute(value)
+    return sizes.max(axis=dims, keepdims=True, initial=0.0, where=np.isfinite(sizes))
 
 
 def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -237,7 +243,7 @@ def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
     jumps, found = ROUTINES[node.attrs.routine].jumps, list[Tracked]()
     for number, value in enumerate(results):
         if number in jumps or not is_inexact(dtype_name(value.dtype)):
-            size = np.full(value.shape, 2 * absolute(value).max(initial=0.0))
+            size = np.full(value.shape, 2 * _largest_finite(value, tuple(range(value.ndim))))
             found.append(replace(unknown(value), rounding=size))
         else:
             found.append(factored(node, operands, [value], tf32)[0])
