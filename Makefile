@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test quick lint gpu native setup docs site pictures pins clean
+.PHONY: demo test quick near lint gpu native setup docs site pictures pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
@@ -17,8 +17,8 @@ demo: .venv/core.stamp
 
 # pytest's workers fill the cores; OpenBLAS threads beside them wait in busy loops. Without compiled files each worker and each
 # process that a test starts would compile all sources again.
-test quick: export OPENBLAS_NUM_THREADS = 1
-test quick: export PYTHONDONTWRITEBYTECODE =
+test quick near: export OPENBLAS_NUM_THREADS = 1
+test quick near: export PYTHONDONTWRITEBYTECODE =
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -53,6 +53,10 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py tes
 
 quick: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal $(QUICK)
+
+# make near FILE=meshgen/codegen/memory.py: the tests nearest to a module, by names and imports.
+near: .venv/dev.stamp
+	$(BIN)/python -m pytest -n auto --dist worksteal $$($(BIN)/python -m tests.near $(FILE))
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import graphlib
 import subprocess
 import sys
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import FILES, PACKAGE, ROOT, nodes_of, place, refuse
+from tests.imports import imports, name_of
+from tests.sources import FILES, PACKAGE, ROOT, place, refuse
 
 # Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
 LAYERS = (
@@ -49,10 +49,6 @@ LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.lo
          "meshgen.commands.native", "meshgen.commands.simulate", "meshgen.simulator.simulation", "meshgen.commands.sign", "meshgen.commands.verify", "meshgen.runtime.native.export", "meshgen.cli"]  # fmt: skip
 
 
-def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
 NAMES = {name_of(path) for path in FILES}
 
 
@@ -69,27 +65,6 @@ TYPED_BACK = {
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # makers of values ask the evaluator for other values
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),
 }
-
-
-def imports(path: Path, *, typed: bool = False) -> list[tuple[int, str]]:
-    """Lines and modules of meshgen that a file imports, also inside functions; those only for the type checker where `typed`."""
-    skipped = {
-        id(inner)
-        for node in (() if typed else nodes_of(path, ast.If))
-        if "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    found: list[tuple[int, str]] = []
-    for node in nodes_of(path, ast.ImportFrom, ast.Import):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names if alias.name.startswith("meshgen")]
-        elif node.module and node.module.startswith("meshgen"):
-            inner = [f"{node.module}.{alias.name}" for alias in node.names]
-            modules = [name if name in NAMES or node.module == "meshgen" else node.module for name in inner]
-            found += [(node.lineno, module) for module in modules]
-    return found
 
 
 def upward_imports(path: Path) -> Iterator[str]:

@@ -1,0 +1,103 @@
+"""The tests nearest to a source file, for the loop of edit and run: `make near FILE=meshgen/codegen/memory.py`.
+
+    python -m tests.near [--most 12] FILE ...        prints test files, nearest first
+
+Tests named after the module come first, then those from which the fewest imports lead to the module; a folder in common counts as
+one import less, and whole-pipeline tests come last among equals. The module of a pass also has tests/passes/<name>.mlir.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import deque
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from tests.imports import PATHS, imports, name_of
+from tests.sources import PACKAGE, ROOT, TESTS
+
+MOST = 12  # test files for one module (chosen: about a minute of CPU time)
+_PASS_FILES = ROOT / "tests" / "passes"
+_UNCONNECTED = 1 << 30  # distance of a test that reaches the module over no import
+
+
+def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
+    """Return up to `most` test files for a source file of the package, nearest first; a test file is its own nearest test.
+
+    Raises ValueError for a path that is no Python file of the project.
+    """
+    path = path.resolve()
+    if path in TESTS and path.name.startswith("test_"):
+        return [path]
+    if path not in PATHS.values():
+        raise ValueError(f"{path} is no Python file of meshgen or tests")
+    distances = _distances_to(name_of(path))
+
+    def rank(test: Path) -> tuple[bool, int, bool, Path]:
+        nearness = distances.get(name_of(test), _UNCONNECTED) - _shared_folders(test, path)
+        return not _is_named_after(test, path), nearness, "acceptance" in test.parts, test
+
+    tests = sorted((test for test in TESTS if test.name.startswith("test_")), key=rank)
+    pass_tests = (
+        [_PASS_FILES / "test_pass_files.py"] if any(_PASS_FILES.glob(f"{path.stem.replace('_', '-')}.*mlir")) else []
+    )
+    return [*pass_tests, *(test for test in tests if test not in pass_tests)][:most]
+
+
+def _is_named_after(test: Path, path: Path) -> bool:
+    """Whether the name of the test starts with that of the module: `test_memory_limits.py` tests `memory.py`."""
+    stem = path.parent.name if path.stem == "__init__" else path.stem
+    return test.stem == f"test_{stem}" or test.stem.startswith(f"test_{stem}_")
+
+
+def _shared_folders(test: Path, path: Path) -> int:
+    """Return how many leading folders tests/... and meshgen/... have in common."""
+    root = PACKAGE if path.is_relative_to(PACKAGE) else ROOT / "tests"
+    pairs = zip(test.relative_to(ROOT / "tests").parts[:-1], path.relative_to(root).parts[:-1], strict=False)
+    count = 0
+    for folder, other in pairs:
+        if folder != other:
+            break
+        count += 1
+    return count
+
+
+def _distances_to(module: str) -> dict[str, int]:
+    """Return for each module that reaches `module` over imports the number of imports on the shortest way."""
+    importers = _importers()
+    distances, queue = {module: 0}, deque([module])
+    while queue:
+        current = queue.popleft()
+        for importer in importers.get(current, ()):
+            if importer not in distances:
+                distances[importer] = distances[current] + 1
+                queue.append(importer)
+    return distances
+
+
+@cache
+def _importers() -> dict[str, list[str]]:
+    importers: dict[str, list[str]] = {}
+    for name, path in PATHS.items():
+        for module in dict.fromkeys(module for _, module in imports(path)):
+            importers.setdefault(module, []).append(name)
+    return importers
+
+
+def main(words: Iterable[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.near", description="Print the test files nearest to source files."
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"test files per source file ({MOST})")
+    options = parser.parse_args(list(words) if words is not None else None)
+    try:
+        tests = dict.fromkeys(test for file in options.files for test in nearest_tests(file, options.most))
+    except ValueError as error:
+        parser.error(str(error))
+    print(*(test.relative_to(ROOT) for test in tests), sep="\n")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

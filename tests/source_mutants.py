@@ -1,0 +1,211 @@
+"""Mutation testing: small random changes of the source, each run against the tests nearest to it.
+
+    python -m tests.source_mutants [--count 200] [--seed 0] [--time-out 300] [--most 12] [--whole] [PATH ...]
+
+A mutant swaps a comparison, `and` and `or`, `+` and `-`, `min` and `max`, drops a guard (an `if` whose body only leaves), negates a
+condition, or shifts a whole number by one. It is made in a copy of the tree, and `tests.near` names the tests that must see it.
+Survivors are printed as file:line with the change; the share that survives goes to the last line. --whole runs survivors again
+against all tests of their folder. PATH restricts mutants to files or folders of the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.near import MOST, nearest_tests
+from tests.sources import FILES, PACKAGE, ROOT
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}  # fmt: skip
+_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one expression or statement: the text of its lines before and after."""
+
+    path: Path
+    line: int
+    before: str
+    after: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.before}  ->  {self.after}"
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Yield every mutant of a file, in source order."""
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.expr | ast.stmt) and not _is_annotation_only(node):
+            for changed in _changes(node):
+                before, after = ast.unparse(node), ast.unparse(changed)
+                text = _replaced(source, node, after if isinstance(node, ast.stmt) else f"({after})")
+                yield Mutant(path, node.lineno, _head(before), _head(after), text)
+
+
+def _head(text: str) -> str:
+    """The first line of a statement, all of an expression."""
+    return text.splitlines()[0][:160]
+
+
+def _is_annotation_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is None
+
+
+def _changes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what a node becomes in each of its mutants."""
+    if isinstance(node, ast.Compare):
+        for place, operator in enumerate(node.ops):
+            if type(operator) in _COMPARISONS:
+                changed = copy.deepcopy(node)
+                changed.ops[place] = _COMPARISONS[type(operator)]()
+                yield changed
+    elif isinstance(node, ast.BoolOp):
+        changed = copy.deepcopy(node)
+        changed.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield changed
+    elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC and not _is_text(node):
+        changed = copy.deepcopy(node)
+        changed.op = _ARITHMETIC[type(node.op)]()
+        yield changed
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+        changed = copy.deepcopy(node)
+        changed.func = ast.Name(_FUNCTIONS[node.func.id])
+        yield changed
+    elif isinstance(node, ast.If) and not node.orelse and len(node.body) == 1 and isinstance(node.body[0], _LEAVING):
+        yield ast.Pass()
+    elif isinstance(node, ast.IfExp):
+        yield ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
+    elif isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+        yield ast.Constant(node.value + 1)
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    """Whether an operand is a string or a type: `-` of these is no mutant that a test must see."""
+    sides = (node.left, node.right)
+    return any(
+        isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and side.value is None) for side in sides
+    ) or any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides)
+
+
+def _replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
+    """Return the source with other text in the place of a node; offsets in a syntax tree count UTF-8 bytes."""
+    lines = source.encode().splitlines(keepends=True)
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
+    whole = source.encode()
+    return (whole[:start] + text.encode() + whole[end:]).decode()
+
+
+def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants: first a package, then a file of it, then a change, so that small packages are tested as well."""
+    generator = random.Random(seed)
+    packages: dict[str, list[Path]] = {}
+    for path in paths:
+        packages.setdefault(path.relative_to(PACKAGE).parts[0], []).append(path)
+    chosen: dict[tuple[Path, int, str], Mutant] = {}
+    for _ in range(20 * count):
+        if len(chosen) == count:
+            break
+        path = generator.choice(packages[generator.choice(sorted(packages))])
+        if changes := [mutant for mutant in mutants(path) if mutant.before != mutant.after]:
+            mutant = generator.choice(changes)
+            chosen[mutant.path, mutant.line, mutant.after] = mutant
+    return list(chosen.values())
+
+
+def is_killed(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: float) -> bool:
+    """Whether a test fails with the mutant in the copy; one that makes them hang is killed, too."""
+    changed = copy_of_tree / mutant.path.relative_to(ROOT)
+    before = changed.read_text()
+    changed.write_text(mutant.source)
+    try:
+        words = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            *(str(test.relative_to(ROOT)) for test in tests),
+        ]
+        settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(copy_of_tree)}
+        with subprocess.Popen(
+            words,
+            cwd=copy_of_tree,
+            env=settings,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            try:
+                return process.wait(time_out) != 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return True
+    finally:
+        changed.write_text(before)
+
+
+def _folder_tests(path: Path) -> list[Path]:
+    folder = ROOT / "tests" / path.relative_to(PACKAGE).parts[0]
+    return [folder] if folder.is_dir() else nearest_tests(path, 4 * MOST)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.source_mutants", description="Mutation testing with the nearest tests."
+    )
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files or folders of the package (all)")
+    parser.add_argument("--count", type=int, default=200, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument(
+        "--time-out", type=float, default=300, metavar="SECONDS", help="for the tests of one mutant (300)"
+    )
+    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"test files per mutant ({MOST})")
+    parser.add_argument("--whole", action="store_true", help="run survivors against the whole folder of tests")
+    options = parser.parse_args()
+    roots = [path.resolve() for path in options.paths] or [PACKAGE]
+    paths = [path for path in FILES if any(path == root or path.is_relative_to(root) for root in roots)]
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", "build", "__pycache__"))
+        for number, mutant in enumerate(drawn(paths, options.count, options.seed)):
+            dead = is_killed(mutant, tree, nearest_tests(mutant.path, options.most), options.time_out)
+            if not dead and options.whole:
+                dead = is_killed(mutant, tree, _folder_tests(mutant.path), 10 * options.time_out)
+            counts["killed" if dead else "survived"] += 1
+            print(f"{number:4} {'killed  ' if dead else 'SURVIVED'} {mutant}", flush=True)  # noqa: T201
+    total = counts.total()
+    print(f"{counts['survived']} of {total} survived ({100 * counts['survived'] / max(1, total):.0f} %)")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

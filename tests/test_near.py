@@ -1,0 +1,31 @@
+"""`make near` runs what a change of a module breaks first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.near import main, nearest_tests
+from tests.sources import ROOT
+
+
+@pytest.mark.parametrize(
+    ("module", "test"),
+    [
+        ("meshgen/codegen/memory.py", "tests/codegen/test_memory.py"),  # by name
+        ("meshgen/codegen/passes/split_dot.py", "tests/passes/test_pass_files.py"),  # by the text file of the pass
+        ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
+        ("tests/test_near.py", "tests/test_near.py"),
+    ],
+)
+def test_nearest_tests_are_found_by_name_and_import(module: str, test: str) -> None:
+    assert ROOT / test in nearest_tests(ROOT / module)
+
+
+def test_nearest_tests_keep_to_the_limit() -> None:
+    assert len(nearest_tests(ROOT / "meshgen/ir/graph.py", 5)) == 5
+
+
+def test_file_outside_of_the_project_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["README.md"])
+    assert "README.md is no Python file of meshgen or tests" in capsys.readouterr().err
