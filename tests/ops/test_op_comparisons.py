@@ -63,7 +63,7 @@ ABOUT = {
     "codegen/passes/reduce_window_to_slices.py": "reduce_window",
     "codegen/passes/scan_to_parts.py": "reduce_window",
     "codegen/passes/scatter_to_rows.py": "scatter",
-    "codegen/passes/indexed_rows.py": "concatenate process_index",
+    "codegen/passes/indexed_rows.py": "concatenate",
     "codegen/passes/scatter_to_select.py": "broadcast_in_dim reshape convert scatter",
     "codegen/passes/softmax_rows.py": "broadcast_in_dim convert exponential gather reshape subtract",
     "codegen/passes/slice_to_subview.py": "slice",
