@@ -21,6 +21,7 @@ _PLACES = {
     "meshgen.auto": ("mutate", "search"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.compiled.executable": ("Executable",),
+    "meshgen.frontend.constants": ("constant",),
     "meshgen.frontend.jax_calls": ("from_jax",),
     "meshgen.frontend.torch.placements": ("to_placements",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),

@@ -12,6 +12,7 @@ from meshgen.auto import mutate as mutate
 from meshgen.auto import search as search
 from meshgen.compiled.executable import Executable as Executable
 from meshgen.errors import MeshgenError as MeshgenError
+from meshgen.frontend.constants import constant as constant
 from meshgen.frontend.jax_calls import from_jax as from_jax
 from meshgen.frontend.torch.placements import to_placements as to_placements
 from meshgen.frontend.tracer import Tensor as Tensor

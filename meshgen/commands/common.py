@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from meshgen import api
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.commands.combinations import at_combinations
+from meshgen.commands.constants import add_constants, constants_option
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import fixed_shapes, meshes_option
 from meshgen.compiled.executable import Executable
@@ -71,6 +72,7 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         default=[],
         help="shape of an input with open sizes, such as x=8x64 (? keeps the program's size); x=8x?|16x? lists several",
     )
+    add_constants(parser)
     _add_annotations(parser)
 
 
@@ -140,7 +142,7 @@ def program_options(options: argparse.Namespace, graph: Module | None = None) ->
     return {
         "graph": graph or read_program(options.program),
         "mesh": meshes_option(options.mesh),
-        "args": fixed_shapes(options) or options.arg or None,
+        "args": {**fixed_shapes(options), **constants_option(options.constant)} or options.arg or None,
         "in_specs": specs_option(options.spec) or None,
         "out_specs": specs_option(options.out_spec) or None,
         "donate": donate_option(options.donate),

@@ -13,6 +13,7 @@ from typing import Any
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError, is_interrupt, program_place
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.constants import refuse_constants
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 
@@ -37,6 +38,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         from meshgen.frontend.onnx.model import from_onnx
 
         return from_onnx(graph, given, args)
+    refuse_constants(args)
     if is_torch(graph) and not entry:
         from meshgen.frontend.torch.live import from_torch
 

@@ -73,3 +73,20 @@ def test_a_model_that_is_another_one_for_other_sizes_is_refused() -> None:
         read(model, {"d": 2})
     assert "--shape" in str(found.value)
     assert str(read(model, {"d": 2}, args={"n": 6})[0].graph.outputs[0].type) == "f32[3,4]"
+
+
+@pytest.mark.parametrize("height, width", [(-1, -1), ("?", "?"), ("", ""), ("None", "None"), ("-1", "-1")])
+def test_sizes_without_a_name_are_each_a_size_of_its_own(height: Any, width: Any) -> None:
+    b = Builder()
+    model = b.model([("x", "f32", [1, height, width])], [(b("Relu", "x"), "f32")])
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
+    module, _ = read(model, {"d": 2})
+    assert str(module.graph.inputs[0].type) == "f32[1,?,?]"
+    assert str(with_shapes(module, {"x": (1, 8, 16)}).graph.outputs[0].type) == "f32[1,8,16]"
+    assert str(read(model, {"d": 2}, args={"x": (1, 8, 16)})[0].graph.outputs[0].type) == "f32[1,8,16]"
+
+
+def test_sizes_that_are_texts_of_numbers_are_numbers() -> None:
+    b = Builder()
+    model = b.model([("x", "f32", ["n", "24"])], [(b("Relu", "x"), "f32")])
+    assert str(read(model, {"d": 2})[0].graph.inputs[0].type) == "f32[?,24]"

@@ -12,11 +12,10 @@ from meshgen.calls.nodes import Slot
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.onnx import ops
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
-from meshgen.frontend.onnx.files import Initializers, read_model
+from meshgen.frontend.onnx.files import Array, Initializers, read_model
 from meshgen.frontend.onnx.ops.table import Elements
-from meshgen.frontend.onnx.prepare import domain_of, nodes_of, prepared
+from meshgen.frontend.onnx.prepare import domain_of, prepared
 from meshgen.frontend.onnx.sizes import read_inputs
 from meshgen.frontend.onnx.walk import MOST_FOLDED, Walk, Weight, as_operand, refuse_unknown
 from meshgen.frontend.opening.program import opened
@@ -35,7 +34,7 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
         program: a path, or an `onnx.ModelProto`.
         given: the meshes that the user names.
         args: shapes or types of inputs with symbolic sizes, in order or by name; a symbol itself may have a size: `{"batch": 8}`. Sizes
-            of other symbols stay open.
+            of other symbols stay open. An input of which a number or `mg.constant(...)` is given is a constant of the program.
     Raises:
         MissingError: MG0602, the `onnx` package is not installed.
         UsageError: MG0001, args that do not fit; MG0002, the file cannot be read.
@@ -45,13 +44,14 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
     model, file, folder = read_model(program)
     light, protos = prepared(model, file)
     initializers = Initializers(protos, folder, file)
-    refuse_unknown(nodes_of(light.graph), file, ops.reason)
+    refuse_unknown(light.graph, file)
     wanted = [each for each in light.graph.input if each.name not in initializers]
     inputs = read_inputs(wanted, args, file)
 
     def read(sizes: Mapping[str, int], most_folded: int = MOST_FOLDED) -> tuple[Module, Signature]:
-        walk = Walk(file, {domain_of(each.domain): each.version for each in light.opset_import}, most_folded)
-        return _at_sizes(light.graph, inputs.types(sizes), initializers, given, walk)
+        types = inputs.types(sizes)
+        walk = Walk(file, {domain_of(each.domain): each.version for each in light.opset_import}, types, most_folded)
+        return _at_sizes(light.graph, types, inputs.constants, initializers, given, walk)
 
     if not (symbols := inputs.open):
         return read({})
@@ -62,13 +62,15 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
         return opened(ranges, lambda sizes: read(sizes, LONGEST_SHAPE))
 
 
-def _at_sizes(light: Any, types: Mapping[str, TensorType], initializers: Initializers, given: Sequence[Mesh], walk: Walk) -> tuple[Module, Signature]:  # fmt: skip
-    """The program for inputs of these types."""
+def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[str, Array], initializers: Initializers, given: Sequence[Mesh],
+              walk: Walk) -> tuple[Module, Signature]:  # fmt: skip
+    """The program for inputs of these types, and of these values."""
     name = light.name if light.name.isidentifier() else "main"
     graph = Graph(name, [Value(kind, called) for called, kind in types.items()])
     root = Trace(graph, given[0] if given else None, meshes=tuple(given) if len(given) > 1 else ())
     with recording(root):
         values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
+        values |= constants
         values |= {each: _initial(each, initializers, root) for each in initializers}
         declared = declared_types((*light.input, *light.value_info, *light.output))
         _refuse_contradictions(declared, values, walk.file)

@@ -18,13 +18,14 @@ def domain_of(name: str) -> str:
     return _DOMAINS.get(name, name)
 
 
-def nodes_of(graph: Any) -> Iterator[Any]:
-    """All nodes of a graph, also those in attributes."""
+def nodes_of(graph: Any, *, with_branches: bool = True) -> Iterator[Any]:
+    """All nodes of a graph, also those in attributes; those in branches of `If` only if asked for."""
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            for each in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from nodes_of(each)
+        if with_branches or node.op_type != "If":
+            for attribute in node.attribute:
+                for each in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                    yield from nodes_of(each, with_branches=with_branches)
 
 
 def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.constants import constant_of
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.opening.formulas import UnknownFormulaError, computed, solved, symbols_in
 from meshgen.frontend.tracer.functions import spec
-from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_inexact
 from meshgen.records import dataclass
 
+Array = np.ndarray[Any, Any]
 Size = int | str  # a number, or the symbol of one that is not known
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a model: element types and shapes by name, the sizes of symbols that are known, and those that are open."""
+    """The inputs of a model: element types and shapes by name, the known sizes of symbols, and the inputs that have a value."""
 
     dtypes: Mapping[str, str]
     shapes: Mapping[str, tuple[Size, ...]]
     known: Mapping[str, int]
+    constants: Mapping[str, Array]
 
     @property
     def open(self) -> list[str]:
@@ -34,7 +39,8 @@ class Inputs:
     def types(self, sizes: Mapping[str, int]) -> dict[str, TensorType]:
         """The types by name, where these are the sizes of the open symbols."""
         known = {**self.known, **sizes}
-        return {name: TensorType(tuple(cast("int", _solved(size, known)) for size in shape), self.dtypes[name]) for name, shape in self.shapes.items()}  # fmt: skip
+        data = {name: shape for name, shape in self.shapes.items() if name not in self.constants}
+        return {name: TensorType(tuple(cast("int", _solved(size, known)) for size in shape), self.dtypes[name]) for name, shape in data.items()}  # fmt: skip
 
 
 def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
@@ -46,7 +52,12 @@ def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
     dtypes = {each.name: _input_dtype(each, file) for each in inputs}
     shapes = {each.name: _shape(each) for each in inputs}
     symbols = {name for shape in shapes.values() for size in shape or () if isinstance(size, str) for name in (size, *_symbols(size))}  # fmt: skip
-    given, sizes = _given(args, shapes, symbols)
+    args = _by_name(args, shapes, symbols)
+    values = {name: array for name in shapes if (array := constant_of(args.get(name))) is not None}
+    constants = {name: _constant(name, array, dtypes[name], shapes[name]) for name, array in values.items()}
+    given = {name: _given_shape(args[name]) for name in shapes if args.get(name) is not None and name not in values}
+    given |= {name: array.shape for name, array in constants.items()}
+    sizes = {name: _size(name, args[name]) for name in args if name not in shapes}
     faults: list[str] = []
     for name, shape in given.items():
         faults += _bound(name, shapes[name], shape, sizes)
@@ -58,7 +69,7 @@ def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
     if unranked := [name for name in shapes if name not in ranked]:
         hint = "give its shape: --shape {0}=8x64, in Python args={{'{0}': (8, 64)}}"
         raise ProgramError(*(Diagnostic("MG0208", f"input '{name}' has no shape", Location(file, 0), hint=hint.format(name)) for name in unranked))  # fmt: skip
-    return Inputs(dtypes, ranked, sizes)
+    return Inputs(dtypes, ranked, sizes, constants)
 
 
 def _symbols(size: str) -> list[str]:
@@ -95,24 +106,42 @@ def _shape(info: Any) -> tuple[Size, ...] | None:
     kind = info.type.tensor_type
     if not kind.HasField("shape"):
         return None
-    named = enumerate(kind.shape.dim)
-    return tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{info.name}.{n}" for n, dim in named)  # fmt: skip
+    return tuple(_declared_size(dim, f"{info.name}.{n}") for n, dim in enumerate(kind.shape.dim))
 
 
-def _given(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> tuple[dict[str, tuple[int | None, ...]], dict[str, int]]:  # fmt: skip
-    """Shapes by input, and sizes by symbol. Raises UsageError MG0001 for unknown names, and too many."""
+def _declared_size(dim: Any, unnamed: str) -> Size:
+    """A size or a symbol. Negative sizes, and symbols such as `?`, stand for a symbol of their own."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else unnamed
+    text = dim.dim_param.strip()
+    is_name = text != "None" and any(map(str.isalnum, text)) and not text.lstrip("-").isdecimal()
+    return text if is_name or text.isdecimal() else unnamed
+
+
+def _by_name(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> Mapping[str, Any]:
+    """What is given for inputs and symbols by name. Raises UsageError MG0001 for unknown names, and too many."""
     if args is None:
-        return {}, {}
+        return {}
     if not isinstance(args, Mapping):
         if len(args) > len(shapes):
             raise UsageError(Diagnostic("MG0001", f"{len(args)} args were given, but the model takes {len(shapes)}"))
-        args = dict(zip(shapes, args, strict=False))
-    known = [name for name in args if name in shapes or name in symbols]
-    if unknown := [name for name in args if name not in known]:
+        return dict(zip(shapes, args, strict=False))
+    if unknown := [name for name in args if name not in shapes and name not in symbols]:
         hint = f"the inputs are {', '.join(shapes)}" + (f", the symbols {', '.join(sorted(symbols))}" if symbols else "")  # fmt: skip
         raise UsageError(Diagnostic("MG0001", f"unknown input '{unknown[0]}'", hint=hint))
-    sizes = {name: _size(name, args[name]) for name in known if name not in shapes}
-    return {name: _given_shape(args[name]) for name in known if name in shapes and args[name] is not None}, sizes
+    return args
+
+
+def _constant(name: str, array: Array, dtype: str, shape: tuple[Size, ...] | None) -> Array:
+    """The value of an input at its element type; a single number also for a tensor of one element. Raises UsageError MG0001."""
+    with np.errstate(all="ignore"):
+        typed = array.astype(DTYPES[dtype])
+        is_exact = is_inexact(dtype) or np.array_equal(typed.astype(array.dtype), array)
+    if not is_exact:
+        raise UsageError(Diagnostic("MG0001", f"{array.tolist()!r:.60} is not a value of '{name}', which is of type {dtype}"))  # fmt: skip
+    if not typed.ndim and shape and all(size == 1 for size in shape):
+        typed = typed.reshape([1] * len(shape))
+    return typed
 
 
 def _size(name: str, given: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,8 +19,10 @@ from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Initializers, array_of_proto
 from meshgen.frontend.onnx.older import FIRST, as_of_opset_7
-from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, Elements, Operator, array_of
-from meshgen.frontend.onnx.prepare import domain_of
+from meshgen.frontend.onnx.ops.refused import reason
+from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, DataOperandError, Elements, Operator, array_of
+from meshgen.frontend.onnx.origins import remedy, with_hint
+from meshgen.frontend.onnx.prepare import domain_of, nodes_of
 from meshgen.frontend.onnx.schemas import attribute_value, schema_of
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace, current, refuse
@@ -65,8 +67,10 @@ class _Faulty:
 class Walk:
     """The nodes of a model, and the faults found so far."""
 
-    def __init__(self, file: str, versions: Mapping[str, int], most_folded: int = MOST_FOLDED) -> None:
-        self.file, self.versions, self.most_folded = file, dict(versions), most_folded
+    def __init__(
+        self, file: str, versions: Mapping[str, int], inputs: Collection[str], most_folded: int = MOST_FOLDED
+    ) -> None:
+        self.file, self.versions, self.inputs, self.most_folded = file, dict(versions), inputs, most_folded
         self.faults: list[Diagnostic] = []
 
     def graph(self, graph: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
@@ -102,9 +106,9 @@ class Walk:
         try:
             return self._called(node, operands, values)
         except _Inside as error:
-            self.faults += error.diagnostics
+            self.faults += self._with_remedy(error, node, operands)
         except MeshgenError as error:
-            self.faults += [_of_node(each, node) for each in error.diagnostics]
+            self.faults += [_of_node(each, node) for each in self._with_remedy(error, node, operands)]
         except (
             ArithmeticError,
             AttributeError,
@@ -120,9 +124,18 @@ class Walk:
             trace.at = around
         return [_Faulty()] * len(node.output)
 
+    def _with_remedy(self, error: MeshgenError, node: Any, operands: Sequence[Any]) -> Sequence[Diagnostic]:
+        """The faults of a node; with the inputs whose values would decide a shape or choose a branch."""
+        if isinstance(error, DataOperandError):
+            return with_hint(error.diagnostics, remedy(error.operand, self.inputs, "it is known"))
+        if node.op_type == "If" and isinstance(operands[0], Tensor):
+            return with_hint(error.diagnostics, remedy(operands[0], self.inputs, "the other branch is not read"))
+        return error.diagnostics
+
     def _called(self, node: Any, operands: list[Any], values: dict[str, Any]) -> Sequence[Any]:
-        domain = domain_of(node.domain)
-        operator = TABLE[domain, node.op_type]
+        domain, name = _key(node)
+        if (operator := TABLE.get((domain, name))) is None:
+            raise _Inside(_unknown(domain, name, [node.name or next(iter(node.output), "")], current().at))
         call = self._call(node, values)
         given = [self._operand(operator, n, each) for n, each in enumerate(operands)]
         if faults := list(schema.type_faults(given)) if (schema := schema_of(domain, call.op, call.version)) else []:
@@ -158,7 +171,7 @@ class Walk:
 
 
 class _Inside(ProgramError):
-    """The faults of a graph inside a node, which name their nodes already."""
+    """Faults that name their nodes already, such as those of a graph inside a node."""
 
 
 def as_operand(value: Any) -> Any:
@@ -218,21 +231,25 @@ def _of_node(fault: Diagnostic, node: Any) -> Diagnostic:
     return replace(fault, message=f"{called}: {fault.message}")
 
 
-def refuse_unknown(nodes: Iterable[Any], file: str, say: Callable[[str, str], str | None]) -> None:
+def refuse_unknown(graph: Any, file: str) -> None:
     """Raise ProgramError MG0103 with every operator that has no entry in the table: how often, and where.
 
-    `say` gives the reason why an operator cannot be supported, where there is one.
+    Operators in branches alone are left to the walk, which may not read the branch.
     """
-    found: dict[tuple[str, str], list[str]] = {}
-    for node in nodes:
-        key = domain_of(node.domain), node.op_type
-        if key not in TABLE:
-            found.setdefault(key, []).append(node.name or next(iter(node.output), ""))
-    if found:
-        raise ProgramError(*(_unknown(*key, names, file, say(*key)) for key, names in sorted(found.items())))
+    if any(_key(node) not in TABLE for node in nodes_of(graph, with_branches=False)):
+        found: dict[tuple[str, str], list[str]] = {}
+        for node in nodes_of(graph):
+            if _key(node) not in TABLE:
+                found.setdefault(_key(node), []).append(node.name or next(iter(node.output), ""))
+        raise ProgramError(*(_unknown(*key, names, Location(file, 0)) for key, names in sorted(found.items())))
 
 
-def _unknown(domain: str, name: str, nodes: list[str], file: str, reason: str | None) -> Diagnostic:
+def _key(node: Any) -> tuple[str, str]:
+    return domain_of(node.domain), node.op_type
+
+
+def _unknown(domain: str, name: str, nodes: list[str], loc: Location | None) -> Diagnostic:
     shown = ", ".join(f"'{each}'" for each in nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
     text = f"operator {f'{domain}.' if domain else ''}{name} is not supported: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {shown}"
-    return Diagnostic("MG0103", text + (f"; {reason}" if reason else ""), Location(file, 0))
+    why, hint = reason(domain, name)
+    return Diagnostic("MG0103", text + (f"; {why}" if why else ""), loc, hint=hint)

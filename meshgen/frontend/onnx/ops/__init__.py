@@ -24,7 +24,6 @@ from meshgen.frontend.onnx.ops import (
     signals,
     spatial,
 )
-from meshgen.frontend.onnx.ops.refused import reason
 
 __all__ = [
     "activations",
@@ -41,7 +40,6 @@ __all__ = [
     "pools",
     "products",
     "quantize",
-    "reason",
     "recurrent",
     "reductions",
     "refused",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,17 @@ MOST_UNROLLED = 64  # trips of a loop that is written out, because what it carri
 def if_(call: Call, flag: Operand) -> Any:
     if not isinstance(flag, Tensor):
         return call.run(call["then_branch"] if bool(flag) else call["else_branch"], [])
-    branches = [lambda graph=call[name]: tuple(call.run(graph, [])) for name in ("then_branch", "else_branch")]
+    branches = [partial(_branch, call, name) for name in ("then_branch", "else_branch")]
     return control_flow.cond(reshape(flag, ()), *branches)
+
+
+def _branch(call: Call, name: str) -> tuple[Any, ...]:
+    """The results of a branch. Its faults say which branch they are of."""
+    try:
+        return tuple(call.run(call[name], []))
+    except ProgramError as error:
+        where = f"{name} of '{call.name}'" if call.name else name
+        raise type(error)(*(replace(each, message=f"{where}: {each.message}") for each in error.diagnostics)) from error
 
 
 @op("Loop")

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.errors import Diagnostic, ProgramError
 from meshgen.frontend.tracer.operands import dtype_of, tensor
-from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.recording import refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.records import dataclass
 
@@ -88,10 +89,19 @@ class Call:
         return None if given is None else [dim_of(each, rank) for each in np.atleast_1d(given)]
 
 
+class DataOperandError(ProgramError):
+    """An operand whose numbers decide shapes is data."""
+
+    def __init__(self, operand: Tensor, what: str) -> None:
+        self.operand = operand
+        hint = "make it a constant or an initializer of the model"
+        super().__init__(Diagnostic("MG0104", f"'{what}' decides shapes, but is data here", user_location(), hint=hint))
+
+
 def array_of(given: Any, what: str) -> Array:
-    """The elements of an operand. Raises ProgramError MG0104 where they are data."""
+    """The elements of an operand. Raises DataOperandError where they are data."""
     if isinstance(given, Tensor):
-        refuse(f"'{what}' decides shapes, but is data here", "make it a constant or an initializer of the model")
+        raise DataOperandError(given, what)
     return np.asarray(given)
 
 

@@ -1,0 +1,57 @@
+"""Values of inputs on the command line: `--constant sr=16000`, `--constant axes=0,2`, `--constant table=@table.npy`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from meshgen.commands.arrays import load_arrays
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.frontend.constants import Constant, constant
+
+_WORDS = {"true": True, "false": False}
+
+
+def add_constants(parser: argparse.ArgumentParser) -> None:
+    """Add the option for inputs that have a value when a program is compiled."""
+    parser.add_argument(
+        "--constant",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="value of an input of an ONNX model, which becomes a constant: sr=16000, axes=0,2, or table=@table.npy",
+    )
+
+
+def constants_option(texts: Sequence[str]) -> dict[str, Constant]:
+    """The values of `--constant` by input. Raises UsageError with all faults."""
+    found: dict[str, Constant] = {}
+    faults: list[Diagnostic] = []
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            found[name] = _constant(value)
+        except ValueError:
+            hint = "write for example sr=16000, axes=0,2, flag=true, or table=@table.npy"
+            faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=VALUE", hint=hint))
+    if faults:
+        raise UsageError(*faults)
+    return found
+
+
+def _constant(text: str) -> Constant:
+    """The value of a text: a number, several between commas, or the only array of a file. Raises ValueError."""
+    if text.startswith("@"):
+        (array,) = load_arrays(text[1:]).values()
+        return constant(array)
+    numbers = [_number(word.strip()) for word in text.split(",")]
+    return constant(numbers if "," in text else numbers[0])
+
+
+def _number(word: str) -> bool | int | float:
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
