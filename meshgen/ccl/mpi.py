@@ -6,6 +6,7 @@ MPI does not report that a process is gone: a rank that waits for it times out, 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,21 +21,34 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3  # seconds between two looks: lets ot
 
 
 def processes() -> MPI.Intracomm:
-    """All processes of the launcher. Raises MissingError MG0602 without mpi4py or an MPI library.
+    """Return the communicator of all processes of the launcher, when all of them have called it.
 
-    MPI is ended by `Mpi.close`, not by the interpreter: which would hang on processes that are gone.
+    MPI is ended by `Mpi.close`, not by the interpreter, which would hang on processes that are gone. Other threads of Python run while this
+    one waits for the others. Raises MissingError MG0602 without mpi4py or an MPI library.
     """
     try:
         import mpi4py
 
         if "mpi4py.MPI" not in sys.modules:
-            mpi4py.rc.finalize = False
+            mpi4py.rc.initialize = mpi4py.rc.finalize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # mpi4py raises the latter where it finds no library
         text = "ranks that mpiexec starts need mpi4py and an MPI library"
         hint = "pip install 'meshgen[mpi]'; or set MASTER_ADDR and MASTER_PORT, and they need neither"
         raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
+    if not MPI.Is_initialized():
+        _initialize(MPI)
     return MPI.COMM_WORLD
+
+
+def _initialize(mpi: Any) -> None:
+    """Initialize MPI as mpi4py does when it is imported, but without the interpreter's lock, which mpi4py holds while it waits for the others."""
+    library = ctypes.CDLL(
+        mpi.__file__
+    )  # a handle also finds the functions of the libraries that the module was linked with
+    if library.MPI_Init_thread(None, None, mpi.THREAD_MULTIPLE, ctypes.byref(ctypes.c_int())):
+        raise MissingError(Diagnostic("MG0602", "the MPI library cannot be initialized"))
+    mpi.COMM_WORLD.Set_errhandler(mpi.ERRORS_RETURN)  # errors of calls become exceptions
 
 
 class Mpi:

@@ -18,7 +18,7 @@ from meshgen.errors import Diagnostic, RuntimeFailure
 
 # Seconds: PyTorch's default for NCCL (`torch.distributed.init_process_group`, parameter `timeout`): 10 minutes
 TIME_OUT_SECONDS = 600.0
-_PARTING_SECONDS = 1.0  # seconds that a failing process waits for the reports of the others
+PARTING_SECONDS = 1.0  # seconds that a failing process waits for the reports of the others
 _LOOK_SECONDS = 0.05  # seconds between two checks of the launcher and the time-out while nothing arrives
 _MESSAGE, _FAILED, _LEAVES = range(3)  # kinds of frames
 _HEADER = struct.Struct("<BI")  # kind of a frame, and bytes of the message's name
@@ -103,7 +103,7 @@ class World:
         """
         self.require_whole()
         for rank, (reason, when) in self._failed.items():
-            if not missing or rank in missing or time.monotonic() - when > _PARTING_SECONDS:
+            if not missing or rank in missing or time.monotonic() - when > PARTING_SECONDS:
                 raise self.failure(f"rank {rank} failed: {reason}", missing)
         for rank, reason in self._channel.lost.items():
             if rank not in self._left:
@@ -147,7 +147,7 @@ class World:
             return
         for rank in self._others():
             self._channel.send(rank, _HEADER.pack(_FAILED, 0) + reason.encode(errors="replace"))
-        end = time.monotonic() + _PARTING_SECONDS
+        end = time.monotonic() + PARTING_SECONDS
         while self._silent() and time.monotonic() < end:
             self._deliver(_LOOK_SECONDS)
         self._end()

@@ -164,3 +164,15 @@ def test_a_device_without_memory_is_told_by_all(tmp_path: Path) -> None:
     assert [each.code for each in found] == [4] * 4
     assert "MG0604: GPU 0 cannot allocate the arena of rank 1" in found[1].err
     assert all("rank 1 failed: MG0604, GPU 0 cannot allocate" in found[rank].err for rank in (0, 2, 3))
+
+
+@needs_mpi
+@pytest.mark.parametrize("fault", ["exit 130", "sleep 6"])
+def test_a_rank_that_does_not_start_mpi_ends_the_others_within_the_time_out(fault: str, paths, tmp_path: Path) -> None:
+    """They wait in MPI_Init, which has no time-out of its own. The launcher kills the last ones before they are gone."""
+    run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "2"))
+    script = f"if [ $PMI_RANK = 1 ]; then {fault}; else {run}; echo $? >> {tmp_path}/codes; fi"
+    done = by_mpiexec(RANKS, "sh", "-c", script, limit=60)
+    text = r"MG0609: rank (\d) waits for all 4 ranks in the start of MPI: a call did not return within 2 s"
+    assert sorted(re.findall(text, done.stderr)) == ["0", "2", "3"], done.stderr
+    assert {*(tmp_path / "codes").read_text().split()} == {"4"}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from importlib import import_module
@@ -21,10 +22,11 @@ from typing import Any
 from meshgen.ccl.channel import Channel
 from meshgen.ccl.mpi import Mpi, processes
 from meshgen.ccl.rendezvous import Address, Exchange, Record, connect, through_rank_0
-from meshgen.ccl.world import TIME_OUT_SECONDS, World
+from meshgen.ccl.world import PARTING_SECONDS, TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.names import whole_number
 from meshgen.records import dataclass
+from meshgen.runtime.processes.watchdog import Watchdog
 from meshgen.runtime.sizes import LAUNCHERS
 
 TIME_OUT = "MESHGEN_TIME_OUT"  # variable with the time-out in seconds
@@ -152,16 +154,31 @@ def time_out_of(environment: Environment) -> float:
 
 def _connected(place: Place, time_out: float) -> Channel:
     if place.address is None:
-        communicator = processes()
+        with _start_of_mpi(place, time_out):
+            communicator = processes()
+            channel = Mpi(communicator)
         if (communicator.rank, communicator.size) != (place.rank, place.size):
             text = (
                 f"this is rank {place.rank} of {place.size} processes for the launcher, but rank {communicator.rank} of "
                 f"{communicator.size} for mpi4py"
             )
             raise _bad(text, "mpi4py uses another MPI library than the launcher: MPI4PY_LIBMPI can name the launcher's")
-        return Mpi(communicator)
+        return channel
     exchange = _through_store(place.address) if place.through_store else through_rank_0(place.address)
     return connect(place.rank, place.size, place.address, exchange, time_out)
+
+
+def _start_of_mpi(place: Place, time_out: float) -> Watchdog:
+    """A context in which MPI must start, which waits for all ranks without a limit."""
+
+    def failure(reason: str) -> RuntimeFailure:
+        text = f"rank {place.rank} waits for all {place.size} ranks in the start of MPI: {reason}"
+        return RuntimeFailure(
+            Diagnostic("MG0609", text, hint="see whether a rank has ended or hangs before it starts MPI")
+        )
+
+    # A launcher kills all ranks when the first one ends: the others can report before that.
+    return Watchdog(time_out, failure, lambda _: time.sleep(PARTING_SECONDS), has_launcher=place.has_launcher)
 
 
 def _through_store(address: Address) -> Exchange:
