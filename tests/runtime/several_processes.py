@@ -20,10 +20,10 @@ import numpy as np
 
 import meshgen as mg
 from meshgen.commands.arrays import load_arrays
-from meshgen.commands.run import arguments
 from meshgen.errors import MeshgenError
 from meshgen.frontend.mlir import read_mlir
 from meshgen.mesh import Mesh
+from meshgen.runtime.random_arrays import random_array
 from tests.runtime.launchers import MESHGEN, by_mpiexec, by_variables
 
 TARGETS = {"reference": "cpu", "emulate": "cuda:sm_80", "interpret": "cpu"}
@@ -55,7 +55,8 @@ def shrunk(mesh: Mesh, ranks: int) -> Mesh | None:
 def run(path: Path, ranks: int, device: str, by: str) -> str:
     """`equal` where the results of the processes have the bits of those of one process."""
     module, output = mg.load(path), path.with_suffix(".npz")
-    wanted = module.run(arguments(module, {}, 0), device)
+    args = {binding.name: random_array(binding.type, [0, place]) for place, binding in enumerate(module.inputs)}
+    wanted = module.run(args, device)
     words = (*MESHGEN, "run", str(path), "--device", device, "--time-out", "300", "--output", str(output))
     if by == "mpi":
         done = by_mpiexec(ranks, *words, limit=1800)

@@ -135,7 +135,9 @@ def test_a_launch_waits_for_the_links_once() -> None:
     latency = rate_along(MESH, ("x",)).latency
     assert together.link_seconds == pytest.approx(sum(each.link_seconds for each in alone) - 2 * latency)
     node = Node("all_reduce", [Value(k) for k in kinds], [Value(k) for k in kinds], attrs)
-    assert default_costs("cuda:sm_90").collective(Collective.of(node, MESH)) == together.link_seconds, "nothing is copied"
+    assert default_costs("cuda:sm_90").collective(Collective.of(node, MESH)) == together.link_seconds, (
+        "nothing is copied"
+    )
 
 
 @pytest.mark.parametrize("op", list(ROWS))
