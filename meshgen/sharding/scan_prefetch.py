@@ -10,6 +10,7 @@ Weights that each layer gathers arrive while the layer before computes. As many 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.fuse import BEFORE_KERNELS
 from meshgen.codegen.planner import Candidate, Planner
 from meshgen.codegen.region_modules import region_module
+from meshgen.errors import CodegenError
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.inline import copy_nodes
@@ -30,42 +32,60 @@ _USUAL = Planner("cuda:sm_90", None)
 
 
 def scan_prefetch(module: Module, planner: Planner = _USUAL) -> Module:
-    """A local program whose scans gather early what is exposed in them; itself where nothing is."""
+    """Return a local program whose scans gather early what is exposed in them, each if that shortens the step; itself otherwise."""
     bodies = [region for node in module.graph.nodes if is_control(node) for region in node.regions]
     if not any(inner.op in COLLECTIVES for body in bodies for inner in all_nodes(body)):
         return module
     scans = PassManager(planner.skip).apply(planner.flat(module), BEFORE_KERNELS)
     if not any(is_scan(node) and _early(node) for node in scans.graph.nodes):
         return module
-    seconds = _exposed(planner.candidate(scans))
-    copy = default_costs(planner.target).copy
-    nodes: list[Node] = []
-    for node in scans.graph.nodes:
-        chosen = _worthwhile(node, seconds, copy) if is_scan(node) else []
-        nodes += _Prefetch(node, chosen).written() if chosen else [node]
-    if len(nodes) == len(scans.graph.nodes):
-        return module
-    return replace(scans, graph=replace(scans.graph, nodes=nodes))
+    usual = planner.candidate(scans)
+    seconds, copy = _exposed(usual), default_costs(planner.target).copy
+    best, step = scans, usual.plan().step_seconds
+    for node in filter(is_scan, scans.graph.nodes):
+        if chosen := _worthwhile(node, seconds, copy):
+            ahead = _with_prefetch(best, node, chosen)
+            if (shorter := _step_seconds(ahead, planner)) < step:
+                best, step = ahead, shorter
+    return module if best is scans else best
 
 
-def _exposed(candidate: Candidate) -> dict[Value, float]:
-    """For how many seconds of a trip what makes a value is exposed, of the collectives in scans."""
-    module, plan, found = candidate.module, candidate.plan(), dict[Value, float]()
+def _with_prefetch(module: Module, node: Node, chosen: Sequence[Node]) -> Module:
+    """Return the program in which some collectives of a scan run a trip earlier."""
+    written = _Prefetch(node, chosen).written()
+    nodes = [new for each in module.graph.nodes for new in (written if each is node else [each])]
+    return replace(module, graph=replace(module.graph, nodes=nodes))
+
+
+def _step_seconds(module: Module, planner: Planner) -> float:
+    """Return the predicted step; infinity where it does not fit into memory."""
+    try:
+        return planner.candidate(module).plan().step_seconds
+    except CodegenError:
+        return math.inf
+
+
+def _exposed(candidate: Candidate) -> dict[int, float]:
+    """Return for how many seconds of a trip each collective in a scan is exposed, by the `id` of its results.
+
+    The candidate is fused: its values are others than those of the program that it was made from, and have the same ids.
+    """
+    module, plan, found = candidate.module, candidate.plan(), dict[int, float]()
     numbers = list(module.graph.values())
     steps = {numbers[item.outputs[0]]: item.regions[0] for item in plan.items if is_scan(item) and item.outputs}
     for node in module.graph.nodes:
         if is_scan(node) and node.results and (step := steps.get(node.results[0])):
             values = list(region_module(module, node, node.regions[0], captured(node)).graph.values())
-            found |= {values[n]: e.exposed for e in step.exposures for n in step.items[e.item].outputs}
+            found |= {values[n].id: e.exposed for e in step.exposures for n in step.items[e.item].outputs}
     return found
 
 
-def _worthwhile(node: Node, seconds: Mapping[Value, float], copy: Callable[[int], float]) -> list[Node]:
+def _worthwhile(node: Node, seconds: Mapping[int, float], copy: Callable[[int], float]) -> list[Node]:
     """The collectives that may run early and are exposed for longer than it takes to hand on what they make."""
     return [
         each
         for each in _early(node)
-        if seconds.get(each.results[0], 0.0) > sum(copy(value.type.nbytes) for value in each.results)
+        if seconds.get(each.results[0].id, 0.0) > sum(copy(value.type.nbytes) for value in each.results)
     ]
 
 

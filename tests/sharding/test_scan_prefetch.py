@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from meshgen.api import plan
+import meshgen as mg
+from meshgen.api import plan, plan_module
 from meshgen.codegen.passes import loop_unroll
+from meshgen.codegen.planner import Planner
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding import scan_prefetch as prefetching
+from meshgen.sharding.scan_prefetch import scan_prefetch
 from meshgen.testing.oracle import check
 from tests.cost_models import use
 from tests.runtime.cuda.steps import arguments, assert_same_bits, on_gpus, planned
@@ -102,3 +109,67 @@ def test_what_needs_the_state_stays(tmp_path: Path) -> None:
     )
     (tmp_path / "late.mlir").write_text(text)
     assert not plan(tmp_path / "late.mlir").passes["scan-prefetch"].fired
+
+
+def training() -> tuple[Any, dict[str, Any]]:
+    """A step of gradient descent on layers that a scan runs forward, and another one backward, all weights fully sharded."""
+    jax = pytest.importorskip("jax")
+    rows = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((4,), ("x",)), jax.sharding.PartitionSpec("x"))
+
+    def layer(x: Any, weights: Any) -> Any:
+        up, down = (jax.lax.with_sharding_constraint(each, rows) for each in weights)  # not gathered before the loop
+        return x + jax.numpy.tanh(x @ up) @ down, None
+
+    def loss(weights: Any, x: Any) -> Any:
+        return (jax.lax.scan(jax.checkpoint(layer), x, weights)[0] ** 2).sum()
+
+    def step(weights: Any, x: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(weights, x)
+        return [w - 0.1 * g for w, g in zip(weights, gradients, strict=True)], value
+
+    options = {"mesh": {"x": 4}, "in_specs": {"weights*": mg.P(None, "x"), "x": mg.P("x")}}
+    return jax.jit(step), options
+
+
+def trained(width: int, inner: int, rows: int) -> Module:
+    function, options = training()
+    args = ([mg.spec(f"f32[6,{width},{inner}]"), mg.spec(f"f32[6,{inner},{width}]")], mg.spec(f"f32[{rows},{width}]"))
+    return mg.lower(function, stage="import", args=args, **options)
+
+
+def scans_of(executable: mg.Executable) -> list[int]:
+    """The trips of each scan of a step."""
+    return [item.times for item in executable.plan.items if item.op == "scan"]
+
+
+def test_training_scans_gather_weights_a_trip_ahead() -> None:
+    module = trained(512, 2048, 16384)
+    ahead, usual = (plan_module(module, Options("cpu", skip=skip), Timing()) for skip in ((), ("scan-prefetch",)))
+    assert ahead.passes["scan-prefetch"].kept == 1
+    assert ahead.cost.step_seconds < 0.95 * usual.cost.step_seconds
+    assert ahead.comms.counts == usual.comms.counts and ahead.comms.ring_bytes == usual.comms.ring_bytes
+    assert scans_of(ahead) == [5, 1, 5, 1], "the last trips of the forward and of the backward scan are apart"
+
+
+def test_training_scans_with_gathers_ahead_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = itertools.count()
+    monkeypatch.setattr(prefetching, "_step_seconds", lambda *_: -next(tried))
+
+    def ahead(module: Module) -> Module:
+        local = run_stages(module, Options("cpu", skip=("scan-prefetch",)), Timing(), "partition")["partition"]
+        found = Planner("cuda:sm_90", None).candidate(scan_prefetch(local)).module
+        assert [node.attrs.trips for node in found.graph.nodes if node.op == "scan"] == [5, 1, 5, 1]
+        return found
+
+    assert check(trained(16, 32, 64), pipeline=ahead).ok
+
+
+def test_only_scans_that_get_shorter_run_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, tried = prefetching._step_seconds, list[float]()
+
+    def first_gets_longer(module: Module, planner: Planner) -> float:
+        tried.append(usual(module, planner))
+        return tried[-1] if len(tried) > 1 else math.inf
+
+    monkeypatch.setattr(prefetching, "_step_seconds", first_gets_longer)
+    assert scans_of(plan_module(trained(512, 2048, 16384), Options("cpu"), Timing())) == [6, 5, 1]
