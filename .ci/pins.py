@@ -1,4 +1,4 @@
-"""Writes requirements.txt and requirements-dev.txt: exact versions with the hashes of their wheels. `make pins` runs it.
+"""Writes requirements*.txt: exact versions with the hashes of their wheels. `make pins` runs it.
 
     python .ci/pins.py [--upgrade]
 
@@ -18,7 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(5, 29)), "manylinux2014_x86_64", "linux_x86_64")
-HEAD = """# Made by `make pins`: what `make {goal}` installs on Linux x86-64, with the hashes of the wheels for CPython {first} to {last}.
+RUNTIME = ("numpy", "ml_dtypes")  # what running a module needs: `meshgen/packages.py`
+HEAD = """# Made by `make pins`: what {goal} on Linux x86-64, with the hashes of the wheels for CPython {first} to {last}.
 """
 
 
@@ -68,8 +69,10 @@ def main():
     constraints = [] if "--upgrade" in sys.argv[1:] else current()
     dev = pinned([*core, *project["project"]["optional-dependencies"]["dev"]], constraints)
     needed = pinned(core, [f"{name}=={version}" for name, (version, _) in dev.items()])
-    (ROOT / "requirements-dev.txt").write_text(text_of("setup", dev))
-    (ROOT / "requirements.txt").write_text(text_of("demo", needed))
+    (ROOT / "requirements-dev.txt").write_text(text_of("`make setup` installs", dev))
+    (ROOT / "requirements.txt").write_text(text_of("`make demo` installs", needed))
+    runtime = {name: pin for name, pin in needed.items() if name in RUNTIME}
+    (ROOT / "requirements-runtime.txt").write_text(text_of("running modules needs, without a compiler,", runtime))
 
 
 if __name__ == "__main__":

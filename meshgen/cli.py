@@ -20,7 +20,6 @@ from typing import Any, NoReturn
 
 from meshgen import IMPORTED_AT
 from meshgen.commands.diagnostics import FORMATS, HELP, record, run_told
-from meshgen.commands.packages import install_line
 from meshgen.commands.settings import parse_configured, settings
 from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
@@ -34,6 +33,7 @@ from meshgen.errors import (
 )
 from meshgen.gc_pace import rarely_collecting
 from meshgen.names import nearest_names
+from meshgen.packages import install_line
 from meshgen.printable import printable
 from meshgen.records import dataclass
 from meshgen.reproducers import MOST_BYTES, keep_reproducer

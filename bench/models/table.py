@@ -146,9 +146,7 @@ def _named(names: Sequence[str]) -> list[str]:
             sys.stderr.write(f"{family}: not installed: {', '.join(lacking)}\n")
     found = [name for name in asked if not FAMILIES[FAMILY_OF[name]].missing]
     if not found:
-        raise MissingError(
-            Diagnostic("MG0602", "no such program is installed", hint="pip install 'meshgen[jax,models]'")
-        )
+        raise MissingError(Diagnostic("MG0602", "no such program is installed", hint="pip install '.[jax,models]'"))
     return found
 
 

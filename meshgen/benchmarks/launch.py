@@ -28,6 +28,7 @@ from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.samples import summary
 from meshgen.benchmarks.suite import Suite, Take, no_options
 from meshgen.errors import Diagnostic, MissingError
+from meshgen.packages import install
 from meshgen.runtime.cuda.api import Api, real
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     if compiler is None:
         raise MissingError(Diagnostic("MG0602", "gcc is not installed", hint="it builds a driver that does nothing"))
     if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
-        hint = "pip install 'meshgen[cuda12]'; it needs no GPU"
+        hint = f"{install('cuda12')}; it needs no GPU"
         raise MissingError(Diagnostic("MG0602", "cuda-bindings is not installed", hint=hint))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

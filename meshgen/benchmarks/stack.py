@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from meshgen.errors import Diagnostic, MissingError
+from meshgen.packages import install
 
 LAYERS = 8  # of the stack that is measured and tested
 BATCH, LENGTH, MODEL, HEADS, HIDDEN, WORDS = 8, 256, 1024, 16, 4096, 32768
@@ -43,7 +44,7 @@ def _lowered(layers: int) -> str:
         import jax
         from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
     except ImportError as error:
-        raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint="pip install 'meshgen[jax]'")) from error
+        raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint=install("jax"))) from error
     mesh = AbstractMesh((2, 4), ("dp", "tp"), axis_types=(AxisType.Auto,) * 2)  # newer JAX has explicit axes by default
 
     def on(*axes: str | None) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, MissingError, UsageError
 from meshgen.mesh import Axis, Mesh
+from meshgen.packages import install
 from meshgen.records import dataclass
 
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
@@ -98,7 +99,7 @@ def _jax() -> Any:
     try:
         import jax
     except ImportError as error:
-        raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint="pip install 'meshgen[jax]'")) from error
+        raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint=install("jax"))) from error
     return jax
 
 

@@ -148,7 +148,9 @@ def group_seconds(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers:
     """Return the seconds of a collective in each of its groups [groups], which are those of `groups_of(mesh, axes)`."""
     seconds = np.array(_seconds_of_spans(op, moved, mesh, axes, peers))
     machine = _deciding(mesh, axes)
-    number = np.zeros(len(groups_of(mesh, axes).members), np.int64) if machine is None else spans_of(mesh, axes, machine)[1]
+    number = (
+        np.zeros(len(groups_of(mesh, axes).members), np.int64) if machine is None else spans_of(mesh, axes, machine)[1]
+    )
     return seconds[number]
 
 

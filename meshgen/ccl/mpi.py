@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from meshgen.ccl.channel import Frame
 from meshgen.errors import Diagnostic, MissingError
+from meshgen.packages import install
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -34,7 +35,7 @@ def processes() -> MPI.Intracomm:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # mpi4py raises the latter where it finds no library
         text = "ranks that mpiexec starts need mpi4py and an MPI library"
-        hint = "pip install 'meshgen[mpi]'; or set MASTER_ADDR and MASTER_PORT, and they need neither"
+        hint = f"{install('mpi')}; or set MASTER_ADDR and MASTER_PORT, and they need neither"
         raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
     if not MPI.Is_initialized():
         _initialize(MPI)

@@ -25,6 +25,7 @@ from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
+from meshgen.packages import install_line
 from meshgen.records import dataclass
 from meshgen.reproducers import keep_reproducer
 
@@ -303,7 +304,11 @@ def _versions(tool: str, path: str) -> dict[str, str]:
         shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
         version = shown.strip().splitlines()[-1]
     except (OSError, ValueError, subprocess.CalledProcessError, IndexError) as error:
-        hint = f"unset {_variable_of(tool)}" if path else "install Triton again: pip install --force-reinstall triton"
+        hint = (
+            f"unset {_variable_of(tool)}"
+            if path
+            else f"install Triton again: {install_line('triton')} --force-reinstall"
+        )
         raise MissingError(Diagnostic("MG0602", f"'{binary}' cannot be run: {error}", hint=hint)) from error
     triton = re.search(r"^__version__ = ['\"]([^'\"]+)", (place / "__init__.py").read_text("utf-8"), re.MULTILINE)
     return {"triton": triton[1] if triton else "unknown", "ptxas": version}
@@ -313,5 +318,5 @@ def _triton() -> Path:
     """The folder of Triton, which is not imported: that takes longer than most compilations. Raises MissingError MG0602."""
     spec = importlib.util.find_spec("triton")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint="pip install triton"))
+        raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint=install_line("triton")))
     return Path(spec.submodule_search_locations[0])

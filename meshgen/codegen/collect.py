@@ -120,11 +120,15 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             if program.flows[number].communicates:
                 needs |= fence
                 fence = flow = {number}
-            taken = control_seconds(node.op, program.flows[number].regions, program.flows[number].trips or 1, costs.copy)
+            taken = control_seconds(
+                node.op, program.flows[number].regions, program.flows[number].trips or 1, costs.copy
+            )
             task = Task(COMPUTE, taken, tuple(sorted(needs)))
         elif node.op in COMMUNICATING:
             fence = fence | {number}
-            task = Task(streams[number], costs.collective(Collective.of(node, module.mesh)), tuple(sorted(needs | flow)))
+            task = Task(
+                streams[number], costs.collective(Collective.of(node, module.mesh)), tuple(sorted(needs | flow))
+            )
         else:
             task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
         found.append(task)

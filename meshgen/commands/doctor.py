@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshgen.benchmarks.environment import (
@@ -18,39 +18,135 @@ from meshgen.benchmarks.environment import (
     version_of,
 )
 from meshgen.commands.output import Output
-from meshgen.commands.packages import EXTRAS, NEEDS
 from meshgen.commands.settings import Setting, settings
 from meshgen.errors import MissingError
+from meshgen.packages import CORE, EXTRAS, RUNTIME, allows, install_command, name_of
+from meshgen.records import dataclass
 from meshgen.reports.tables import Table, table_of
 
+DEVICES = ("reference", "interpret", "emulate", "cuda")  # of `run --device`, which imports NumPy
 COLUMNS = ("package", "version", "", "needed for", "get it with")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that meshgen uses. `extra` is empty where compiling needs it; `version` where it is not installed."""
+
+    requirement: str
+    purpose: str
+    extra: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        return name_of(self.requirement)
+
+    @property
+    def is_too_old(self) -> bool:
+        """Whether the installed version is not one that `pyproject.toml` allows."""
+        return bool(self.version) and not allows(self.requirement, self.version)
+
+    @property
+    def is_usable(self) -> bool:
+        return bool(self.version) and not self.is_too_old
+
+    @property
+    def install(self) -> str:
+        """The command that installs it, with packages that it needs and does not require; empty where it is usable."""
+        beside = [each for each, purpose in EXTRAS.get(self.extra, {}).items() if not purpose]
+        return "" if self.is_usable else install_command([self.requirement, *beside])
+
+    @property
+    def state(self) -> str:
+        if self.is_too_old:
+            return f"{self.version}: not {self.requirement.removeprefix(self.name)}"
+        return self.version or "missing"
+
+    def record(self) -> dict[str, Any]:
+        return {"package": self.name, "version": self.version, "required": not self.extra, "requirement": self.requirement,
+                "usable": self.is_usable, "needed_for": self.purpose, "install": self.install}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (parser.description or "") + "; exit code 5 if something that compiling needs is missing"
+    parser.add_argument(
+        "--run",
+        choices=DEVICES,
+        nargs="?",
+        const=DEVICES[0],
+        metavar="DEVICE",
+        help="say whether modules can run on this machine, and with exit code 5 if not on this device, one of "
+        f"{', '.join(DEVICES)} (default: {DEVICES[0]}); the compiler need not be installed",
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    rows = [_state(name, True) for name in NEEDS] + [_state(name, False) for name in EXTRAS]
-    cells = [
-        (r["package"], r["version"] or "missing", "" if r["required"] else "extra", r["needed_for"], r["install"])
-        for r in rows
-    ]
-    title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
+    packages = [*packages_of(CORE, ""), *(row for extra in _extras() for row in packages_of(EXTRAS[extra], extra))]
     from meshgen.cli import COMMANDS  # it starts this command
 
-    if given := settings(tuple(COMMANDS)):
-        output.tables(_settings_table(given))
-    missing = [r["package"] for r in rows if r["required"] and not r["version"]]
-    cache, machine = _cache_directory(), _machine()
-    output.tables(table_of("This machine", ("", ""), [(key, text) for key, text in machine.items()], left=("",)))
+    project, machine, engines = settings(tuple(COMMANDS)), _machine(), _engines(packages)
+    cache = _cache_directory()
+    title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
+    cells = [(row.name, row.state, "extra" if row.extra else "", row.purpose, row.install) for row in packages]
+    output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
+    if project:
+        output.tables(_settings_table(project))
+    output.tables(table_of("This machine", ("", ""), [*machine.items()], left=("",)))
+    lines = [(f"run --device {name}", why or "yes") for name, why in engines.items()]
+    output.tables(table_of("What can run modules", ("", ""), lines, left=("",)))
     output.text(f"kernel cache: {cache}")
-    if missing:
+    missing = [row.name for row in packages if not row.extra and not row.is_usable]
+    _tell(packages, missing, engines, options.run, output)
+    output.document({"python": platform.python_version(), "packages": [row.record() for row in packages], "missing": missing,
+                     "kernel_cache": cache, "machine": machine, "devices": {name: not why for name, why in engines.items()},
+                     "settings": {each.key: each.value for each in project}})  # fmt: skip
+    lacking = engines[options.run] if options.run else missing
+    return MissingError.exit_code if lacking else 0
+
+
+def _tell(
+    packages: Sequence[Package], missing: Sequence[str], engines: Mapping[str, str], device: str | None, output: Output
+) -> None:
+    """Write notes about what is missing for the purpose, and about packages of versions that do not work."""
+    for row in packages:
+        if row.is_too_old:
+            output.note(
+                f"note: {row.name} {row.version} is installed, but meshgen needs {row.requirement}: {row.install}"
+            )
+    if device and engines[device]:
+        output.note(f"modules cannot run with --device {device}: {engines[device]}")
+    elif missing and not device:
         output.note(f"missing: {', '.join(missing)}")
-    output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache,
-                     "machine": machine, "settings": {each.key: each.value for each in given}})  # fmt: skip
-    return MissingError.exit_code if missing else 0
+        if not engines[DEVICES[0]]:
+            output.note("note: modules can run without them: meshgen doctor --run")
+
+
+def packages_of(requirements: Mapping[str, str], extra: str) -> list[Package]:
+    return [
+        Package(requirement, purpose, extra, version_of(name_of(requirement)))
+        for requirement, purpose in requirements.items()
+        if purpose
+    ]
+
+
+def _extras() -> list[str]:
+    """The extras to list: of the two for CUDA, the one that the installed packages are of."""
+    installed = {
+        extra: sum(row.is_usable for row in packages_of(EXTRAS[extra], extra)) for extra in ("cuda12", "cuda13")
+    }
+    other = "cuda12" if installed["cuda13"] > installed["cuda12"] else "cuda13"
+    return [extra for extra in EXTRAS if extra != other]
+
+
+def _engines(packages: Sequence[Package]) -> dict[str, str]:
+    """Return for each device that runs modules why it cannot; empty texts where it can."""
+    unusable = {row.name: f"{row.name} is {row.state}" for row in packages if not row.is_usable}
+    base = "; ".join(unusable[name] for name in RUNTIME if name in unusable)
+    found: dict[str, str] = dict.fromkeys(DEVICES, base)
+    if not base:
+        found["interpret"] = unusable.get("triton", "")
+        found["cuda"] = gpu_facts().get("fault", "")
+    return found
 
 
 def _settings_table(given: Sequence[Setting]) -> Table:
@@ -73,18 +169,6 @@ def _machine() -> dict[str, str]:
         "NCCL": facts.get("nccl", "not found"),
         "MPI": mpi_library() or "not found",
         "NVML": nvidia_smi_library() or "not found",
-    }
-
-
-def _state(name: str, required: bool) -> dict[str, Any]:
-    purpose, line = (NEEDS if required else EXTRAS)[name]
-    version = version_of(name)
-    return {
-        "package": name,
-        "version": version,
-        "required": required,
-        "needed_for": purpose,
-        "install": "" if version else line,
     }
 
 

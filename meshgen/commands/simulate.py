@@ -97,7 +97,9 @@ def _tables(name: str, found: Simulation, part: PartTimes) -> Iterator[Table]:
     if part.watched:
         at, most = peak_of(memory_over_time(part))
         rows.append(("most bytes in use", bytes_text(most), f"after {seconds_text(at)}"))
-    yield table_of(f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(found.machine)}", ("", "", ""), rows)
+    yield table_of(
+        f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(found.machine)}", ("", "", ""), rows
+    )
     if part.watched:
         collectives = sorted(collective_rows(part), key=lambda row: -row["seconds"] * row["times"])
         cells = [

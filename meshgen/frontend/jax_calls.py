@@ -13,6 +13,7 @@ from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.inline import copy_nodes
+from meshgen.packages import install
 
 
 def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +31,7 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             import jax
         except ImportError:
-            refuse("mg.from_jax needs JAX, which is not installed", "pip install jax")
+            refuse("mg.from_jax needs JAX, which is not installed", install("jax"))
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         types = [jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in leaves]
         given, named = jax.tree_util.tree_unflatten(tree, types)

@@ -18,6 +18,7 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.ops.evaluate.common import Array
+from meshgen.packages import install_line
 
 INTERPRETER_LOCK = threading.RLock()
 
@@ -82,6 +83,6 @@ def _require_triton(entry: str) -> None:
             Diagnostic(
                 "MG0602",
                 f"kernel '{entry}': the interpreter needs Triton, which is not installed",
-                hint="pip install triton, or run with --device reference",
+                hint=f"{install_line('triton')}, or run with --device reference",
             )
         )

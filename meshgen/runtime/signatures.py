@@ -21,6 +21,7 @@ from typing import Any
 
 from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, MissingError, ModuleError, UsageError, system_reason
+from meshgen.packages import install
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Members
 from meshgen.runtime.validation.checked import checked_manifest
@@ -94,7 +95,7 @@ def _load_key(path: str | Path, kind: str) -> Any:
         serialization: Any = importlib.import_module("cryptography.hazmat.primitives.serialization")
         ed25519: Any = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
     except ImportError as error:
-        hint = "pip install 'meshgen[sign]'"
+        hint = install("sign")
         raise MissingError(
             Diagnostic("MG0602", f"signatures need the package cryptography: {error}", hint=hint)
         ) from error

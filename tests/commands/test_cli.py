@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
+from meshgen.packages import install_command
 from tests.programs import mlp
 
 
@@ -234,9 +235,9 @@ def test_doctor_names_what_is_missing(capsys: pytest.CaptureFixture[str], monkey
     found = document(capsys, "doctor")
     assert found["missing"] == [] and found["machine"].keys() == {"processor", "GPUs", "driver", "NCCL", "MPI", "NVML"}
     assert all(found["machine"].values())
-    monkeypatch.setitem(doctor.NEEDS, "no-such-package", ("nothing", "pip install no-such-package"))
+    monkeypatch.setitem(doctor.CORE, "no-such-package>=1", "nothing")
     assert main(["doctor"]) == 5
-    assert "pip install no-such-package" in capsys.readouterr().out
+    assert install_command(["no-such-package>=1"]) in capsys.readouterr().out
 
 
 def test_collectives_on_gpus_need_some(capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,7 +140,7 @@ def test_tensors_for_one_input_must_be_equal(place: Path, tmp_path: Path) -> Non
     (tmp_path / "same.safetensors").write_bytes(encode(arrays))
     module.session(weights=tmp_path / "same.safetensors").close()
     (tmp_path / "other.safetensors").write_bytes(encode(arrays | {"params/w1": W2}))
-    with pytest.raises(ArgumentError, match="several tensors are for 'params.w1', and they differ"):
+    with pytest.raises(ArgumentError, match=r"several tensors are for 'params\.w1', and they differ"):
         module.session(weights=tmp_path / "other.safetensors")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.suite import Options, Suite, Take
 from meshgen.errors import Diagnostic, MissingError, UsageError
+from meshgen.packages import install
 
 DEFAULT_TARGET = "cuda:sm_90"
 TITLES = {
@@ -64,7 +65,7 @@ def named(asked: Sequence[str]) -> list[str]:
         from meshgen.benchmarks.kernels.programs import PROGRAMS
     except ImportError as error:
         text = f"these programs are written in JAX: {error}"
-        hint = "pip install 'meshgen[jax]', or name .mlir files"
+        hint = f"{install('jax')}, or name .mlir files"
         raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
     if unknown := [each for each in others if not any(name.startswith(each) for name in PROGRAMS)]:
         hint = f"the programs are {', '.join(PROGRAMS)}"

@@ -11,6 +11,7 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, Location, MissingError, ProgramError, UsageError, system_reason
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.packages import install
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,7 @@ def onnx_package() -> Any:
         return import_module("onnx")
     except ImportError as error:
         text = "ONNX models are read with the Python package onnx, which is not installed"
-        raise MissingError(Diagnostic("MG0602", text, hint="pip install 'meshgen[onnx]'")) from error
+        raise MissingError(Diagnostic("MG0602", text, hint=install("onnx"))) from error
 
 
 def read_model(program: Any) -> tuple[Any, str, Path | None]:

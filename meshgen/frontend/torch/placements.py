@@ -13,6 +13,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError
 from meshgen.mesh import Mesh
+from meshgen.packages import install
 from meshgen.spec import Sharding
 
 _KINDS = {"sum": "sum", "max": "max", "min": "min", "product": "product"}  # DTensor's reductions
@@ -52,7 +53,7 @@ def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
     try:
         kinds: Any = import_module("torch.distributed.tensor")
     except ImportError as error:
-        raise MissingError(Diagnostic("MG0602", "placements are torch's, which is not installed", hint="pip install torch")) from error  # fmt: skip
+        raise MissingError(Diagnostic("MG0602", "placements are torch's, which is not installed", hint=install("torch"))) from error  # fmt: skip
     order = [mesh.names.index(axis) if axis in mesh.names else -1 for axes in sharding.dims for axis in axes]
     is_sorted = all([*map(mesh.names.index, axes)] == sorted(map(mesh.names.index, axes)) for axes in sharding.dims if {*axes} <= {*mesh.names})  # fmt: skip
     if -1 in order or not is_sorted or sharding.halo or sharding.offsets:

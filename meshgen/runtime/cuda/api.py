@@ -21,6 +21,7 @@ from meshgen.emulator.cuda.machine import DEVICE_KINDS, Machine
 from meshgen.emulator.cuda.nccl import EmulatedNccl
 from meshgen.emulator.global_memory import Range
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
+from meshgen.packages import install
 from meshgen.runtime.cuda.nccl import load_nccl
 from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
@@ -204,7 +205,7 @@ def _with_gpus(devices: int, need: str) -> Api:
     try:
         driver = importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
-        hint = f"pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver; {_EMULATED}"
+        hint = f"{install('cuda12')}; {_EMULATED}"
         raise MissingError(Diagnostic("MG0602", "the package cuda-bindings is not installed", hint=hint)) from error
     api = Api(driver)
     require_driver(api)

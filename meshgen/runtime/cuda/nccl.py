@@ -16,6 +16,7 @@ from typing import Any
 
 from meshgen.ccl.nccl_types import UNIQUE_ID_BYTES, Result
 from meshgen.errors import Diagnostic, MissingError
+from meshgen.packages import install
 
 LIBRARY = "libnccl.so.2"
 OLDEST = 22800  # 2.28, which takes the names of communicators and 8-bit floats
@@ -142,7 +143,7 @@ def load_nccl() -> Nccl:
     Raises:
         MissingError: MG0602, NCCL is missing or too old.
     """
-    hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver"
+    hint = install("cuda12")
     try:
         nccl = Nccl(ctypes.CDLL(_packaged() or LIBRARY))
     except (OSError, AttributeError) as error:

@@ -25,6 +25,7 @@ from meshgen.ccl.rendezvous import Address, Exchange, Record, connect, through_r
 from meshgen.ccl.world import PARTING_SECONDS, TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.names import whole_number
+from meshgen.packages import install
 from meshgen.records import dataclass
 from meshgen.runtime.processes.watchdog import Watchdog
 from meshgen.runtime.sizes import LAUNCHERS
@@ -189,7 +190,7 @@ def _through_store(address: Address) -> Exchange:
             distributed: Any = import_module("torch.distributed")
         except ImportError as error:
             text = "torchrun started this process, but torch cannot be imported"
-            raise MissingError(Diagnostic("MG0602", text, hint="pip install 'meshgen[torch]'")) from error
+            raise MissingError(Diagnostic("MG0602", text, hint=install("torch"))) from error
         host, port = address
         trial = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         try:

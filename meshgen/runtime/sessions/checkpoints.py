@@ -16,6 +16,7 @@ import numpy as np
 
 from meshgen.budget import memory_fault, read_file
 from meshgen.errors import Diagnostic, MissingError, UsageError
+from meshgen.packages import install
 from meshgen.runtime.module_file.json_values import each_of, get, read_flag, read_json, read_table, read_text
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +40,7 @@ class Checkpoint(Mapping[str, Array]):
         try:
             self._library: Any = import_module("tensorstore")
         except ModuleNotFoundError as error:
-            hint = "install meshgen[orbax], or convert it to safetensors"
+            hint = f"{install('orbax')}, or convert it to safetensors"
             text = f"'{folder}' is an orbax checkpoint, but the Python package 'tensorstore' is not installed"
             raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
         try:
