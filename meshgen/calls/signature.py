@@ -44,7 +44,7 @@ class Signature:
         exact: finds the leaves of arguments in the structure that the program was made for; None for any other.
         in_order: arrays in the order of the inputs are arguments as well: that is how the program was written.
         is_typed: the types of the arguments were given with the program, which leaves no sizes open.
-        rebuild: puts outputs into the very structure that the program returns; None: it is made by `result`.
+        rebuild: puts outputs, given the arguments, into the very structure that the program returns; None: it is made by `result`.
         result: what it returns, as far as that is known: slots are outputs. None: one array or a tuple.
         narrows: 64-bit arrays are taken for 32-bit arguments, as JAX does.
         warnings: what was noticed while the program was read.
@@ -59,7 +59,7 @@ class Signature:
     exact: Callable[[Sequence[Any], Mapping[str, Any]], Sequence[Any] | None] | None = None
     in_order: bool = False
     is_typed: bool = False
-    rebuild: Callable[[Sequence[Any]], Any] | None = None
+    rebuild: Callable[[Sequence[Any], Any], Any] | None = None
     result: Node | None = None
     narrows: bool = False
     warnings: tuple[Diagnostic, ...] = ()
@@ -116,7 +116,7 @@ class Signature:
         keys = {slot.number: slot.key for slot in slots_of(node or Branch()) if slot.key}
         made = [key_of_words(each, keys[n]) if n in keys else each for n, each in enumerate(outputs)]
         if self.rebuild:
-            return self.rebuild(made)
+            return self.rebuild(made, given)
         return rebuilt(node or Branch(), lambda slot: made[slot.number or 0], makers_in(given))
 
     def storing(self, names: Iterable[str]) -> Signature:

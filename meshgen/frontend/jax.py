@@ -1,4 +1,5 @@
-"""JAX programs: the result of `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`, read as StableHLO text; `jax.jit(f)` with args.
+"""JAX programs: the result of `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`, read as StableHLO text; with args `jax.jit(f)`,
+functions of frameworks that wrap one (`nnx.jit(f)`, `eqx.filter_jit(f)`), and plain functions of `jax.numpy`.
 
 Operations are where the user wrote them, and inputs have JAX's names of the arguments (`params['w1']`), shown as
 `params.w1`: both come with the text as locations. JAX is imported only where one of its programs is given.
@@ -7,70 +8,187 @@ Operations are where the user wrote them, and inputs have JAX's names of the arg
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from traceback import walk_tb
+from typing import Any, TypeVar
 
+from meshgen.calls.lines import failing_line
 from meshgen.calls.signature import Signature, signature_of
-from meshgen.errors import Diagnostic, MeshgenError, UsageError
+from meshgen.errors import Diagnostic, MeshgenError, MissingError, UsageError
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.jax_wrappers import Wrapper, is_jitted, is_lowered_elsewhere, wrapper_of
 from meshgen.frontend.mlir import read_generated
 from meshgen.ir.graph import Module, TensorType
 from meshgen.sizes.program import input_names
 
+_OLDEST = (0, 7, 2)  # the oldest JAX that was tried; older ones print no locations, or another dialect of shardings
+_Result = TypeVar("_Result")
+
 
 def is_jax(program: Any) -> bool:
-    """Whether this is a function of `jax.jit`, a `jax.stages.Lowered`, `Traced` or `Compiled`, or a `jax.export.Exported`, by its methods."""
+    """Whether this is a program of JAX, by its methods: a function of `jax.jit`, or a wrapper of one; what is lowered, traced, compiled or exported."""
     return (
         (hasattr(program, "as_text") and (hasattr(program, "compiler_ir") or hasattr(program, "runtime_executable")))
         or hasattr(program, "mlir_module")
         or (hasattr(program, "lower") and (hasattr(program, "jaxpr") or hasattr(program, "trace")))
+        or wrapper_of(program) is not None
+        or is_lowered_elsewhere(program)
     )
 
 
 def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
     """The module of a JAX function, with shardings as `sdy` attributes, and what its callers pass.
 
-    `args` are those of a function of `jax.jit`: arrays, or types. Raises ProgramError for what the StableHLO reader refuses,
-    UsageError MG0001 for a function without args, and for what `lower` refuses, and a program that JAX has compiled.
+    `args` are those of a function: arrays, or types. Raises ProgramError for what the StableHLO reader refuses,
+    UsageError MG0001 for a function without args, for what `lower` refuses, and for a program that JAX has compiled;
+    MissingError MG0602 where JAX is too old.
     """
-    from meshgen.frontend.jax_signature import jax_signature
-
+    _require_version()
+    if is_lowered_elsewhere(program):
+        hint = "pass the function itself, with args: mg.compile(nnx.jit(f), mesh, args=(model, x))"
+        text = f"a {type(program).__name__} of {type(program).__module__} does not say how its modules are passed"
+        raise UsageError(Diagnostic("MG0001", text, hint=hint))
+    if (wrapper := wrapper_of(program)) is not None:
+        return _from_wrapper(wrapper, args)
     if hasattr(program, "runtime_executable"):
         hint = "pass what .lower(...) returned, before .compile()"
         raise UsageError(Diagnostic("MG0001", "a program that JAX has compiled is machine code", hint=hint))
-    is_function = hasattr(program, "trace") and not hasattr(program, "jaxpr")
+    is_function = is_jitted(program) and not hasattr(program, "jaxpr")
     if is_function:
         program = _lowered(program, args)
     elif hasattr(program, "jaxpr"):
         program = lowered_for_any_mesh(program)
-    is_exported = hasattr(program, "mlir_module")
-    module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
-    signature = jax_signature(module, program)
+    module, signature = _read(program)
     return module, replace(
         signature or signature_of(input_names(module.graph)), is_typed=True
     ) if is_function else signature
 
 
-def _lowered(function: Any, args: Args) -> Any:
-    """A function of `jax.jit`, lowered for arguments of these types. Those given by name go by position where they can."""
+def from_function(function: Callable[..., Any], args: Args, error: MeshgenError) -> tuple[Module, Signature | None]:
+    """A function that has no `jax.jit` around it and cannot be traced by meshgen, as a function of `jax.jit`.
+
+    Raises `error`, that of the tracer, where neither the function nor its arguments have to do with JAX, and what `from_jax`
+    raises where they do.
+    """
+    is_of_jax = _is_of_jax(function) or _is_raised_in_jax(error)
+    if not is_of_jax and not _has_jax_values(args):
+        raise error
+    try:
+        return from_jax(_jitted(function), args)
+    except MeshgenError as fault:
+        if is_of_jax:
+            raise
+        raise error from fault
+
+
+def _jitted(function: Callable[..., Any]) -> Any:
+    """The function under `jax.jit`; arrays that `functools.partial` binds stay arguments."""
+    import jax
+
+    if isinstance(function, partial):
+        bound = jax.tree_util.tree_leaves((function.args, function.keywords))
+        if all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in bound):
+            return partial(jax.jit(function.func), *function.args, **function.keywords)
+    return jax.jit(function)
+
+
+def _is_of_jax(function: Any) -> bool:
+    """Whether JAX made the function, as `jax.grad(f)` and `jax.vmap(f)`."""
+    return _is_jax_s_module(getattr(function, "__globals__", {}).get("__name__", ""))
+
+
+def _is_raised_in_jax(error: BaseException | None) -> bool:
+    """Whether an exception, or one of its causes, passed JAX, which may remove its frames and then leaves a note."""
+    while error is not None:
+        frames = (frame for frame, _ in walk_tb(error.__traceback__))
+        if any(_is_jax_s_module(frame.f_globals.get("__name__", "")) for frame in frames):
+            return True
+        if any("JAX" in note for note in getattr(error, "__notes__", ())):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _is_jax_s_module(name: str) -> bool:
+    return name.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _has_jax_values(args: Args) -> bool:
+    """Whether arguments are arrays or types of JAX, or structures that only JAX opens."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return False
+    types = (jax.Array, jax.ShapeDtypeStruct)
+    return any(isinstance(leaf, types) for leaf in jax.tree_util.tree_leaves(args))
+
+
+def _require_version() -> None:
+    """Raises MissingError MG0602 for a JAX whose programs cannot be read."""
+    import jax
+
+    if jax.__version_info__ < _OLDEST:
+        text = f"JAX {jax.__version__} is too old: its programs are read from {'.'.join(map(str, _OLDEST))} on"
+        raise MissingError(Diagnostic("MG0602", text, hint="pip install 'jax>=0.10'"))
+
+
+def _read(program: Any) -> tuple[Module, Signature | None]:
+    """The module of what is lowered or exported, and its signature."""
+    from meshgen.frontend.jax_signature import jax_signature
+
+    is_exported = hasattr(program, "mlir_module")
+    module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
+    return module, jax_signature(module, program)
+
+
+def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
+    """The module of a wrapped function, whose callers pass and get what the wrapper takes and returns."""
+    from meshgen.frontend.jax_wrapped_calls import placeholders, wrapped_program
+
+    given, named = placeholders(_call(wrapper.base, args, wrapper), _leaf_type)
+    passed = _or_refused(lambda: wrapper.passed(given, named))
+    lowered = _or_refused(lambda: lowered_for_any_mesh(wrapper.traced(given, named)))
+    module = read_generated(lowered.as_text(debug_info=True))
+    found = _or_refused(lambda: wrapped_program(module, lowered, wrapper, passed, given, named))
+    return found or (module, replace(signature_of(input_names(module.graph)), is_typed=True))
+
+
+def _call(function: Any, args: Args, wrapper: Wrapper | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call. Those given by name go by position where they can."""
     if args is None:
         hint = "give args=(params, x), arrays or types, or pass jax.jit(f).lower(params, x)"
         raise UsageError(Diagnostic("MG0001", "a function of jax.jit needs its arguments, or their types", hint=hint))
-    by_name = isinstance(args, Mapping)
+    if not isinstance(args, Mapping):
+        return tuple(args), {}
+    if wrapper is not None and (wrapper.args or wrapper.kwargs):
+        return (), dict(args)
+    bound = _or_refused(lambda: inspect.signature(function).bind(**args))
+    return bound.args, bound.kwargs
+
+
+def _lowered(function: Any, args: Args) -> Any:
+    """A function of `jax.jit`, lowered for arguments of these types."""
+    given, named = _call(function, args)
+    return _or_refused(
+        lambda: lowered_for_any_mesh(
+            function.trace(*map(_type, given), **{k: _type(each) for k, each in named.items()})
+        )
+    )
+
+
+def _or_refused(call: Callable[[], _Result]) -> _Result:
+    """What the call returns. Raises UsageError MG0001 for whatever JAX, or the function that it traces, raises."""
     try:
-        if by_name:
-            bound = inspect.signature(function).bind(**args)
-            kwargs = {name: _type(each) for name, each in bound.kwargs.items()}
-            return lowered_for_any_mesh(function.trace(*map(_type, bound.args), **kwargs))
-        return lowered_for_any_mesh(function.trace(*map(_type, args)))
+        return call()
     except MeshgenError:
         raise
-    except Exception as error:  # whatever tracing the function raises
+    except Exception as error:
         text = " ".join(str(error).split())
         message = f"JAX cannot lower the function for these args: {text[:300]}"
         hint = "args are those of a call: in order, or a dict by name"
-        raise UsageError(Diagnostic("MG0001", message, hint=hint)) from error
+        raise UsageError(Diagnostic("MG0001", message, failing_line(error), hint=hint)) from error
 
 
 def lowered_for_any_mesh(traced: Any) -> Any:
@@ -82,11 +200,14 @@ def _type(given: Any) -> Any:
     """An argument with `f32[8,16]` and `mg.spec` as JAX's types; other leaves as they are."""
     import jax
 
-    def leaf(each: Any) -> Any:
-        kind = _spec_of(each) if isinstance(each, (str, TensorType)) else None
-        return each if kind is None else jax.ShapeDtypeStruct(kind.sizes, kind.numpy_dtype)
+    return jax.tree_util.tree_map(_leaf_type, given)
 
-    return jax.tree_util.tree_map(leaf, given)
+
+def _leaf_type(leaf: Any) -> Any:
+    import jax
+
+    kind = _spec_of(leaf) if isinstance(leaf, (str, TensorType)) else None
+    return leaf if kind is None else jax.ShapeDtypeStruct(kind.sizes, kind.numpy_dtype)
 
 
 def _spec_of(given: str | TensorType) -> TensorType | None:

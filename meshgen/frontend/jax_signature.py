@@ -13,7 +13,8 @@ from jax import tree_util
 
 from meshgen.calls.nodes import Slot, leaves_of, node_of, slots_of
 from meshgen.calls.signature import Signature
-from meshgen.calls.trees import Path, bracketed, dotted
+from meshgen.calls.trees import Path, bracketed, canonical, dotted
+from meshgen.frontend.jax_wrappers import is_nnx_variable
 from meshgen.ir.graph import Module
 
 
@@ -23,20 +24,22 @@ def jax_signature(module: Module, program: Any) -> Signature | None:
     if tree is None:
         return None
     inputs = module.graph.inputs
-    kept = _kept(program, tree.num_leaves, len(inputs))
+    kept = kept_leaves(program, tree.num_leaves, len(inputs))
     if kept is None:
         return None
     args, kwargs = tree_util.tree_unflatten(tree, range(tree.num_leaves))
     parameters: dict[int | str, Any] = {**dict(enumerate(args)), **dict(sorted(kwargs.items()))}
     names = {leaf: inputs[number].name for leaf, number in kept.items() if inputs[number].name != f"arg{number}"}
-    roots = _roots(parameters, names)
+    roots = _roots(parameters, names | _traced_names(program, tree.num_leaves))
     kinds = tree_util.tree_leaves(program.in_avals)
     taken: set[str] = set()
+    plain = without_values(parameters)
 
     def slot(path: Path, leaf: int) -> Slot:
+        path = plain(path, leaf)
         name = dotted(path) if dotted(path) not in taken else bracketed(path)
         taken.add(name)
-        return Slot(name, kept.get(leaf), _shape(kinds[leaf]), _key_kind(kinds[leaf]))
+        return Slot(name, kept.get(leaf), leaf_shape(kinds[leaf]), key_kind(kinds[leaf]))
 
     nodes = {root: node_of(parameters[key], slot, (root,)) for key, root in roots.items()}
     slots = list(slots_of(nodes))
@@ -55,7 +58,24 @@ def x64_enabled() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 
 
-def _kept(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
+def without_values(
+    parameters: Mapping[Any, Any], key: Callable[[Any], Any] = lambda leaf: leaf
+) -> Callable[[Path, Any], Path]:
+    """A function of the path of a leaf, and the leaf: the path without the `value` that a variable of `flax.nnx` has for its array."""
+    variables = filter(is_nnx_variable, tree_util.tree_leaves([*parameters.values()], is_leaf=is_nnx_variable))
+    held = {key(leaf) for variable in variables for leaf in tree_util.tree_leaves(variable)}
+    return lambda path, leaf: path[:-1] if path[-1] == "value" and key(leaf) in held else path
+
+
+def _traced_names(program: Any, leaves: int) -> dict[int, str]:
+    """The name of each leaf, used or not, where JAX still has those that it traced the function with."""
+    lowering: Any = getattr(program, "_lowering", None)
+    info = getattr(lowering, "compile_args", {}).get("all_args_info")
+    names: Sequence[str] = getattr(getattr(info, "debug_info", None), "arg_names", None) or ()
+    return {leaf: canonical(name) for leaf, name in enumerate(names) if name} if len(names) == leaves else {}
+
+
+def kept_leaves(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
     """The input of each used leaf, by number; None where that is not known."""
     kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # of what is exported
     if kept is None:
@@ -77,13 +97,13 @@ def _roots(parameters: Mapping[int | str, Any], names: Mapping[int, str]) -> dic
     return found if len({*found.values()}) == len(found) else numbered
 
 
-def _shape(kind: Any) -> tuple[int | None, ...]:
+def leaf_shape(kind: Any) -> tuple[int | None, ...]:
     """The shape of a leaf as the program has it; a size that is a symbol is None."""
-    words = kind.dtype._impl.key_shape if _key_kind(kind) else ()
+    words = kind.dtype._impl.key_shape if key_kind(kind) else ()
     return tuple(size if isinstance(size, int) else None for size in (*kind.shape, *words))
 
 
-def _key_kind(kind: Any) -> str:
+def key_kind(kind: Any) -> str:
     """The kind of a typed PRNG key; empty for other leaves."""
     return kind.dtype._impl.name if jax.numpy.issubdtype(kind.dtype, jax.dtypes.prng_key) else ""
 
@@ -112,6 +132,9 @@ def _results(program: Any, outputs: int) -> dict[str, Any]:
     kinds = tree_util.tree_leaves(program.out_avals if hasattr(program, "out_avals") else program.out_info)
 
     def slot(_path: Path, number: int) -> Slot:
-        return Slot(f"result.{number}" if outputs > 1 else "result", number, key=_key_kind(kinds[number]))
+        return Slot(f"result.{number}" if outputs > 1 else "result", number, key=key_kind(kinds[number]))
 
-    return {"rebuild": tree.unflatten, "result": node_of(tree_util.tree_unflatten(tree, range(outputs)), slot)}
+    return {
+        "rebuild": lambda made, _given: tree.unflatten(made),
+        "result": node_of(tree_util.tree_unflatten(tree, range(outputs)), slot),
+    }

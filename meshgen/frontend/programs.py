@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, UsageError, is_interrupt, program_place
+from meshgen.errors import Diagnostic, MeshgenError, UsageError, is_interrupt, program_place
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.constants import refuse_constants
 from meshgen.ir.graph import Module
@@ -61,7 +61,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
     return _from_function(graph, given, args)
 
 
-def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature]:
+def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
     if args is None:
         raise UsageError(
             Diagnostic(
@@ -70,9 +70,13 @@ def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Arg
                 hint="give args=['f32[8,16]', ...], on the command line --arg 'f32[8,16]' for each, in their order",
             )
         )
+    from meshgen.frontend.jax import from_function
     from meshgen.frontend.tracer import trace
 
-    traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
+    try:
+        traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
+    except MeshgenError as error:
+        return from_function(graph, args, error)
     return traced.module, traced.signature
 
 

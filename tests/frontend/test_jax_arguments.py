@@ -200,3 +200,23 @@ def test_exported_programs_with_symbols_for_sizes_are_called_alike() -> None:
         assert executable.at(args=args).fused.in_types[-1].sizes == (6, 4)
     for given in ([{"w": "f32[4,3]"}, None, (6, 4)], [None, None, "f32[6,4]"], [None, None, None, "f32[6,4]"]):
         assert mg.lower(exported, {"d": 2}, stage="import", args=given).graph.inputs[-1].type.sizes == (6, 4)
+
+
+def test_arguments_that_jax_drops_keep_their_names() -> None:
+    def gradient(rhs: Any, lhs: Any) -> Any:  # only the shape of rhs is read
+        return jax.grad(lambda rhs: (lhs * rhs).sum())(rhs)
+
+    for program in (jax.jit(gradient), jax.jit(gradient).lower(X, Y)):
+        executable = mg.compile(program, {"d": 2}, args=(X, Y), target="cpu",
+                                in_specs={"rhs": mg.P("d")})  # fmt: skip
+        assert executable.signature.positional == ("rhs", "lhs")
+        np.testing.assert_array_equal(executable(lhs=Y, rhs=X), Y)
+
+
+def test_arguments_by_star_are_named_alike_whether_used_or_not() -> None:
+    executable = compiled(lambda *args: args[1] + 1, X, Y, {"w": Z})
+    assert executable.signature.positional == ("args.0", "args.1", "args.2")
+    for name in ("args[0]", "args.0", "args[1]", "args[2]['w']", "arg0"):
+        mg.compile(
+            jax.jit(lambda *args: args[1] + 1), {"d": 2}, args=(X, Y, {"w": Z}), in_specs={name: "d"}, target="cpu"
+        )

@@ -177,7 +177,7 @@ def _returned(result: Any) -> Node:
     return node_of(result, slot, written=True)
 
 
-def _rebuilt(result: Any, outputs: Sequence[Any]) -> Any:
+def _rebuilt(result: Any, outputs: Sequence[Any], _given: Any) -> Any:
     """The structure that the function returned, with these arrays; a top-level function, so that it can be pickled."""
     return unflatten(result, iter(outputs), written=True)
 

@@ -1,0 +1,194 @@
+"""Functions of JAX without `jax.jit` around them, and functions of frameworks that wrap one: numbers, names, updated modules."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.compiled.executable import Executable
+
+jax = pytest.importorskip("jax")
+X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+Y = np.ones((8, 4), np.float32)
+
+
+def compiled(function: Any, *args: Any, **options: Any) -> Executable:
+    return mg.compile(function, {"dp": 2}, args=args, target="cpu", **options)
+
+
+def inputs(executable: Executable) -> list[str]:
+    return [value.name for value in executable.fused.graph.inputs]
+
+
+def layer(params: Any, x: Any) -> Any:
+    return jax.nn.gelu(x @ params["w"])
+
+
+def summed(params: Any, x: Any) -> Any:
+    return layer(params, x).sum()
+
+
+@pytest.mark.parametrize(
+    "transformed",
+    [layer, jax.grad(summed), jax.value_and_grad(summed), jax.vmap(layer, (None, 0))],
+    ids=["plain", "grad", "value_and_grad", "vmap"],
+)
+def test_functions_without_jit_are_lowered_by_jax(transformed: Any) -> None:
+    executable = compiled(transformed, {"w": X}, X, in_specs={"params.w": mg.P("dp")})
+    assert inputs(executable) == ["params.w", "x"]
+    got, want = executable({"w": X}, X), transformed({"w": X}, X)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_transformations_inside_of_functions_without_jit_are_lowered_by_jax() -> None:
+    def step(w: Any, x: Any) -> Any:
+        return w - jax.grad(lambda w: (x @ w).sum())(w)
+
+    np.testing.assert_allclose(compiled(step, X, X)(X, X), step(X, X), rtol=1e-5, atol=1e-6)
+
+
+def test_functions_without_jit_report_jax_s_fault_at_their_line() -> None:
+    with pytest.raises(mg.MeshgenError, match=r"test_jax_wrappers.py:\d+: error MG0001.*contracting dimensions"):
+        compiled(lambda x: jax.numpy.dot(x, x[:3]), X)
+
+
+def test_functions_of_meshgen_keep_its_fault_though_arguments_are_arrays_of_jax() -> None:
+    with pytest.raises(mg.MeshgenError, match=r"MG0105.*Tensor.foo"):
+        compiled(lambda x: mg.gelu(x) @ x.foo, jax.numpy.asarray(X))
+
+
+@pytest.mark.parametrize("function", [jax.jit(layer), layer], ids=["jitted", "plain"])
+def test_arguments_that_partial_binds_are_weights_with_names(function: Any, tmp_path: Path) -> None:
+    executable = compiled(partial(function, {"w": X}), "f32[8,8]", in_specs={"params.w": mg.P("dp")})
+    assert inputs(executable) == ["params.w", "x"]
+    want = layer({"w": X}, X)
+    np.testing.assert_allclose(executable(X), want, rtol=1e-5, atol=1e-6)
+    executable.save(tmp_path / "bound.mgx")
+    np.testing.assert_allclose(mg.load(tmp_path / "bound.mgx")(x=X), want, rtol=1e-5, atol=1e-6)
+
+
+# --- flax.nnx ----------------------------------------------------------------------------------------------------------
+
+
+def nnx_step(**options: Any) -> tuple[Any, Any]:
+    """A training step under `nnx.jit`, and a function that makes its model and optimizer."""
+    nnx, optax = pytest.importorskip("flax.nnx"), pytest.importorskip("optax")
+
+    class Net(nnx.Module):  # pyright: ignore
+        def __init__(self, rngs: Any) -> None:
+            self.up, self.norm = nnx.Linear(8, 16, rngs=rngs), nnx.BatchNorm(16, rngs=rngs)
+            self.drop, self.down = nnx.Dropout(0.5, rngs=rngs), nnx.Linear(16, 4, rngs=rngs)
+
+        def __call__(self, x: Any) -> Any:
+            return self.down(self.drop(self.norm(nnx.relu(self.up(x)))))
+
+    @nnx.jit(**options)
+    def step(net: Any, optimizer: Any, x: Any, y: Any) -> Any:
+        loss, gradients = nnx.value_and_grad(lambda net: ((net(x) - y) ** 2).mean())(net)
+        optimizer.update(net, gradients)
+        return loss
+
+    def make() -> tuple[Any, Any]:
+        net = Net(nnx.Rngs(0))
+        return net, nnx.Optimizer(net, optax.sgd(1e-2, 0.9), wrt=nnx.Param)
+
+    return step, make
+
+
+def state_of(*modules: Any) -> list[Any]:
+    leaves = jax.tree.leaves(importlib.import_module("flax.nnx").state(modules))
+    is_key = [jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
+    return [jax.random.key_data(leaf) if key else leaf for leaf, key in zip(leaves, is_key, strict=True)]
+
+
+@pytest.mark.parametrize("options", [{}, {"donate_argnames": ("net", "optimizer")}, {"graph": False}], ids=str)
+def test_nnx_jit_updates_the_modules_of_its_caller(options: Any, tmp_path: Path) -> None:
+    step, make = nnx_step(**options)
+    (net, optimizer), theirs = make(), make()
+    specs = {"x": mg.P("dp"), "*.up.kernel": mg.P(None, "dp")}
+    executable = compiled(step, net, optimizer, "f32[8,8]", "f32[8,4]", in_specs=specs)
+    assert {"net.up.kernel", "optimizer.opt_state.0.trace.up.kernel", "x"} <= {*inputs(executable)}
+    for _ in range(2):
+        np.testing.assert_allclose(executable(net, optimizer, X, Y), step(*theirs, X, Y), rtol=1e-5)
+    for got, want in zip(state_of(net, optimizer), state_of(*theirs), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    executable.save(tmp_path / "step.mgx")
+    loss, updated = mg.load(tmp_path / "step.mgx")(net, optimizer, X, Y)
+    np.testing.assert_allclose(loss, step(*theirs, X, Y), rtol=1e-5)
+    assert type(updated["net"]) is type(net) and "optimizer" in updated
+
+
+def test_nnx_methods_update_their_module_and_refuse_it_after_a_change_of_structure() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Counter(nnx.Module):  # pyright: ignore
+        def __init__(self) -> None:
+            self.count = nnx.Variable(jax.numpy.zeros((), "int32"))
+
+        @nnx.jit
+        def __call__(self, x: Any) -> Any:
+            self.count[...] += 1
+            self.largest = nnx.Variable(x.max())
+            return x + self.count[...]
+
+    counter = Counter()
+    executable = compiled(counter.__call__, X)
+    np.testing.assert_array_equal(executable(X), X + 1)
+    assert (int(counter.count[...]), float(counter.largest[...])) == (1, 1.0)
+    with pytest.raises(mg.MeshgenError, match=r"MG0601(.|\n)*compile it again"):
+        executable(X)
+
+
+def test_nnx_static_arguments_are_part_of_the_program() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+    executable = compiled(nnx.jit(lambda x, n: x * n, static_argnums=1), X, 3)
+    np.testing.assert_array_equal(executable(X, 3), X * 3)
+    with pytest.raises(mg.MeshgenError, match=r"MG0601.*other static parts"):
+        executable(X, 4)
+
+
+def test_nnx_functions_that_were_lowered_are_refused_with_the_way_out() -> None:
+    step, make = nnx_step()
+    with pytest.raises(mg.MeshgenError, match=r"MG0001(.|\n)*pass the function itself, with args"):
+        compiled(step.lower(*make(), X, Y))
+
+
+# --- equinox -----------------------------------------------------------------------------------------------------------
+
+
+def test_filter_jit_takes_and_returns_modules(tmp_path: Path) -> None:
+    eqx = pytest.importorskip("equinox")
+    net = eqx.nn.MLP(8, 4, 16, 1, key=jax.random.key(0))
+
+    @eqx.filter_jit
+    def step(net: Any, x: Any, scale: float) -> Any:
+        loss, gradients = eqx.filter_value_and_grad(lambda net: (jax.vmap(net)(x) ** 2).mean() * scale)(net)
+        return eqx.apply_updates(net, jax.tree.map(lambda g: -0.1 * g, gradients)), loss
+
+    specs = {"x": mg.P("dp"), "net.layers.0.weight": mg.P("dp")}
+    executable = compiled(step, net, jax.ShapeDtypeStruct(X.shape, X.dtype), 2.0, in_specs=specs)
+    (got, loss), (want, wanted) = executable(net, X, 2.0), step(net, X, 2.0)
+    np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+    np.testing.assert_allclose(got.layers[0].weight, want.layers[0].weight, rtol=1e-5, atol=1e-6)
+    assert type(got) is type(net) and got.activation is net.activation
+    with pytest.raises(mg.MeshgenError, match=r"MG0601.*other static parts"):
+        executable(net, X, 3.0)
+    executable.save(tmp_path / "step.mgx")
+    np.testing.assert_allclose(mg.load(tmp_path / "step.mgx")(net, X, 2.0)[1], wanted, rtol=1e-5)
+
+
+def test_filter_jit_of_a_module_has_its_arrays_as_weights(tmp_path: Path) -> None:
+    eqx = pytest.importorskip("equinox")
+    net = eqx.nn.MLP(8, 4, 16, 1, key=jax.random.key(0))
+    executable = compiled(eqx.filter_jit(net), X[0], in_specs={"self.layers.0.weight": mg.P("dp")})
+    np.testing.assert_allclose(executable(X[0]), net(X[0]), rtol=1e-5, atol=1e-6)
+    executable.save(tmp_path / "net.mgx")
+    np.testing.assert_allclose(mg.load(tmp_path / "net.mgx")(X[0]), net(X[0]), rtol=1e-5, atol=1e-6)
