@@ -13,7 +13,7 @@ from typing import Any
 
 from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
-from meshgen.frontend.torch.document import Json, argument_of, names_in, type_of
+from meshgen.frontend.torch.document import Json, argument_of, names_in, only, type_of
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
 from meshgen.frontend.torch.values import COPIES, READ_ONLY, SPLITS, VIEWS, Values, refuse_write, written_part
@@ -26,7 +26,10 @@ from meshgen.records import dataclass
 # Arguments by keyword that say where a tensor is, and how it is in memory.
 WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")
 # Checks of what the user's code asserts, and marks for tools.
-CHECKS = ("aten._assert", "aten.sym_constrain", "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream")  # fmt: skip
+CHECKS = (
+    "aten._assert", "aten._functional_assert", "aten._linalg_check_errors", "aten.sym_constrain", "aten._functional_sym_constrain",
+    "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream",
+)  # fmt: skip
 UNKNOWN = "write it with other operations; torch can for many: exported.run_decompositions() before torch.export.save"
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     **{name: bounded(getattr(operator, name)) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "neg")},
@@ -124,11 +127,12 @@ class Reader:
         found = function(*args, **options)
         results = [*found] if isinstance(found, list | tuple) else [found]
         changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
-        names = [name for each in node["outputs"] for name in names_in(each)]
         self._is_after_lstm |= target == "aten.lstm.input"
-        for name, value in zip(names, results, strict=False):
+        pairs = named_results(node["outputs"], results)
+        for name, value in pairs:
             self._check(name, value, graph)
             values[name] = value
+        names, results = [name for name, _ in pairs], [value for _, value in pairs]
         sources = [names_in(each["arg"]) for each, _ in given]
         for place, value in zip(mutates, changed, strict=True):
             if sources[place] and value is not None:
@@ -174,7 +178,18 @@ class Reader:
             return lambda _enabled, part, *operands: part(*operands)
         if name == "wrap_with_autocast":
             return _in_autocast
+        if name == "with_effects":
+            return self._with_effects
         return refuse(f"higher_order.{name} is not supported", UNKNOWN, "MG0103")
+
+    def _with_effects(self, token: Any, target: str, *args: Any, **options: Any) -> list[Any]:
+        """Return the token, which only orders operations with effects, and the results of the operation."""
+        target = target.removeprefix("torch.ops.")
+        if target.startswith(CHECKS):
+            return [token]
+        function, _ = self._function(target, {"target": target})
+        computed = function(*args, **options)
+        return [token, *(computed if isinstance(computed, list | tuple) else [computed])]
 
     def _part(self, given: Json) -> Part:
         return Part(given["graph"], self.run)
@@ -229,6 +244,21 @@ class Reader:
                 values[name] = 0 if meta is None else creation.zeros(type_of(meta, self._symbols).sizes, type_of(meta, self._symbols).dtype)  # fmt: skip
             except (ProgramError, ValueError):
                 self._faults.refuse()
+
+
+def named_results(outputs: Sequence[Json], results: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Pair the names in a node's outputs with its results.
+
+    An operation has a result for each output of its schema; one that it does not compute, such as a gradient outside of the output mask, is None and
+    gets no name. A single output that is a list has the results themselves. Trailing results may be missing where nothing uses them.
+    """
+    if len(outputs) == 1 and only(outputs[0])[0] == "as_tensors":
+        results = [results]
+    pairs: list[tuple[str, Any]] = []
+    for output, result in zip(outputs, results, strict=False):
+        names = names_in(output)
+        pairs += zip(names, result if only(output)[0] == "as_tensors" else [result] * len(names), strict=False)
+    return [(name, value) for name, value in pairs if value is not None]
 
 
 def _in_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:

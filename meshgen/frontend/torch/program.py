@@ -156,13 +156,15 @@ def _input_entry(spec: Json) -> _Entry:
         return _Entry("constant", given["arg"]["name"], given["tensor_constant_name"])
     if kind == "constant_input":
         return _Entry("number", given["name"], given["name"], only(given["value"])[1])
+    if kind == "token":  # orders operations with effects, which are checks of errors here
+        return _Entry(kind, given["arg"]["name"], given["arg"]["name"], 0)
     text = f"the program takes an input of the kind {kind}, which is not supported"
     raise UsageError(Diagnostic("MG0001", text, hint="export a model whose inputs are tensors and numbers"))
 
 
 def _input(entry: _Entry, graph: Json, made: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:
     """What an input of the graph holds."""
-    if entry.kind == "number":
+    if entry.kind in ("number", "token"):
         return entry.value
     meta = graph["tensor_values"].get(entry.name)
     held = next((each for each in (exported.constants, exported.weights) if entry.target in each), None)

@@ -90,6 +90,8 @@ class Values:
         if view is not None and view.version != self._version(view.base):
             self._held[name] = view.read(self[view.base])
             view.version = self._version(view.base)
+        if name not in self._held:
+            refuse(f"'{name}' is used, but the operation that defines it was read without this result", "report it", "MG0104")
         return self._held[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
