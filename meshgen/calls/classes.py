@@ -10,19 +10,21 @@ that forms may come from a file.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sys
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, make_dataclass, replace
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any, cast
 
+from meshgen.calls.torch_classes import torch_object
 from meshgen.calls.trees import children
 from meshgen.records import dataclass
 
-KINDS = ("none", "dict", "ordered", "mapping", "list", "tuple", "named", "object")
+KINDS = ("none", "dict", "ordered", "mapping", "list", "tuple", "named", "object", "constant")
 LOOSE = "~"  # before the text of static fields that equal texts do not prove equal, such as functions
 _SHOWN = 200  # characters of static fields that are kept; longer ones as their digest
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -34,16 +36,19 @@ class Form:
     """What a structure is, besides its children.
 
     Attributes:
-        kind: one of `KINDS`; a mapping is an object of a class that is one.
+        kind: one of `KINDS`; a mapping is an object of a class that is one; a constant is a number or a text that is part of the program, `title` its
+            class and `static` its text; with a child, which holds the number, its class only.
         title: the name of its class, of a named tuple or an object.
         static: the text of an object's static fields, which are part of the program; after `LOOSE` where they are not numbers and texts.
         keys: those of a dict, if some are not texts.
+        origin: the class in torch's table of structures, and what that keeps to make an object, as JSON (`torch_classes.py`).
     """
 
     kind: str = "dict"
     title: str = ""
     static: str = ""
     keys: tuple[Any, ...] = ()
+    origin: str = ""
 
 
 Maker = Callable[[Mapping[str, Any]], Any]  # of an object, from its children
@@ -159,17 +164,45 @@ def made_of(form: Form, held: Mapping[str, Any], makers: Mapping[tuple[Form, tup
     Objects of classes that no maker knows become records with the name of the class and its fields as attributes; mappings
     become dicts.
     """
-    maker = makers.get((form, tuple(held))) or makers.get((replace(form, static=""), ()))
+    plain = replace(form, origin="")
+    maker = makers.get((plain, tuple(held))) or makers.get((replace(plain, static=""), ()))
     if maker:
         return maker(held)
+    if form.origin and (made := torch_object(form.origin, held)) is not None:
+        return made
     if form.kind in ("named", "object"):
         return _record(form, held)
     if form.kind in ("list", "tuple"):
         return [*held.values()] if form.kind == "list" else tuple(held.values())
     if form.kind == "none":
         return None
+    if form.kind == "constant":
+        return constant_of(form, held)
     pairs = zip(form.keys or held, held.values(), strict=True)
     return OrderedDict(pairs) if form.kind == "ordered" else dict(pairs)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "bool": {"True": True, "False": False}.__getitem__, "int": int, "float": float, "complex": complex, "str": json.loads,
+}  # fmt: skip
+
+
+def constant_form(value: Any) -> Form:
+    """Return the form of a number, a text or None that is part of a program."""
+    if value is None:
+        return Form("none")
+    return Form("constant", type(value).__name__, json.dumps(value) if isinstance(value, str) else repr(value))
+
+
+def constant_of(form: Form, held: Mapping[str, Any]) -> Any:
+    """Return the number or the text of a form. Raises ValueError for a form of another class or text."""
+    try:
+        if held:
+            (number,) = held.values()
+            return {"bool": bool, "int": int, "float": float}[form.title](number)
+        return _READ[form.title](form.static)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{form.static!r:.60} is not a constant of the class {form.title!r:.60}") from error
 
 
 def _record(form: Form, held: Mapping[str, Any]) -> Any:
@@ -181,9 +214,40 @@ def _record(form: Form, held: Mapping[str, Any]) -> Any:
     return _record_class(form.title, tuple(held))(**held)
 
 
+class Record:
+    """An object of a class that is not there: fields as attributes, by name and by position, as output classes of model libraries have them."""
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields."""
+        return tuple(each.name for each in fields(cast("Any", self)))
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """Return the fields in order."""
+        return tuple(self.__dict__[name] for name in Record.keys(self))
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the fields in order."""
+        return Record.to_tuple(self)
+
+    def items(self) -> tuple[tuple[str, Any], ...]:
+        """Return names and fields."""
+        return tuple(zip(Record.keys(self), Record.to_tuple(self), strict=True))
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return {name: self.__dict__[name] for name in Record.keys(self)}[key]
+        return Record.to_tuple(self)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(Record.keys(self))
+
+    def __len__(self) -> int:
+        return len(Record.keys(self))
+
+
 @lru_cache
 def _record_class(title: str, names: tuple[str, ...]) -> Any:
-    return make_dataclass(title, names, eq=False)
+    return make_dataclass(title, names, bases=(Record,), eq=False, kw_only=True)
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from dataclasses import field, is_dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from meshgen.calls.arrays import key_of_words
+from meshgen.calls.arrays import key_of_words, same_array
 from meshgen.calls.classes import LOOSE, Form, children_like, makers_in, opened
 from meshgen.calls.nodes import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
 from meshgen.calls.trees import Path, canonical, dotted, flatten
@@ -50,6 +50,7 @@ class Signature:
         warnings: what was noticed while the program was read.
         weights: arrays that came with the program, by input: callers need not pass them, and modules store them.
         weight_names: the inputs that are parameters and buffers of a model, with and without arrays.
+        aliases: further names of inputs. A weight may have the alias of one input where an argument has that very name.
     """
 
     nodes: Mapping[str, Node]
@@ -65,6 +66,7 @@ class Signature:
     warnings: tuple[Diagnostic, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
     weight_names: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def slots(self) -> list[Slot]:
@@ -74,10 +76,13 @@ class Signature:
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """Every node by its name, and by that of a number (`arg1.w`)."""
+        """Every node by its name, by that of a number (`arg1.w`), and by aliases."""
         roots = self._numbered | dict(self.nodes)
         names = {name: node for root, branch in roots.items() for name, node in _nodes_by_name(branch, root)}
-        return names | {slot.name: slot for slot in self.slots}
+        names |= {slot.name: slot for slot in self.slots}
+        return names | {
+            name: names[target] for name, target in self.aliases.items() if name not in names and target in names
+        }
 
     @cached_property
     def _numbered(self) -> dict[str, Node]:
@@ -99,13 +104,18 @@ class Signature:
                 continue
             found = Found()
             self.assign(node, value, found, (name,), partial=True)
-            table |= {slot.name: each for slot, each in found.pairs if slot.number is not None}
+            leaves = {slot.name: each for slot, each in found.pairs if slot.number is not None}
+            faults += [_twice(name, key) for key in leaves if key in table and not same_array(table[key], leaves[key])]
+            table |= leaves
             faults += found.faults
         return table
 
     def weight(self, name: str) -> Node | None:
-        """The node that a weight is for: as `node`; of a file's tensors also `h/0/w` of the only parameter that has it."""
-        found = self.node(name)
+        """The node that a weight is for: as `node`; of a file's tensors also `h/0/w` of the only parameter that has it.
+
+        Of an argument and a tensor of the model with one name, the latter.
+        """
+        found = self.node(self.aliases.get(name, name))
         return found if found is not None else self.by_name.get(input_named(name, self.by_name) or "")
 
     def results(self, outputs: Sequence[Any], given: Any = None) -> Any:
@@ -122,6 +132,8 @@ class Signature:
     def storing(self, names: Iterable[str]) -> Signature:
         """The signature of a module that stores these inputs, which callers then do not pass."""
         held = {*names}
+        if not held:
+            return self
         nodes: dict[str, Node] = {}
         for name, node in self.nodes.items():
             is_left = any(slot.number is not None and slot.name not in held for slot in slots_of(node))
@@ -129,7 +141,8 @@ class Signature:
                 nodes[name] = left or node
         positional = tuple(name for name in self.positional if name in nodes)
         weights = {name: given for name, given in self.weights.items() if name not in held}
-        return replace(self, nodes=nodes, positional=positional, exact=None, weights=weights) if held else self
+        aliases = {name: target for name, target in self.aliases.items() if target not in held}
+        return replace(self, nodes=nodes, positional=positional, exact=None, weights=weights, aliases=aliases)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
         """Bind the arguments of a call to the inputs."""
@@ -161,10 +174,13 @@ class Signature:
             )
             found.faults.append(text)
         extra: dict[str, Any] = {}
+        keywords: dict[str, str] = {}  # of each parameter the name that it is given by
         for name, value in kwargs.items():
             parameter = self._parameter(name)
+            if (other := keywords.setdefault(parameter, name)) != name and same_array(given[parameter], value):
+                continue  # two names of one tensor, as a state_dict has them
             if parameter in given:
-                found.faults.append(f"argument '{name}' is given twice")
+                found.faults.append(_twice(name, other) if other != name else f"argument '{name}' is given twice")
             elif self.extra and parameter not in self.nodes:
                 extra[name] = value
             else:
@@ -172,8 +188,8 @@ class Signature:
         return given | {self.extra: extra} if self.extra else given
 
     def _parameter(self, name: str) -> str:
-        """The parameter of a keyword, which may be its number."""
-        node = None if name in self.nodes else self._numbered.get(name)
+        """The parameter of a keyword, which may be its number, or another name of it."""
+        node = None if name in self.nodes else self._numbered.get(name, self.by_name.get(self.aliases.get(name, "")))
         return next((root for root, each in self.nodes.items() if each is node), name)
 
     def assign(self, node: Node, given: Any, found: Found, path: Path = (), partial: bool = False) -> None:
@@ -259,6 +275,10 @@ def _other_object(wanted: Form, form: Form, path: Path, is_traced: bool) -> list
         return []
     fields = (each.static.removeprefix(LOOSE) or "none" for each in (form, wanted))
     return [text + " with other static fields: {}, not {}".format(*fields)]
+
+
+def _twice(name: str, other: str) -> str:
+    return f"'{name}' and '{other}' are names of one tensor, but two different values were given"
 
 
 def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from meshgen.frontend.arguments import Args
 from meshgen.frontend.torch.kinds import is_module
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.program import Exported, read_exported
+from meshgen.frontend.torch.trees import tree_text
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module, TensorType
 from meshgen.runtime.sessions.torch_archive import TorchArchive
@@ -48,7 +50,7 @@ def _from_archive(path: Path, args: Args) -> tuple[Module, Signature]:
     """Raises as `read_exported`, and ProgramError MG0101 for a document that torch would not write."""
     archive = TorchArchive(path)
     try:
-        return read_exported(Exported(archive.program, archive.weights, archive.constants), args)
+        return read_exported(Exported(archive.program, archive.weights, archive.constants, archive.ties), args)
     except _MALFORMED as error:
         text = f"the program is malformed, or in a form that is not supported: {type(error).__name__}: {error}"
         raise ProgramError(Diagnostic("MG0101", text, Location(str(path), 0))) from error
@@ -64,16 +66,27 @@ def exported(module: Any, args: Args) -> Any:
     try:
         module, mode = _off_meta(module)
         like = next(iter(module.parameters()), torch.zeros(()))
+        named = {str(name): each for name, each in args.items()} if by_name else {}
+        leading = _leading(module, named) if by_name else args
         with mode:
-            given = () if by_name else tuple(_example(each, like) for each in args)
-            named = {name: _example(each, like) for name, each in args.items()} if by_name else {}
-            return torch.export.export(module, given, named)
+            given = tuple(_example(each, like) for each in leading)
+            return torch.export.export(module, given, {name: _example(each, like) for name, each in named.items()})
     except MeshgenError:
         raise
     except Exception as error:  # whatever tracing the module raises
         text = " ".join(str(error).split())[:300]
         hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
         raise UsageError(Diagnostic("MG0001", f"torch.export cannot export the module for these args: {text}", hint=hint)) from error  # fmt: skip
+
+
+def _leading(module: Any, named: dict[str, Any]) -> list[Any]:
+    """Take the first parameters of a module's call out of its arguments by name: callers of the program may then pass them by position too."""
+    leading: list[Any] = []
+    for name, parameter in inspect.signature(module.forward).parameters.items():
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or name not in named:
+            break
+        leading.append(named.pop(name))
+    return leading
 
 
 def _off_meta(module: Any) -> tuple[Any, Any]:
@@ -120,14 +133,40 @@ def _serialised(program: Any) -> Exported:
 
     The serialiser is torch's own, without the part that copies the tensors: a model may be on the meta device.
     """
-    serialize: Any = import_module("torch._export.serde.serialize")
+    serialize, pytree = (import_module(f"torch.{name}") for name in ("_export.serde.serialize", "utils._pytree"))
     _refuse_lost_gradients(program)
     program = _written_out(program)
-    writer = serialize.GraphModuleSerializer(program.graph_signature, _plain_calls(program))
-    module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
-    ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
+    call = _plain_call(program, pytree)
+    writer = serialize.GraphModuleSerializer(program.graph_signature, [call])
+    try:
+        module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
+        ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
+    except Exception as error:  # whatever torch's serialiser does not know
+        text = f"torch cannot serialise the exported program, as torch.export.save would: {' '.join(str(error).split())[-300:]}"
+        raise UsageError(Diagnostic("MG0001", text, hint="return tensors, numbers and structures of these")) from error
     text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
-    return Exported(json.loads(text), Arrays(program.state_dict), Arrays(program.constants))
+    document = json.loads(text)
+    root = next(each for each in program.module_call_graph if not each.fqn).signature
+    fields: dict[str, Any] = {}
+    trees = {name: tree_text(getattr(root, name), fields) for name in ("in_spec", "out_spec")}
+    document["graph_module"]["module_call_graph"][0]["signature"] |= trees
+    document["graph_module"]["treespec_namedtuple_fields"] = fields
+    return Exported(document, Arrays(program.state_dict), Arrays(program.constants), _ties(program.state_dict))
+
+
+def _ties(tensors: Mapping[str, Any]) -> dict[str, str]:
+    """Return, for names of tensors that are another one of the same memory and shape, the name under which that comes first."""
+    first: dict[Any, str] = {}
+    homes = {name: first.setdefault(_memory(each), name) for name, each in tensors.items()}
+    return {name: home for name, home in homes.items() if name != home}
+
+
+def _memory(tensor: Any) -> Any:
+    """Return what identifies the elements of a tensor: those of subclasses, such as DTensor, have no memory of their own."""
+    if tensor.numel() == 0 or type(tensor).__name__ not in ("Tensor", "Parameter", "Buffer", "FakeTensor"):
+        return id(tensor)
+    storage = tensor.untyped_storage()._cdata
+    return storage, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), str(tensor.dtype)
 
 
 def _refuse_lost_gradients(program: Any) -> None:
@@ -157,29 +196,11 @@ def _written_out(program: Any) -> Any:
     return program
 
 
-def _plain_calls(program: Any) -> list[Any]:
-    """How the program is called, with tuples for the named results of operations (torch.topk), which torch cannot serialise."""
-    return [_with_plain_tuples(call) for call in program.module_call_graph]
-
-
-def _with_plain_tuples(call: Any) -> Any:
-    if call.signature is None or not _has_named(call.signature.out_spec):
-        return call
-    pytree: Any = import_module("torch.utils._pytree")
-    whole = pytree.tree_unflatten([None] * call.signature.out_spec.num_leaves, call.signature.out_spec)
-    found = pytree.tree_map(
-        lambda part: tuple(part) if _is_named(type(part)) else part, whole, is_leaf=lambda part: _is_named(type(part))
-    )
-    return replace(call, signature=replace(call.signature, out_spec=pytree.tree_structure(found)))
-
-
-def _has_named(spec: Any) -> bool:
-    children = spec.children() if hasattr(spec, "children") else spec.children_specs  # 2.9 has no method
-    return _is_named(spec.type) or any(map(_has_named, children))
-
-
-def _is_named(kind: Any) -> bool:
-    return getattr(kind, "__module__", "") == "torch.return_types"
+def _plain_call(program: Any, pytree: Any) -> Any:
+    """Return how the program is called with lists in place of structures: torch cannot serialise classes without a name for that."""
+    call = next(each for each in program.module_call_graph if not each.fqn)
+    plain = [pytree.tree_structure([0] * spec.num_leaves) for spec in (call.signature.in_spec, call.signature.out_spec)]
+    return replace(call, signature=replace(call.signature, in_spec=plain[0], out_spec=plain[1]))
 
 
 def _has_no_elements(given: Any) -> bool:

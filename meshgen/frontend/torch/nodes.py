@@ -98,12 +98,14 @@ class Reader:
         values = self.carried_out(graph, inputs)
         return [argument_of(each, values.__getitem__, self._part) for each in graph["outputs"]]
 
-    def carried_out(self, graph: Json, inputs: Sequence[Any]) -> Values:
-        """What the names of a graph hold after its nodes."""
+    def carried_out(self, graph: Json, inputs: Sequence[Any], ties: Mapping[str, str] | None = None) -> Values:
+        """What the names of a graph hold after its nodes; `ties`: inputs that are the tensor of another one."""
         values = Values()
         for each, given in zip(graph["inputs"], inputs, strict=True):
             for name in names_in(each):
                 values[name] = given
+        for name, base in (ties or {}).items():
+            values.same(name, base)
         for node in graph["nodes"]:
             trace = current()
             around, trace.at = trace.at, place_of(node["metadata"]) or trace.at

@@ -91,7 +91,11 @@ class Values:
             self._held[name] = view.read(self[view.base])
             view.version = self._version(view.base)
         if name not in self._held:
-            refuse(f"'{name}' is used, but the operation that defines it was read without this result", "report it", "MG0104")
+            refuse(
+                f"'{name}' is used, but the operation that defines it was read without this result",
+                "report it",
+                "MG0104",
+            )
         return self._held[name]
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from meshgen.calls.classes import KINDS, Form
+from meshgen.calls.classes import KINDS, Form, constant_of
 from meshgen.calls.nodes import Branch, Node, Slot, slots_of
 from meshgen.calls.signature import Signature
 from meshgen.ir.limits import MAX_NESTING
@@ -43,6 +43,8 @@ def call_to_json(signature: Signature | None) -> Json:
     }
     if signature.weight_names:
         call["weights"] = list(signature.weight_names)
+    if signature.aliases:
+        call["aliases"] = [list(pair) for pair in signature.aliases.items()]
     return {"call": call | ({} if signature.result is None else {"result": _node_to_json(signature.result)})}
 
 
@@ -51,7 +53,7 @@ def _node_to_json(node: Node) -> Json:
         key = {"key": node.key} if node.key else {}
         return {"name": node.name, "number": node.number, **key}
     form = node.form
-    given = {"title": form.title, "static": form.static}
+    given = {"title": form.title, "static": form.static, "origin": form.origin}
     keys = {"keys": list(form.keys)} if form.keys and all(map(_is_key, form.keys)) else {}
     held = {"children": [[key, _node_to_json(each)] for key, each in node.items()]}
     return {"kind": form.kind} | {name: text for name, text in given.items() if text} | keys | held
@@ -101,8 +103,22 @@ def _signature(value: Any) -> Signature:
         raise ValueError("positional, rest and extra must be parameters, each once")
     result = get(value, "result", _node) if "result" in value else None
     weight_names = tuple(each_of(value.get("weights", []), read_name))
+    aliases = _pairs_of_names(value.get("aliases", []))
+    if not {*aliases.values()} <= {slot.name for slot in slots_of(nodes) if slot.number is not None}:
+        raise ValueError("aliases must be of inputs")
     narrows = get(value, "narrows", read_flag)
-    return Signature(nodes, positional, rest, extra, result=result, narrows=narrows, weight_names=weight_names)
+    return Signature(
+        nodes, positional, rest, extra, result=result, narrows=narrows, weight_names=weight_names, aliases=aliases
+    )
+
+
+def _pairs_of_names(value: Any) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for pair in each_of(value, lambda each: each_of(each, read_name)):
+        if len(pair) != 2:
+            raise ValueError(f"expected two names, got {shown(list(pair))}")
+        names[pair[0]] = pair[1]
+    return names
 
 
 def _children(value: Any, depth: int = 0) -> dict[str, Node]:
@@ -137,7 +153,16 @@ def _node(value: Any, depth: int = 0) -> Node:
         raise ValueError("its keys do not match its children")
     if kind == "none" and held:
         raise ValueError("None has no children")
-    return Branch(held.items(), Form(kind, read_name(table.get("title", "")), read_name(table.get("static", "")), keys))
+    form = Form(
+        kind,
+        read_name(table.get("title", "")),
+        read_name(table.get("static", "")),
+        keys,
+        read_name(table.get("origin", "")),
+    )
+    if kind == "constant":
+        constant_of(form, dict.fromkeys(held, 0))
+    return Branch(held.items(), form)
 
 
 def _read_dict_key(value: Any) -> Any:

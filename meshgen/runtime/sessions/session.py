@@ -71,6 +71,7 @@ class Session:
             types.setdefault(name, []).append(kind)
         if isinstance(weights, Mapping):
             weights = leaves_by_name(self._structures(), weights)
+        self._aliases = {name: target for each in self._structures() for name, target in each.aliases.items()}
         arguments = WeightArguments(types, [module.call for module in modules.values()])
         is_file = weights is not None and not isinstance(weights, Mapping)
         optional = {slot.name for entry in self._entries.values() for slot in entry.state}
@@ -225,6 +226,8 @@ class Session:
         return fits
 
     def _slots_named(self, name: str) -> list[Slot]:
+        known = {own for own, _ in self._slots}
+        name = name if name in known else self._aliases.get(name, name)
         found = [slot for (own, _), slot in self._slots.items() if own == name]
         if not found or self._is_closed:
             near = nearest_names(str(name), [own for own, _ in self._slots], 1)

@@ -23,6 +23,11 @@ class Structures:
         self._makers: dict[tuple[Form, tuple[str, ...]], Maker] = {}
         self._names = {slot.name for slot in call.slots if slot.number is not None}
 
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Further names of the arguments."""
+        return self._call.aliases
+
     def settle(self, passed: Iterable[str], taken: Iterable[int]) -> None:
         """Only these arguments are passed, and these results are next values of others."""
         self._step = self._call.storing(self._names - {*passed})
@@ -38,8 +43,8 @@ class Structures:
         for name, value in kwargs.items():
             if name in self._step.nodes:
                 rest[name] = value
-            elif name in self._names:
-                held[name] = value
+            elif name in self._names or name in self.aliases:
+                held[name if name in self._names else self.aliases[name]] = value
             elif (leaves := self.leaves(name, value)) is not None:
                 held |= leaves
             else:
@@ -100,6 +105,8 @@ def leaves_by_name(structures: Iterable[Structures], given: Mapping[str, Any]) -
     known = list(structures)
     found: dict[str, Any] = {}
     for name, value in given.items():
-        held = [leaves for each in known if (leaves := each.leaves(name, value)) is not None]
+        held = [
+            leaves for each in known if name not in each.aliases and (leaves := each.leaves(name, value)) is not None
+        ]
         found |= {key: leaf for leaves in held for key, leaf in leaves.items()} if held else {name: value}
     return found

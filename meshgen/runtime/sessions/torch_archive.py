@@ -63,6 +63,20 @@ class TorchArchive:
         return _Tensors(self, "data/weights/", self._config("data/weights/", "weights"))
 
     @cached_property
+    def ties(self) -> dict[str, str]:
+        """From names of weights to the name under which the same tensor comes first in the archive."""
+        first: dict[str, str] = {}
+        ties: dict[str, str] = {}
+        for name, entry in self._config("data/weights/", "weights").items():
+            meta = entry.get("tensor_meta") or {}
+            place = repr(
+                (entry.get("path_name"), *(meta.get(key) for key in ("dtype", "sizes", "strides", "storage_offset")))
+            )
+            home = first.setdefault(place, name)
+            ties |= {name: home} if home != name else {}
+        return ties
+
+    @cached_property
     def constants(self) -> Mapping[str, Array]:
         """Tensors that are neither parameters nor persistent buffers, by name."""
         return _Tensors(self, "data/constants/", self._config("data/constants/", "constants"))

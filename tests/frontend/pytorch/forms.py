@@ -1,0 +1,77 @@
+"""Programs for names, structures and gradients, and their `.pt2` files: `python -m tests.frontend.pytorch.forms` writes the files, and what torch computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.torch.live import _written_out
+from tests.frontend.pytorch.archives import PLACE, save
+
+
+def tied() -> tuple[Any, tuple[Any, ...]]:
+    """A model with a tied head and a buffer with the name of an argument, which returns numbers and texts beside tensors."""
+    import torch
+    from torch import nn
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(16, 8), nn.Linear(8, 16, bias=False)
+            self.head.weight = self.embed.weight
+            self.register_buffer("scale", torch.full((8,), 10.0))
+
+        def forward(self, ids: Any, scale: Any) -> Any:
+            x = self.embed(ids) * self.scale + scale
+            return {
+                "logits": self.head(x),
+                "rate": 0.5,
+                "count": (ids.shape[0], True),
+                "kind": "tied\n",
+                "none": None,
+                "limit": float("inf"),
+            }
+
+    torch.manual_seed(0)
+    return Tied().eval(), (torch.randint(0, 16, (6,)), torch.full((8,), 2.0))
+
+
+def gradients() -> tuple[Any, tuple[Any, ...]]:
+    """Gradients by make_fx: of a first convolution, whose image needs none, and through an inverse; with rates that are a constant."""
+    import torch
+    import torch.nn.functional as F
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def loss(params: Any, x: Any) -> Any:
+        y = F.conv2d(x, params["stem.W"], params["stem.B"], stride=2).relu().mean((2, 3))
+        return (y @ torch.linalg.inv(params["mix.W"]) * torch.tensor([1.0, 2.0, 3.0])).square().mean()
+
+    torch.manual_seed(0)
+    params = {
+        "stem.W": torch.randn(3, 2, 2, 2),
+        "stem.B": torch.randn(3),
+        "mix.W": torch.randn(3, 3) + 3 * torch.eye(3),
+    }
+    args = params, torch.randn(4, 2, 6, 6)
+    return make_fx(torch.func.grad(loss))(*args), args
+
+
+def write(name: str) -> None:
+    """Write the archive of a program, and arguments and results of a call."""
+    import torch
+
+    model, args = {"tied": tied, "gradients": gradients}[name]()
+    save(_written_out(torch.export.export(model, args)), f"{name}.pt2")
+    given, made = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
+    arrays = {f"arg{i}": each.numpy() for i, each in enumerate(given)}
+    arrays |= {
+        f"result{i}": each.detach().numpy()
+        for i, each in enumerate(each for each in made if isinstance(each, torch.Tensor))
+    }
+    np.savez_compressed(PLACE / f"{name}.npz", **arrays)
+
+
+if __name__ == "__main__":
+    write("tied")
+    write("gradients")
