@@ -65,3 +65,9 @@ def test_the_command_lines_form_is_read_back(sharding: Sharding) -> None:
 def test_what_is_no_sharding_is_refused(text: str) -> None:
     with pytest.raises(ShardingError, match="MG0204"):
         parse_sharding(text)
+
+
+@pytest.mark.parametrize("text", ["x/offsets:1:0:3", "_/offsets:7:0:2", "x,_/halo:2:1:1", "/halo:0:1:1"])
+def test_halo_and_offsets_of_missing_dims_are_refused(text: str) -> None:
+    with pytest.raises(ShardingError, match="cannot parse"):
+        parse_sharding(text)

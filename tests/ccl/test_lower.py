@@ -247,3 +247,12 @@ def test_operands_of_a_group_call_have_scratch_of_their_own() -> None:
     used = [(box.byte_start, box.byte_end) for step in packed.steps if isinstance(step, Messages)
             for box in (message.box for message in step.receives) if box.buffer == SCRATCH]  # fmt: skip
     assert len(used) == len(set(used)) == 6 and max(end for _, end in used) <= packed.scratch_bytes
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_nccl_takes_no_extremes_of_floats(kind: str, dtype: str) -> None:
+    """It gives the other number where one is NaN; the sum of the same floats, and extremes of whole numbers, are NCCL's."""
+    assert native_reduction(kind, dtype, dtype) is None
+    assert native_reduction(kind, "i32", "i32") is not None and native_reduction("sum", "f32", "f32") is not None
+    assert native_reduction("sum", "bf16", "f32") is None, "the result has another type"

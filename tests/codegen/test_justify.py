@@ -58,3 +58,20 @@ def test_the_lower_bound_is_below_all_orders_and_often_reached() -> None:
 
 def _is_allowed(tasks: list[Task], order: tuple[int, ...]) -> bool:
     return all(order.index(need) < order.index(n) for n, task in enumerate(tasks) for need in task.needs)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reversed_late_schedule_is_no_longer_than_the_schedule_it_improves(seed: int) -> None:
+    rng = random.Random(seed)
+    tasks = random_tasks(rng, rng.randrange(5, 40), 3)
+    start, seconds = start_times(tasks, range(len(tasks)))
+    _, (_, reversed_order) = justified(tasks, start)
+    assert start_times(tasks, reversed_order.numbers)[1] <= seconds + 1e-9
+
+
+def test_priority_is_the_latest_start_that_keeps_the_length() -> None:
+    """A chain of 1 + 3 beside a task of 2: of the two that are ready first, the chain has no slack and the other has 2 seconds."""
+    tasks = [Task(COMPUTE, 2, ()), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 3, (1,)), Task(COMPUTE, 0.5, (0,))]
+    start, _ = start_times(tasks, range(4))
+    (priority, _), _ = justified(tasks, start)
+    assert sorted(range(4), key=priority) == [1, 2, 0, 3]

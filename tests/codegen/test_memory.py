@@ -154,3 +154,11 @@ def test_no_arena_is_smaller_than_its_lower_bound(seed: int):
     assert 0 < memory.least_bytes(lives) <= place(lives)[1]
     one_at_a_time = [Lifetime(512, (n, 0, 0), (n + 1, 0, 0), False) for n in range(5)]
     assert memory.least_bytes(one_at_a_time) == place(one_at_a_time)[1] == 512
+
+
+def test_storage_goes_into_a_gap_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Biggest first, the last of these goes between two others, into what the second left; no other order has to be tried."""
+    monkeypatch.setattr(memory, "_place_from_bottom", lambda *_: pytest.fail("the first order leaves no gap"))
+    times = [(3, 0, 9), (2, 0, 4), (2, 3, 9), (2, 5, 9)]
+    lives = [Lifetime(units * ALIGNMENT, (born, 0, 0), (last, 0, 0), False) for units, born, last in times]
+    assert place(lives) == ([0, 3 * ALIGNMENT, 5 * ALIGNMENT, 3 * ALIGNMENT], 7 * ALIGNMENT)

@@ -20,6 +20,8 @@ RACES = {
     "read, then written": "@%p1 ld.global.b32 %r1, [%rd1];\n@%p2 st.global.b32 [%rd1], %r1;",
     "read by all, then written by one": "ld.global.b32 %r1, [%rd1];\n@%p1 st.global.b32 [%rd1], %r1;",
     "written, then read": "@%p1 st.global.b32 [%rd1], 1;\n@%p2 ld.global.b32 %r1, [%rd1];",
+    "written alike by several, then read by one of them": "@%p1 st.global.b32 [%rd50], 7;\n@%p2 st.global.b32 [%rd50], 7;\n@%p2 ld.global.b32 %r1, [%rd50];",
+    "written alike at once, then read by the last": "st.global.b32 [%rd50], 7;\nsetp.eq.s32 %p3, %r60, 2;\n@%p3 ld.global.b32 %r1, [%rd50];",
     "a part of a word": "@%p1 st.global.b32 [%rd1], 1;\n@%p2 ld.global.b8 %r1, [%rd1+3];",
     "of a vector": "@%p1 st.global.v2.b32 [%rd50], {%r61, %r61};\n@%p2 ld.global.b32 %r1, [%rd50+4];",
     "a neighbour's": NEXT + "ld.global.b32 %r2, [%rd4];\nst.global.b32 [%rd3], %r2;",

@@ -206,3 +206,22 @@ def test_columns_before_a_failed_pivot_have_a_bound_of_the_size_of_the_matrix() 
     is_number = np.isfinite(factor) & (factor != 0)
     one_rounding = np.spacing(np.abs(factor[is_number])) / 2
     assert (bound[is_number] >= one_rounding).all() and (bound[is_number & np.isfinite(bound)] < 1e-3).all()
+
+
+def test_real_inverse_transform_counts_inner_frequencies_twice() -> None:
+    """Each stands for its conjugate as well, so an error of it reaches the result with weight 2/n."""
+    n = 16
+    half, whole = TensorType((n // 2 + 1,), "bf16"), TensorType((n // 2 + 1,), "f32")
+    graph = Graph("inverse", [Value(half), Value(half), Value(whole)])
+    *summands, imaginary = graph.inputs
+    real = graph.add("convert", [graph.add("add", summands, [half]).result], [whole]).result
+    spectrum = graph.add("complex", [real, imaginary], [TensorType((n // 2 + 1,), "c64")]).result
+    graph.outputs = [graph.add("fft", [spectrum], [TensorType((n,), "f32")], {"kind": "IRFFT", "length": (n,)}).result]
+    x, y = np.zeros((2, n // 2 + 1), ml_dtypes.bfloat16)
+    x[3], y[3] = 1.0, 2**-9
+    (value,), (bound,) = (run(graph, [x, y, np.zeros(n // 2 + 1, np.float32)]) for run in (evaluate, error_bound))
+    spacing = float(
+        ml_dtypes.finfo(ml_dtypes.bfloat16).eps
+    )  # of two conforming sums, each is off by half of it at most
+    moved = np.fft.irfft(x.astype(np.float64) * (1 + 0.9 * spacing), n)
+    assert (np.abs(moved - value) <= bound).all() and bound.max() < 3 * spacing / n

@@ -201,3 +201,11 @@ def test_a_loop_runs_on_tiles() -> None:
 def test_a_carried_value_must_lie_alike_all_the_way_round() -> None:
     p = Program(x=2)
     assert "MG0206" in _message(p, _loop(p, P(None)))
+
+
+def test_axis_larger_than_the_factors_of_its_dim_is_refused() -> None:
+    """8 parts of 4 = 2 x 2 rows: what is left of the axis has no factor to split."""
+    p = Program(x=8)
+    assert "cuts across its factors" in _message(
+        p, p.add("reshape", [p.input("f32[4]", P("x"))], "f32[2,2]", P("x:(1)2", "x:(2)2"))
+    )
