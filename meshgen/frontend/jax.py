@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from traceback import walk_tb
@@ -22,6 +22,7 @@ from meshgen.frontend.arguments import Args
 from meshgen.frontend.jax_wrappers import Wrapper, is_jitted, is_lowered_elsewhere, wrapper_of
 from meshgen.frontend.mlir import read_generated
 from meshgen.ir.graph import Module, TensorType
+from meshgen.mesh import is_mesh_of_jax, make_mesh
 from meshgen.sizes.program import input_names
 
 _OLDEST = (0, 7, 2)  # the oldest JAX that was tried; older ones print no locations, or another dialect of shardings
@@ -57,11 +58,10 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
         hint = "pass what .lower(...) returned, before .compile()"
         raise UsageError(Diagnostic("MG0001", "a program that JAX has compiled is machine code", hint=hint))
     is_function = is_jitted(program) and not hasattr(program, "jaxpr")
-    if is_function:
-        program = _lowered(program, args)
-    elif hasattr(program, "jaxpr"):
-        program = lowered_for_any_mesh(program)
-    module, signature = _read(program)
+    traced = _traced(program, args) if is_function else program if hasattr(program, "jaxpr") else None
+    if traced is not None:
+        program = _or_refused(lambda: lowered_for_any_mesh(traced))
+    module, signature = _read(program, traced)
     return module, replace(
         signature or signature_of(input_names(module.graph)), is_typed=True
     ) if is_function else signature
@@ -134,13 +134,32 @@ def _require_version() -> None:
         raise MissingError(Diagnostic("MG0602", text, hint="pip install 'jax>=0.10'"))
 
 
-def _read(program: Any) -> tuple[Module, Signature | None]:
+def _read(program: Any, traced: Any) -> tuple[Module, Signature | None]:
     """The module of what is lowered or exported, and its signature."""
     from meshgen.frontend.jax_signature import jax_signature
 
     is_exported = hasattr(program, "mlir_module")
-    module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
+    module = _module(program.mlir_module() if is_exported else program.as_text(debug_info=True), traced)
     return module, jax_signature(module, program)
+
+
+def _module(text: str, traced: Any) -> Module:
+    """The module of a text. Where JAX does not declare the mesh of a `shard_map`, because its manual axes have size 1, it is that of the trace."""
+    module = read_generated(text)
+    if traced is None or "sdy.mesh" in text or module.stage != "import":
+        return module
+    mesh = next((each for each in _meshes(traced.jaxpr.jaxpr) if each.shape), None)
+    return module if mesh is None else replace(module, mesh=make_mesh(dict(mesh.shape)))
+
+
+def _meshes(jaxpr: Any) -> Iterator[Any]:
+    """The meshes that the operations of a jaxpr are over."""
+    for equation in jaxpr.eqns:
+        for value in equation.params.values():
+            if is_mesh_of_jax(value):
+                yield value
+            elif hasattr(inner := getattr(value, "jaxpr", value), "eqns"):
+                yield from _meshes(inner)
 
 
 def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
@@ -149,8 +168,9 @@ def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
 
     given, named = placeholders(_call(wrapper.base, args, wrapper), _leaf_type)
     passed = _or_refused(lambda: wrapper.passed(given, named))
-    lowered = _or_refused(lambda: lowered_for_any_mesh(wrapper.traced(given, named)))
-    module = read_generated(lowered.as_text(debug_info=True))
+    traced = _or_refused(lambda: wrapper.traced(given, named))
+    lowered = _or_refused(lambda: lowered_for_any_mesh(traced))
+    module = _module(lowered.as_text(debug_info=True), traced)
     found = _or_refused(lambda: wrapped_program(module, lowered, wrapper, passed, given, named))
     return found or (module, replace(signature_of(input_names(module.graph)), is_typed=True))
 
@@ -168,13 +188,11 @@ def _call(function: Any, args: Args, wrapper: Wrapper | None = None) -> tuple[tu
     return bound.args, bound.kwargs
 
 
-def _lowered(function: Any, args: Args) -> Any:
-    """A function of `jax.jit`, lowered for arguments of these types."""
+def _traced(function: Any, args: Args) -> Any:
+    """The trace of a function of `jax.jit` for arguments of these types."""
     given, named = _call(function, args)
     return _or_refused(
-        lambda: lowered_for_any_mesh(
-            function.trace(*map(_type, given), **{k: _type(each) for k, each in named.items()})
-        )
+        lambda: function.trace(*map(_type, given), **{name: _type(each) for name, each in named.items()})
     )
 
 

@@ -35,8 +35,11 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
 
 
 def read_generated(text: str) -> Module:
-    """The module of a text that a compiler printed: its locations are those that it names, not its own lines."""
-    return parse_text(text, "<text>", is_written=False, called=canonical)
+    """The module of a text that JAX printed: its locations are those that it names, and its arrays are whole ones.
+
+    JAX writes no manual computation where all manual axes have size 1; the collectives in it then have groups of one device.
+    """
+    return parse_text(text, "<text>", is_written=False, called=canonical, is_global=True)
 
 
 def _read(name: str, stream: IO[Any] | None = None) -> str:

@@ -49,12 +49,13 @@ _HINTS = {"cf": "use scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf con
 @rarely_collecting()
 def parse_text(
     text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True,
-    called: Callable[[str], str] | None = None,
+    called: Callable[[str], str] | None = None, is_global: bool = False,
 ) -> Module:  # fmt: skip
     """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
 
     `called` makes the name of an input of what the `loc` of an argument `%arg0` calls it; without it that says nothing.
     Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
+    With `is_global` the text is about whole arrays, whatever collectives in groups of one device are outside of manual computations.
     `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
     (MG0001) for an unknown function, ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
@@ -75,7 +76,7 @@ def parse_text(
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
     inner = [each for each in _operations(top, source) if isinstance(each, builtin.ModuleOp)]
     if not inner:
-        module = _complete(top, source, known, meshes, entry=entry)
+        module = _complete(top, source, known, meshes, entry=entry, is_global=is_global)
         if called is not None:
             _call_inputs(module, top, parser, called)
         return module
@@ -116,13 +117,21 @@ def _complete(
     meshes: Sequence[Mesh],
     is_part: bool = False,
     entry: str = "",
+    is_global: bool = False,
 ) -> Module:
     """The program of one module in the text."""
-    # Shardy writes per device in computations only.
-    is_global = any(operation.name == "sdy.mesh" for operation in _operations(top, source))
+    # Shardy writes per device in computations only, and JAX with it.
+    operations = _operations(top, source)
+    is_global = is_global or any(each.name == "sdy.mesh" or _is_of_jax(each) for each in operations)
     module = complete(import_module(top, source, known, meshes, is_part, entry), is_global)
     check_module(module)
     return module
+
+
+def _is_of_jax(operation: Operation) -> bool:
+    """Whether JAX lowered the function: it names its results."""
+    results = operation.res_attrs if isinstance(operation, func.FuncOp) else None
+    return results is not None and any("jax.result_info" in entry.data for entry in results.data)
 
 
 def print_text(module: Module) -> str:

@@ -63,3 +63,29 @@ def test_shard_map(name: str) -> None:
     module, _ = read(lowered)
     result = check(module, pipeline=lambda _: executable.fused, args=[A])
     assert result.ok and not result.outputs[0].unbounded, result.faults
+
+
+ONES: dict[str, Callable[[Any, Any], Any]] = {
+    "psum": lambda a, axes: lax.psum(a, axes),
+    "gather": lambda a, axes: lax.all_gather(a, axes, axis=1, tiled=True),
+    "scatter": lambda a, axes: lax.psum_scatter(a, axes, tiled=True),
+    "exchange": lambda a, axes: lax.all_to_all(a, axes, 1, 0, tiled=True),
+    "permute": lambda a, axes: lax.ppermute(a, axes, [(0, 0)]),
+    "index": lambda a, axes: a + lax.axis_index(axes),
+    "loop": lambda a, axes: lax.fori_loop(0, 2, lambda _, b: lax.pmax(b, axes), a),
+}
+
+
+@pytest.mark.parametrize("name", ONES)
+@pytest.mark.parametrize("sizes", [(1, 4), (1, 1), (4, 1)], ids=str)
+def test_manual_axes_of_one_device_leave_arrays_whole(name: str, sizes: tuple[int, int]) -> None:
+    """JAX writes the collectives then, but no manual computation around them, and often declares no mesh."""
+    mesh = jax.sharding.AbstractMesh(sizes, ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    axis = "xy"[sizes.index(1)]
+    mapped = jax.shard_map(lambda a: ONES[name](a, axis), mesh=mesh, in_specs=P(axis), out_specs=P(axis), axis_names={axis}, check_vma=False)  # fmt: skip
+    specs = {"a": P("y" if axis == "x" else "x")}
+    executable = compile_program(jax.jit(lambda a: mapped(a) * 2), args=(A,), in_specs=specs, target="cpu")
+    assert dict(zip(executable.mesh.names, executable.mesh.sizes, strict=True)) == dict(mesh.shape)
+    np.testing.assert_array_equal(np.asarray(executable(A)), A * 2)
+    text = jax.jit(mapped).trace(A).lower(lowering_platforms=("cpu",)).as_text()
+    np.testing.assert_array_equal(np.asarray(compile_program(text, target="cpu")(A)), A)
