@@ -16,6 +16,7 @@ import numpy as np
 
 from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
+from meshgen.ops.collective_checks import farthest_start
 from meshgen.records import dataclass
 
 _FAR = 2.0**62  # rows: beyond the end of any tensor
@@ -43,6 +44,19 @@ class RowFetch:
         if self.step % self.divisor:
             return self
         return replace(self, base=self.start(0), step=self.step // self.divisor, divisor=1)
+
+    def near(self) -> RowFetch:
+        """Return a fetch of the same existing rows, whose step is not longer than these and the fetched ones together.
+
+        A longer step leads past all rows, so one device has some at most. Windows have such steps where their stride is larger than the operand.
+        """
+        far = farthest_start(self.rows, self.limit, self.divisor)
+        if self.wrap or abs(self.step) <= far:
+            return self
+        has_rows = (index for index in range(self.count) if -self.rows < self.start(index) < self.limit)
+        index = next(has_rows, None)
+        base = self.limit * self.divisor if index is None else self.base + index * (self.step - far)
+        return replace(self, base=base, step=far)
 
     def wanted(self, index: int) -> list[tuple[int, int]]:
         """The existing rows that a device needs, as ranges [start, stop)."""

@@ -38,7 +38,7 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         if not found:
             found += _type_faults(node, mesh, exact)
         if not found and node.op == "fetch_rows":
-            found += fetch_faults(node.attrs, node.operands[0].type, mesh)
+            found += fetch_faults(node.attrs, node.operands[0].type, node.result.type, mesh)
     return [_diagnostic(node.op, fault, node.loc) for fault in found]
 
 
@@ -80,18 +80,40 @@ def place_faults(name: str, place: Sequence[int | None], axes: Sequence[str], me
             yield "MG0104", f"{name} {text}: coordinate {coordinate} is outside axis '{ref}' of size {size}"
 
 
-def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, mesh: Mesh) -> Iterator[Fault]:
-    """What is wrong with the rows that are fetched from tiles of local type `kind`: the group has no more than its tiles."""
+def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType, mesh: Mesh) -> Iterator[Fault]:
+    """Yield what is wrong with rows that are fetched from tiles of local type `kind`: a group has the rows of its tiles only."""
     tile, axes, numbers = kind.shape[attrs["dim"]], attrs["axes"], attrs.get("parts", ())
-    if tile is None or any(mesh.axis(axis).size is None for axis in axes) or len(numbers) % FETCH_NUMBERS:
+    fetched_rows = result.shape[attrs["dim"]]
+    if (
+        tile is None
+        or fetched_rows is None
+        or any(mesh.axis(axis).size is None for axis in axes)
+        or len(numbers) % FETCH_NUMBERS
+    ):
         return
-    parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
-    for rows, limit in [(part[1], part[5]) for part in parts] or [(tile, attrs["limit"])]:
-        most = rows * mesh.group_size(axes)
+    count, wraps, divisor = mesh.group_size(axes), bool(attrs.get("wrap")), attrs.get("divisor", 1)
+    parts = [numbers[i + 1 : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+    for tile_rows, base, step, rows, limit in parts or [
+        (tile, attrs["base"], attrs["step"], fetched_rows, attrs["limit"])
+    ]:
+        most = tile_rows * count
         if not 0 <= limit <= most:
             yield "MG0104", f"limit {limit} is not one of 0 to {most}: the tiles of a group have {most} rows together"
-        elif attrs.get("wrap") and not limit:
+        elif wraps and not limit:
             yield "MG0104", "limit 0: it has zero rows to wrap around"
+        near = farthest_start(rows, limit, divisor)
+        if abs(step) > near:
+            yield (
+                "MG0104",
+                f"step {step} is longer than the {limit} rows that exist and the {rows} that are fetched, together {near}",
+            )
+        elif abs(base) > count * abs(step) + near:
+            yield "MG0104", f"base {base} is farther than {count} steps of {step} rows from the {limit} rows that exist"
+
+
+def farthest_start(rows: int, limit: int, divisor: int) -> int:
+    """Return a bound on how far, in rows over `divisor`, a fetch begins from the rows [0, limit) with any of which it overlaps."""
+    return (limit + rows + 1) * max(1, divisor)
 
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,21 @@ def places(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
             found.append((start, stop, done))
         done += max(0, stop - start)
     return found
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_fetch_with_a_short_step_has_the_same_rows(seed: int) -> None:
+    """Of steps that are longer than all rows together, as of windows whose stride is larger than the operand."""
+    of = fetch(np.random.default_rng(seed))
+    for step in (of.step, 40 * of.divisor, -50, 10**9):
+        long = replace(of, step=step, wrap=False)
+        near = long.near()
+        assert abs(near.step) <= (of.limit + of.rows + 1) * of.divisor
+        assert near is long or abs(near.base) <= of.count * abs(near.step) + (of.limit + of.rows + 1) * of.divisor
+        for index in range(of.count):
+            assert [row for row in near.placed(index) if row[0] < row[1]] == [
+                row for row in long.placed(index) if row[0] < row[1]
+            ]
 
 
 def test_numbers_beyond_all_rows_fetch_nothing() -> None:

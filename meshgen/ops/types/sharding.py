@@ -128,7 +128,7 @@ def _row_faults(site: Site, mesh: Mesh) -> None:
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
     divisor, step, wraps = attrs.divisor, attrs.step, bool(attrs.wrap)
     site.require(divisor >= 1, f"divisor {divisor} is below 1")
-    for _, message in fetch_faults(attrs, site.operands[0], mesh):
+    for _, message in fetch_faults(attrs, site.operands[0], site.results[0], mesh):
         site.fault(message)
     if wraps and tile is not None and rows is not None:
         site.require(0 <= step <= max(tile, rows), f"step {step} is longer than tiles of {tile} rows")

@@ -151,7 +151,8 @@ def fetch(
     """
     dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")
-    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit}  # fmt: skip
+    sent = plan.near()
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": sent.base, "step": sent.step, "limit": sent.limit}  # fmt: skip
     if plan.divisor != 1:
         attrs["divisor"] = plan.divisor
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
