@@ -27,7 +27,7 @@ def beside_pages(name: str) -> ModuleType:
 def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     pages = sorted(tmp_path.glob("*.html"))
     assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= {page.stem for page in pages}

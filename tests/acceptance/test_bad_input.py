@@ -98,7 +98,7 @@ def process(*words: object, cwd: Path, text: str = "") -> Done:
     """The command in a process of its own, with a text on its standard input."""
     done = subprocess.run(
         [sys.executable, "-m", "meshgen", *map(str, words)],
-        input=text, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120,
+        input=text, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -32,5 +32,5 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     file = tmp_path / "completion.bash"
     file.write_text(script("bash", capsys))
     ask = f"source {file}; COMP_WORDS=(meshgen run --dev); COMP_CWORD=2; COMP_LINE='meshgen run --dev'; _shtab_meshgen; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=300)
     assert "--device" in done.stdout, done.stderr

@@ -43,5 +43,5 @@ def screenshot(page: Path, to: Path, *, height: int = 2400) -> None:
 
 def _run(place: Path, *words: str) -> str:
     profile = f"--user-data-dir={place / 'chromium'}"
-    done = subprocess.run([CHROMIUM, *_FLAGS, profile, *words], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([CHROMIUM, *_FLAGS, profile, *words], capture_output=True, text=True, timeout=300, check=True)
     return done.stdout

@@ -20,6 +20,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 MESHGEN = (sys.executable, "-m", "meshgen")
+PATIENCE = (
+    300  # seconds after which a process is taken to hang; a busy machine can be ten times slower than an idle one
+)
 
 needs_mpi = pytest.mark.skipif(
     not MPIEXEC.exists() or importlib.util.find_spec("mpi4py") is None, reason="there is no mpi4py with an MPI library"
@@ -27,7 +30,7 @@ needs_mpi = pytest.mark.skipif(
 
 
 def by_mpiexec(
-    ranks: int, *words: str, options: Sequence[str] = (), limit: float = 300
+    ranks: int, *words: str, options: Sequence[str] = (), limit: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """The library is the one of the launcher, which may be linked from another environment."""
     launcher = MPIEXEC.resolve()
@@ -96,7 +99,7 @@ def _interruptible() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def ended(processes: Sequence[subprocess.Popen[str]], limit: float = 300) -> list[Ended]:
+def ended(processes: Sequence[subprocess.Popen[str]], limit: float = PATIENCE) -> list[Ended]:
     """How each process ends; none is left behind. Raises TimeoutError with what was printed, if one does not end."""
     found, late = list[Ended](), 0
     end = time.monotonic() + limit
@@ -113,5 +116,5 @@ def ended(processes: Sequence[subprocess.Popen[str]], limit: float = 300) -> lis
     return found
 
 
-def by_variables(ranks: int, *words: str, limit: float = 300) -> list[Ended]:
+def by_variables(ranks: int, *words: str, limit: float = PATIENCE) -> list[Ended]:
     return ended(started(ranks, *words), limit)

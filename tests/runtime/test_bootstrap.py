@@ -113,13 +113,13 @@ def test_ranks_find_each_other_and_give_all_what_each_has() -> None:
 
 
 def test_a_rank_that_does_not_come_is_named() -> None:
-    found = meet(places(2, size=4), time_out=0.5)
+    found = meet(places(2, size=4), time_out=3)
     assert "MG0609: rank 0 timed out waiting for ranks 2, 3 to start" in str(found[0])
     assert "MG0609: rank 0 refused rank 1: rank 0 timed out waiting for ranks 2, 3 to start" in str(found[1])
 
 
 def test_rank_0_that_does_not_come_is_named() -> None:
-    (found,) = meet(places(2)[1:], time_out=0.5).values()
+    (found,) = meet(places(2)[1:], time_out=3).values()
     assert "MG0609: rank 1 cannot reach rank 0 (MASTER_ADDR=127.0.0.1" in str(found)
 
 

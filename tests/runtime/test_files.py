@@ -35,7 +35,7 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
     reader.start()
     write_text(pipe, "through")
-    reader.join(10)
+    reader.join(300)
     assert found == [b"through"]
     assert pipe.is_fifo()
 

@@ -23,7 +23,7 @@ from tests.runtime.faults_campaign import (
     victim_words,
     words_of,
 )
-from tests.runtime.launchers import MESHGEN, MPIEXEC, by_mpiexec, ended, needs_mpi, started
+from tests.runtime.launchers import MESHGEN, MPIEXEC, PATIENCE, by_mpiexec, ended, needs_mpi, started
 from tests.runtime.two_hosts import RANKS, Hosts, two_hosts
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes network namespaces")
@@ -59,9 +59,8 @@ def test_over_mpi_all_end_in_time(fault: str, paths) -> None:
     """Who is stopped is noticed by the others; who is killed by mpiexec, which ends the others at once."""
     one = " ".join(victim_words(fault, 2, paths["reference"], "reference"))
     others = " ".join((*MESHGEN, *words_of(paths["reference"], "reference")))
-    begin = time.monotonic()
-    done = by_mpiexec(RANKS, "sh", "-c", f"if [ $PMI_RANK = 1 ]; then exec {one}; else exec {others}; fi", limit=60)
-    assert done.returncode != 0 and time.monotonic() - begin < 30
+    done = by_mpiexec(RANKS, "sh", "-c", f"if [ $PMI_RANK = 1 ]; then exec {one}; else exec {others}; fi")
+    assert done.returncode != 0
     if fault == "stop":
         found = re.findall(
             r"MG0609: rank \d waits for ranks? [1-3, ]+ in \w+ over [xy] \(program.mlir:\d+\)", done.stderr
@@ -71,11 +70,11 @@ def test_over_mpi_all_end_in_time(fault: str, paths) -> None:
 
 def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
     """Ranks that wait for the last one, which is stopped."""
-    words = ("run", str(paths["reference"]), "--time-out", "60")
+    words = ("run", str(paths["reference"]), "--time-out", f"{2 * PATIENCE}")
     processes = started(
         RANKS, *MESHGEN, *words, own={RANKS - 1: victim_words("stop", 1, paths["reference"], "reference")}
     )
-    end, before = time.monotonic() + 30, [""] * RANKS
+    end, before = time.monotonic() + PATIENCE, [""] * RANKS
     while (
         (now := [of_process(each) for each in processes]) != before or now[-1][0] != "T" or "R" in {t[0] for t in now}
     ):
@@ -96,10 +95,10 @@ def test_an_interrupt_of_one_rank_ends_the_others(paths) -> None:
     try:
         processes[0].send_signal(signal.SIGINT)
         for process in processes[1:-1]:
-            process.wait(30)
+            process.wait(PATIENCE)
     finally:
         processes[-1].kill()
-    first, *others, _ = ended(processes, 10)
+    first, *others, _ = ended(processes)
     assert first.code == 130 and [each.code for each in others] == [4, 4]
     assert all("rank 0 failed: it was interrupted" in each.err for each in others)
 
@@ -110,21 +109,22 @@ def test_no_rank_outlives_its_launcher(sign: signal.Signals, paths, tmp_path: Pa
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
     env = os.environ | ({"MPI4PY_LIBMPI": str(library[0])} if library else {})
-    run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "60"))
-    command = f"if [ $PMI_RANK = 1 ]; then exec sleep 30; else echo $$ >> {tmp_path}/pids; exec {run}; fi"
+    run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", f"{2 * PATIENCE}"))
+    command = f"if [ $PMI_RANK = 1 ]; then exec sleep {2 * PATIENCE}; else echo $$ >> {tmp_path}/pids; exec {run}; fi"
     process = subprocess.Popen(
         [str(launcher), "-n", str(RANKS), "sh", "-c", command], env=env, stderr=subprocess.DEVNULL
     )
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < RANKS - 1:
         assert time.monotonic() < end
         time.sleep(0.05)
     time.sleep(1.0)
     process.send_signal(sign)
-    process.wait(10)
+    process.wait(PATIENCE)
+    end = time.monotonic() + PATIENCE
     ranks = [int(text) for text in (tmp_path / "pids").read_text().split()]
     while any(Path(f"/proc/{rank}").exists() for rank in ranks):
-        assert time.monotonic() < end + 15, "a rank is left"
+        assert time.monotonic() < end, "a rank is left"
         time.sleep(0.05)
 
 
@@ -134,20 +134,20 @@ import time
 from meshgen.ccl.sockets import Sockets
 from meshgen.ccl.world import World
 from meshgen.runtime.cuda.guard import Guard
-world = World(Sockets(0, {}), time_out=0.4)
+world = World(Sockets(0, {}), time_out=2)
 with Guard(world, "a step") as guard:
     for _ in range(8):
-        time.sleep(0.1)
+        time.sleep(0.3)
         guard.beat()
 with Guard(world, "the initialisation of NCCL's communicators"):
-    time.sleep(60)
+    time.sleep(1000)
 """
 
 
 def test_a_process_that_hangs_in_a_call_is_ended() -> None:
-    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 4
-    text = "MG0609: rank 0 is in the initialisation of NCCL's communicators: a call did not return within 0.4 s"
+    text = "MG0609: rank 0 is in the initialisation of NCCL's communicators: a call did not return within 2 s"
     assert text in done.stderr
 
 
@@ -172,7 +172,7 @@ def test_a_rank_that_does_not_start_mpi_ends_the_others_within_the_time_out(faul
     """They wait in MPI_Init, which has no time-out of its own. The launcher kills the last ones before they are gone."""
     run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "2"))
     script = f"if [ $PMI_RANK = 1 ]; then {fault}; else {run}; echo $? >> {tmp_path}/codes; fi"
-    done = by_mpiexec(RANKS, "sh", "-c", script, limit=60)
+    done = by_mpiexec(RANKS, "sh", "-c", script)
     text = r"MG0609: rank (\d) waits for all 4 ranks in the start of MPI: a call did not return within 2 s"
     assert sorted(re.findall(text, done.stderr)) == ["0", "2", "3"], done.stderr
     assert {*(tmp_path / "codes").read_text().split()} == {"4"}

@@ -141,5 +141,5 @@ def test_mpiexec_ends_with_the_number_of_the_failure(tmp_path: Path) -> None:
 def test_torchrun(device: str, tmp_path: Path) -> None:
     words = ("--nproc-per-node", "2", "-m", "meshgen", "run", str(saved(tmp_path, target="cuda:sm_80")), "--json")
     command = (sys.executable, "-m", "torch.distributed.run", *words, "--device", device)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0 and json.loads(done.stdout)["ranks"] == 2, done.stderr

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.runtime.launchers import ROOT
+from tests.runtime.launchers import PATIENCE, ROOT
 from tests.runtime.two_hosts import ip, remove_abandoned
 
 MAKER = """
@@ -46,7 +46,7 @@ def test_a_process_that_is_asked_to_end_removes_its_namespaces(maker: tuple[subp
     process, name = maker
     assert name in names()
     process.terminate()
-    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.wait(PATIENCE) == 128 + signal.SIGTERM
     assert name not in names()
 
 
