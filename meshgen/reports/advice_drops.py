@@ -13,6 +13,7 @@ from meshgen.reports.changes import Change
 from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.values import known_of, link_parts
+from meshgen.sharding.propagation.donated import untied_outputs
 from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
@@ -91,6 +92,8 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
         return None
     if is_input(site.node) or is_output(site.node):
         number = _place([s for s in origin.solved.sites if s.node.op == site.node.op], site)
+        if is_output(site.node):
+            number = untied_outputs(origin.solved.module)[number]
         entered = origin.part.stages["import"]
         side = "inputs" if is_input(site.node) else "outputs"
         number = entered.attrs[side][number] if side in entered.attrs else number

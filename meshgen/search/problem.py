@@ -136,8 +136,7 @@ def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
     tables = _Tables(sites, clusters, strategies, links)
     for value, maker, uses in joints:
         tables.add_edge(value, maker, uses)
-    tables.add_donations(module.donations)
-    memory = _memory(sites, clusters, strategies, links, module)
+    memory = _memory(sites, clusters, strategies, links)
     found = Problem(
         sites, tuple(names), clusters, strategies, tables.sizes, tables.all(), memory
     )  # fmt: skip
@@ -145,17 +144,12 @@ def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
 
 
 def _memory(
-    sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link], module: Module
-) -> dict[int, Array]:  # fmt: skip
-    """Bytes per device by strategy, of inputs and of outputs that reuse no input's memory."""
+    sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link]
+) -> dict[int, Array]:
+    """Bytes per device by strategy, of inputs and of outputs; the next value of a donated input has no site of its own."""
     found: dict[int, Array] = {}
-    reusing = {output for output in module.donations.values() if output is not None}
-    outputs = 0
     for site, cluster in zip(sites, clusters, strict=True):
         if is_output(site.node):
-            outputs += 1
-            if outputs - 1 in reusing:
-                continue
             placings = strategies[cluster].of_operand(0)
         elif is_input(site.node):
             placings = strategies[cluster].of_result(0)
@@ -213,16 +207,6 @@ class _Tables:
             is_changed = is_changed_carry(site.node)
             times = reader.times if is_changed else site.times
             self._add(source, user, value, times, made, self.strategies[user].of_operand(i))
-
-    def add_donations(self, donations: Mapping[int, int | None]) -> None:
-        """What it takes to bring results to where the arguments are that they replace: the next step reads them there."""
-        inputs = [number for number, site in enumerate(self.sites) if is_input(site.node)]
-        outputs = [number for number, site in enumerate(self.sites) if is_output(site.node)]
-        for given, result in donations.items():
-            if result is not None:
-                first, second = self.clusters[outputs[result]], self.clusters[inputs[given]]
-                ends = self.strategies[first].of_operand(0), self.strategies[second].of_result(0)
-                self._add(first, second, self.sites[inputs[given]].value, 1.0, *ends)
 
     def _add(
         self, first: int, second: int, value: Value, times: float, made: Sequence[Placing], read: Sequence[Placing]

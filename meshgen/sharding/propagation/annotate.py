@@ -18,6 +18,7 @@ from meshgen.ir.predicates import is_control, is_loop, is_manual, is_sharding_gr
 from meshgen.mesh import Mesh
 from meshgen.records import replace
 from meshgen.sharding.propagation.axes import Decision
+from meshgen.sharding.propagation.donated import tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, is_input, is_manual_result, is_output
@@ -52,7 +53,11 @@ def annotated(solved: Solved) -> Module:
     }
     graph = _with_shardings(module.graph, found, made, module.mesh)
     inputs = [found[s.node].results[0] for s in sites if is_input(s.node)]
-    outputs = [found[s.node].operands[0] for s in sites if is_output(s.node)]
+    ends = dict(
+        zip(untied_outputs(module), (found[s.node].operands[0] for s in sites if is_output(s.node)), strict=True)
+    )
+    ends |= {output: inputs[number] for number, output in tied_outputs(module).items()}
+    outputs = [ends[number] for number in sorted(ends)]
     return replace(
         module,
         graph=graph,

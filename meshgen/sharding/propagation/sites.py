@@ -2,7 +2,7 @@
 
 Example, `%h = dot_general %a, %w : f32[64,32], f32[32,96]` with `%a` annotated [{x}, {}]:
 
-    input %a        rule `-> a b`              annotation [{x}, {}], required
+    input %a        rule `-> a b`              annotation [{x}, {}], required; of donated arguments see `donated.py`
     input %w        rule `-> a b`
     dot_general     rule `a c, c b -> a b reduce(c: sum)`
     output %h       rule `a b ->`
@@ -30,6 +30,7 @@ from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.records import dataclass, replace
 from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
+from meshgen.sharding.propagation.donated import joint_annotations, tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, PSEUDO_OPS, is_input, is_manual_operand
 from meshgen.sharding.propagation.splats import without_splats
@@ -128,12 +129,14 @@ def _rule(node: Node) -> Rule:
 def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     """Inputs, nodes (those of regions too, without those that make splats), outputs. Raises ShardingError with all faults of all annotations."""
     graph = module.graph
-    inputs = [Node("input", [], [value], loc=value.loc) for value in graph.inputs]
-    outputs = [Node("output", [value], []) for value in graph.outputs]
-    given = itertools.zip_longest(
-        [*inputs, *outputs], [*_padded(module.in_annotations, inputs), *module.out_annotations]
-    )
-    annotations = {id(node): annotation for node, annotation in given if node}
+    tied = tied_outputs(module)
+    ends = {number: [graph.outputs[output]] for number, output in tied.items()}
+    inputs = [Node("input", ends.get(number, []), [value], loc=value.loc) for number, value in enumerate(graph.inputs)]
+    untied = untied_outputs(module)
+    outputs = [Node("output", [graph.outputs[number]], []) for number in untied]
+    wanted = [module.out_annotations[number] if number < len(module.out_annotations) else None for number in untied]
+    given = zip([*inputs, *outputs], [*_padded(joint_annotations(module, tied), inputs), *wanted], strict=True)
+    annotations = {id(node): annotation for node, annotation in given}
     found: list[Site] = []
     faults: list[Diagnostic] = []
     inside = joined_groups(without_splats(flatten(graph, 1.0)), faults)
