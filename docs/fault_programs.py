@@ -33,6 +33,12 @@ REVERSED = """func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %b : tensor<8x4xf32>
 }
 """
+TWO_CANDIDATES = """func.func @main(%a: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  %b = stablehlo.negate %a : tensor<8x4xf32>
+  %c = stablehlo.add %a, %b : tensor<8x4xf32>
+  return %b, %c : tensor<8x4xf32>, tensor<8x4xf32>
+}
+"""
 REDUCTION = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> tensor<4xf32> {
   %0 = sdy.all_reduce {"x"} %a out_sharding=<@mesh, [{}]> : tensor<4xf32>

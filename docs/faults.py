@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fault_programs import BRANCHES, CHECK, REDUCTION, REPEATED, REVERSED, constraints, program
+from fault_programs import BRANCHES, CHECK, REDUCTION, REPEATED, REVERSED, TWO_CANDIDATES, constraints, program
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,18 @@ FAULTS: dict[str, Fault] = {
     ),
     "MG0111": Fault(
         "A warning, on stderr, in `--json` and in the report: an argument is donated, but no result is written to its memory: no remaining one has its type and sharding, "
-        "or the argument is read after the result is computed, or at other indices. The step is correct; it needs memory for both.",
+        "or the argument is read after the result is computed, or at other indices. The step is correct; it needs memory for both. A session copies the next value at the end of the step.",
         "Remove the obstacle that the message names, or do not donate the argument.",
         ("meshgen compile p.mlir --target cpu -o p.mgx --donate a",),
         {"p.mlir": REVERSED},
+    ),
+    "MG0112": Fault(
+        "A warning; a session refuses the program. A donated argument is state that a session keeps, and the result that is its next value is found by structure: "
+        "the result with the keys and types of the argument. Here several results have them and neither names nor order decide, or the result with the same keys has another type. "
+        "Calls and `meshgen run` are right, because only sessions continue an argument.",
+        'Name the result: `donate={"params": "result.1"}`, on the command line `--donate params=result.1`. Or return the next value under the name of the argument.',
+        ("meshgen compile p.mlir --target cpu -o p.mgx --donate a",),
+        {"p.mlir": TWO_CANDIDATES},
     ),
     "MG0201": Fault(
         "The mesh has a size below 1, an axis twice, differs from that of the compiled module, or lacks a size that is needed; or a name has characters that the text of a stage cannot represent. "

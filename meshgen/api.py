@@ -20,8 +20,9 @@ from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
-from meshgen.frontend.donate import Donate, donating, with_next_shardings
+from meshgen.frontend.donate import Donate, donating
 from meshgen.frontend.entries import options_of, programs_of
+from meshgen.frontend.next_values import with_next_values
 from meshgen.frontend.option_values import names_option, strict_option, text_option
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated
@@ -79,7 +80,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
             `EntriesExecutable` and one module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.
         donate: arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as
-            JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
+            JAX's `donate_argnums`), each for the result that has its structure, or a dict from them to results: `{"params": 0, "opt": "result.1"}`.
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
         machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
             the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
@@ -260,10 +261,10 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
-    module = donating(module, donate, signature)
+    module, signature = with_next_values(donating(module, donate, signature), signature)
     module = with_precision(module, text_option(precision, "precision")) if precision else module
     verify_program(module)
-    return with_next_shardings(annotated(module, in_specs, out_specs, signature)), signature
+    return annotated(module, in_specs, out_specs, signature), signature
 
 
 @at_callers_line

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "MG0109": "reduction of a value that is not partial (a warning)",
     "MG0110": "donation of an argument is malformed",
     "MG0111": "memory of a donated argument is not reused (a warning)",
+    "MG0112": "the next value of a donated argument is ambiguous (a warning; sessions refuse)",
     "MG0201": "mesh is malformed",
     "MG0202": "unknown mesh axis",
     "MG0203": "mesh axis is used twice",

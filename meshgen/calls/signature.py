@@ -16,6 +16,7 @@ from typing import Any, cast
 from meshgen.calls.arrays import key_of_words, same_array
 from meshgen.calls.classes import LOOSE, Form, children_like, makers_in, opened
 from meshgen.calls.nodes import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
+from meshgen.calls.state import State
 from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
 from meshgen.names import nearest_names
@@ -51,6 +52,7 @@ class Signature:
         weights: arrays that came with the program, by input: callers need not pass them, and modules store them.
         weight_names: the inputs that are parameters and buffers of a model, with and without arrays.
         aliases: further names of inputs. A weight may have the alias of one input where an argument has that very name.
+        state: the donated arguments with their next values.
     """
 
     nodes: Mapping[str, Node]
@@ -67,6 +69,7 @@ class Signature:
     weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
     weight_names: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    state: State = State()
 
     @cached_property
     def slots(self) -> list[Slot]:

@@ -113,6 +113,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
         report=report or {},
         call=call,
+        state=call.state if call else None,
     )
     for fault in faults(described):
         raise beyond(module.name, fault)
@@ -136,6 +137,7 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
         tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
         report,
         call,
+        call.state if call else None,
     )
     for fault in over("meshes", len(described.parts)):
         raise beyond(module.name, fault)

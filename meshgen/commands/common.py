@@ -97,7 +97,7 @@ def _add_annotations(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[=RESULT]",
         action="append",
         default=[],
-        help="an argument whose memory a result reuses: any that fits, or the named one (params=result.0)",
+        help="an argument whose memory a result reuses: the one of its structure, or the named one (params=result.0)",
     )
     parser.add_argument(
         "--arguments",
@@ -159,7 +159,7 @@ def _entry_option(names: Sequence[str]) -> str | Sequence[str]:
 
 
 def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
-    """Donated arguments by name, each with its result; None: any that fits."""
+    """Donated arguments by name, each with its result; None: the result of its structure."""
     pairs = (text.partition("=") for text in texts)
     return {name: result or None for name, _, result in pairs}
 

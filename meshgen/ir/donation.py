@@ -2,7 +2,8 @@
 
     func.func @main(%w: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %g: tensor<8xf32> {jax.buffer_donor = true})
 
-`Module.donations` has the output of each donated input, None for any that fits, which the shardings decide.
+`Module.donations` has the output that is the next value of each donated input, None for inputs without one: their memory is reused
+for any output that fits, which the shardings decide.
 """
 
 from __future__ import annotations

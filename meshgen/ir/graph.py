@@ -261,7 +261,8 @@ class Module:
     `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: not
     annotated). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
     global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on. `donations` are the inputs, by number, that
-    callers donate, and the output that reuses each (None: any that fits; see `ir/donation.py`).
+    callers donate, and the output that is the next value of each (None: no next value is known, and the memory is reused for any
+    output that fits; see `ir/donation.py`). `result_paths` are the paths of outputs in the structure that JAX's text names.
     """
 
     mesh: Mesh
@@ -280,6 +281,7 @@ class Module:
     meshes: tuple[Mesh, ...] = ()
     parts: list[Module] = field(default_factory=list["Module"])
     donations: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
+    result_paths: dict[int, str] = field(default_factory=dict[int, str])
 
     def __repr__(self) -> str:
         place = " and ".join(f"@{mesh.name} {mesh}" for mesh in self.meshes) if self.meshes else str(self.mesh)

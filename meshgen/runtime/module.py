@@ -12,6 +12,7 @@ import numpy as np
 from meshgen.calls.arguments import bound_arrays
 from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
+from meshgen.calls.state import State
 from meshgen.errors import ArgumentError, Diagnostic, ShardingError, UsageError, listed
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
@@ -179,6 +180,11 @@ class LoadedModule(Viewed):
     def call(self) -> Signature | None:
         """What callers of the whole program pass and get, if that is more than arrays in order."""
         return self.manifest.call
+
+    @property
+    def state(self) -> State | None:
+        """The donated arguments with their next values; None in a module of an earlier version."""
+        return self.manifest.state
 
     @property
     def input_types(self) -> dict[str, TensorType]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from meshgen.calls.signature import Signature
+from meshgen.calls.state import State
 from meshgen.runtime.kernel_code import no_kernel
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file import limits
-from meshgen.runtime.module_file.call_json import require_fit
+from meshgen.runtime.module_file.call_json import require_fit, require_state
 from meshgen.runtime.module_file.manifest import Binding, Parts
 from meshgen.runtime.module_file.manifest_reading import parts_from_json
 from meshgen.runtime.module_file.members import Folder, Members, damaged
@@ -53,6 +54,11 @@ class LoadedProgram(LoadedModule):
     @property
     def call(self) -> Signature | None:
         return self.described.call
+
+    @property
+    def state(self) -> State | None:
+        """As of a module on one mesh."""
+        return self.described.state
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -144,6 +150,8 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
             raise damaged(path, f"the part of @{name} does not match the manifest")
     if len({binding.name for binding in (*program.inputs,)}) != len(program.inputs):
         raise damaged(path, "names of inputs must be distinct")
+    with reading(path):
+        require_state(described.state, {b.name: b.type for b in program.bindings}, [b.type for b in program.outputs])
     if described.call is not None:
         with reading(path):
             require_fit(described.call, [binding.name for binding in program.bindings], len(program.outputs))

@@ -30,8 +30,8 @@ def test_structures_are_donated_to_results_of_their_structure() -> None:
     assert donations({"params": 2, "opt": 1}) == by_key
     assert donations({0: 2, "arg1": 1}) == by_key
     assert donations({"params.w": "result.2.w"}) == {1: 4}
-    assert donations(["params", 1]) == dict.fromkeys(range(4))
-    assert donations("params.*") == {0: None, 1: None}
+    assert donations(["params", 1]) == {0: 1, 1: 2, 2: 3, 3: 4}  # in order
+    assert donations({"params": 2, 1: "result.1"}) == by_key
     assert donations(None) == {}
 
 

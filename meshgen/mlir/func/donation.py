@@ -1,4 +1,8 @@
-"""Donated arguments in MLIR text, as XLA spells them: `tf.aliasing_output = N : i32` and `jax.buffer_donor = true`."""
+"""Donated arguments in MLIR text, as XLA spells them: `tf.aliasing_output = N : i32` and `jax.buffer_donor = true`.
+
+The text of JAX names the place of each result (`jax.result_info = "result[1]['w']"`). Its aliasing then only says which arguments
+are donated: JAX pairs arrays by their types, in order, and `frontend/next_values.py` by their places.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from meshgen.mlir.dialect import Dialect, ReadSlotAttr
 from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading, Slot
 
-ALIAS, DONOR = "tf.aliasing_output", "jax.buffer_donor"
+ALIAS, DONOR, RESULT = "tf.aliasing_output", "jax.buffer_donor", "jax.result_info"
 
 
 def _read_alias(reading: Reading, attribute: Attribute, slot: Slot) -> None:
@@ -34,6 +38,13 @@ def _read_donor(reading: Reading, attribute: Attribute, slot: Slot) -> None:
         reading.module.donations[slot.index] = None
 
 
+def _read_result(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The arguments have been read before the results."""
+    if isinstance(attribute, builtin.StringAttr) and slot.side == "out":
+        reading.module.result_paths[slot.index] = attribute.data
+        reading.module.donations = dict.fromkeys(reading.module.donations)
+
+
 def _refuse(reading: Reading, slot: Slot, text: str) -> None:
     what = "argument" if slot.side == "in" else "result"
     reading.faults.append(Diagnostic("MG0110", f"{what} {slot.index}: {text}", slot.loc))
@@ -50,7 +61,13 @@ def _only_on_arguments(name: str, read: ReadSlotAttr) -> ReadSlotAttr:
 
 
 def _write_donations(exporter: Exporter, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
-    return [_donation(exporter.module, slot) for slot in slots]
+    paths = exporter.module.result_paths
+    return [
+        {RESULT: builtin.StringAttr(paths[slot.index])}
+        if slot.side == "out" and slot.index in paths
+        else _donation(exporter.module, slot)
+        for slot in slots
+    ]
 
 
 def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
@@ -63,6 +80,10 @@ def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
 
 
 PART = Dialect(
-    slot_attrs={ALIAS: _only_on_arguments(ALIAS, _read_alias), DONOR: _only_on_arguments(DONOR, _read_donor)},
+    slot_attrs={
+        ALIAS: _only_on_arguments(ALIAS, _read_alias),
+        DONOR: _only_on_arguments(DONOR, _read_donor),
+        RESULT: _read_result,
+    },
     slot_attr_writers=(_write_donations,),
 )

@@ -8,12 +8,14 @@ A description names classes and imports none: objects of results are of the clas
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshgen.calls.classes import KINDS, Form, constant_of
 from meshgen.calls.nodes import Branch, Node, Slot, slots_of
 from meshgen.calls.signature import Signature
+from meshgen.calls.state import State
+from meshgen.ir.graph import TensorType
 from meshgen.ir.limits import MAX_NESTING
 from meshgen.runtime.module_file.json_values import (
     each_of,
@@ -24,16 +26,21 @@ from meshgen.runtime.module_file.json_values import (
     read_flag,
     read_name,
     read_table,
+    read_text,
     shown,
+    table_of,
 )
 
 Json = dict[str, Any]
 
 
 def call_to_json(signature: Signature | None) -> Json:
-    """The manifest's entry; empty for a program that is called by the names and the order of its inputs."""
-    if signature is None or signature.in_order:
+    """The manifest's entries: the state, and the call of a program that is not called by the names and the order of its inputs."""
+    if signature is None:
         return {}
+    state = {"next_values": dict(signature.state.next_values), "undecided": dict(signature.state.undecided)}
+    if signature.in_order:
+        return {"state": state}
     call: Json = {
         "parameters": [[name, _node_to_json(node)] for name, node in signature.nodes.items()],
         "positional": list(signature.positional),
@@ -45,7 +52,8 @@ def call_to_json(signature: Signature | None) -> Json:
         call["weights"] = list(signature.weight_names)
     if signature.aliases:
         call["aliases"] = [list(pair) for pair in signature.aliases.items()]
-    return {"call": call | ({} if signature.result is None else {"result": _node_to_json(signature.result)})}
+    result = {} if signature.result is None else {"result": _node_to_json(signature.result)}
+    return {"call": call | result, "state": state}
 
 
 def _node_to_json(node: Node) -> Json:
@@ -63,6 +71,32 @@ def _is_key(key: Any) -> bool:
     """Whether a key of a dict is kept as it is; others become texts."""
     is_number = isinstance(key, int) and -(1 << 63) <= key < 1 << 63
     return key is None or is_number or isinstance(key, str) or (isinstance(key, float) and math.isfinite(key))
+
+
+def state_from_json(value: Json) -> State | None:
+    """The state of a manifest; None for a module of an earlier version. Raises ValueError for a malformed entry."""
+    return get(value, "state", _state) if "state" in value else None
+
+
+def _state(value: Any) -> State:
+    next_values = get(value, "next_values", lambda table: table_of(table, read_count))
+    if len({*next_values.values()}) != len(next_values):
+        raise ValueError("each result must be the next value of one argument")
+    return State(
+        next_values,
+        get(
+            value,
+            "undecided",
+            lambda table: {read_text(text): read_text(hint) for text, hint in read_table(table).items()},
+        ),
+    )
+
+
+def require_state(state: State | None, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]) -> None:
+    """Raise ValueError where a next value is no result, or one of another type than its argument, if the program reads that."""
+    for name, number in state.next_values.items() if state else ():
+        if number >= len(outputs) or outputs[number] != inputs.get(name, outputs[number]):
+            raise ValueError(f"state: result {number} is not the next value of '{name}'")
 
 
 def call_from_json(value: Json, inputs: Sequence[str] | None, outputs: int | None) -> Signature | None:

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from meshgen.calls.signature import Signature
+from meshgen.calls.state import State
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
@@ -127,7 +128,8 @@ class Kernel:
 class Manifest:
     """A module without its code and weights. `plan.kernels` and `kernels` have the same names.
 
-    `call` is what callers pass and get, where that is more than arrays in order.
+    `call` is what callers pass and get, where that is more than arrays in order; `state` the arguments that sessions keep, None in
+    a module of an earlier version.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Manifest:
     toolchain: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
     call: Signature | None = None
+    state: State | None = None
 
 
 @dataclass(frozen=True)
@@ -153,3 +156,4 @@ class Parts:
     parts: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
     report: Mapping[str, Any] = field(default_factory=dict)
     call: Signature | None = None
+    state: State | None = None

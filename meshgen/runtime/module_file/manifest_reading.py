@@ -16,7 +16,7 @@ from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.limits import MAX_NESTING
 from meshgen.mesh import Mesh
 from meshgen.ops.types.attributes import type_faults
-from meshgen.runtime.module_file.call_json import call_from_json
+from meshgen.runtime.module_file.call_json import call_from_json, require_state, state_from_json
 from meshgen.runtime.module_file.json_values import (
     each_of,
     get,
@@ -43,7 +43,8 @@ def parts_from_json(value: Json) -> Parts:
     """The inverse of `parts_to_json`."""
     rows = get(value, "parts", lambda v: each_of(v, _read_part_row))
     call = call_from_json(value, None, None)
-    found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json), call)
+    state = state_from_json(value)
+    found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json), call, state)
     for side, word in ((1, "inputs"), (2, "outputs")):
         numbers = sorted(number for row in rows for number in row[side])
         if numbers != list(range(len(numbers))):
@@ -76,9 +77,11 @@ def manifest_from_json(value: Json) -> Manifest:
         toolchain=get(value, "toolchain", lambda v: table_of(v, read_plain)),
         report=get(value, "report", report_from_json),
         call=call_from_json(value, [b.name for b in inputs], len(outputs)),
+        state=state_from_json(value),
     )
     for fault in _binding_faults(manifest):
         raise ValueError(fault)
+    require_state(manifest.state, {b.name: b.type for b in inputs}, [b.type for b in outputs])
     return manifest
 
 

@@ -1,0 +1,25 @@
+"""The state of a program: its donated arguments, each with the result that is its next value.
+
+step(params, x) -> (loss, new_params)     State({"params.w": 1, "params.b": 2})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from meshgen.records import dataclass
+
+
+@dataclass(frozen=True)
+class State:
+    """The donated arguments that a session keeps from step to step.
+
+    Attributes:
+        next_values: per argument name the number of the result that is its next value. An argument that the program does not
+            read is included where the structure of the results has its next value.
+        undecided: a message for each donated argument whose next value is ambiguous, with what to do.
+    """
+
+    next_values: Mapping[str, int] = field(default_factory=dict[str, int])
+    undecided: Mapping[str, str] = field(default_factory=dict[str, str])
