@@ -180,12 +180,12 @@ def test_uneven_tiles_and_whole_arguments(device: Any, tmp_path: Path) -> None:
     """
     for arguments in ("local", "global"):
         with mg.load(saved(tmp_path, text, arguments=arguments)).session(device) as session:
-            if arguments == "local":
-                session["s"] = w
-                assert session(w) is None and session(w) is None
-                assert close(session["s"], 3 * w)
-            else:  # each device is given the whole of it, but makes its own rows only: a warning when it was compiled
-                assert close(session(w, w), 2 * w)
+            session["s"] = w
+            assert session(w) is None and session(w) is None
+            assert close(session["s"], 3 * w)
+            assert session.copies == (
+                {} if arguments == "local" else {"s": 2}
+            )  # the whole on each device, and its rows
 
 
 def test_loops_that_the_host_follows_keep_state(device: Any, tmp_path: Path) -> None:

@@ -151,9 +151,10 @@ class GpuSteps:
     def _outputs(self) -> list[list[list[GpuShard]]]:
         return [
             [
-                [GpuShard(rank, kind, address) for rank, address in sorted(part.frame.addresses(number).items())]
+                [GpuShard(rank, kind, address) for rank, address in sorted(addresses.items())]
                 for number in part.frame.plan.outputs
                 for kind in [part.frame.plan.buffers[number].type]
+                for addresses in [part.kept.get(number) or part.frame.addresses(number)]
             ]
             for part in self.executor.parts
         ]

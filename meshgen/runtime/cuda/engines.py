@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -26,11 +27,17 @@ def on_emulated_gpus(run: Run) -> Results:
     return results
 
 
+_TURNS = threading.RLock()
 _EXECUTORS: weakref.WeakKeyDictionary[object, tuple[Executor, weakref.finalize[..., Any]]] = weakref.WeakKeyDictionary()
 
 
 def on_gpus(run: Run) -> Results:
-    """GPUs of this machine, prepared by the first step and freed with the owner."""
+    """GPUs of this machine, prepared by the first step and freed with the owner; threads take turns."""
+    with _TURNS:
+        return _step_on_gpus(run)
+
+
+def _step_on_gpus(run: Run) -> Results:
     if run.owner not in _EXECUTORS:
         executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
         _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, retire, executor)

@@ -104,9 +104,10 @@ class Executor:
                 {rank: self._by_rank[rank] for rank in frame.ranks},
                 self._comms,
                 others=self._others,
+                kept=_results_in_arguments(program.manifest, frame),
                 **options,
             )
-            for frame in frames
+            for program, frame in zip(programs, frames, strict=True)
         ]
         for program, part in zip(programs, self.parts, strict=True):
             for number, value in program.constants.items():
@@ -286,6 +287,13 @@ class Executor:
                 shard = np.empty(kind.sizes, kind.numpy_dtype)
                 shards.append(self._by_rank[rank].download(frame.address(binding.buffer, rank), shard))
         return found
+
+
+def _results_in_arguments(manifest: Manifest, frame: Frame) -> list[int]:
+    """The results, by buffer, that lie in memory of arguments that stays between steps, without the next values of these."""
+    next_values = {binding.donated_to for binding in manifest.inputs}
+    read = dict.fromkeys(b.buffer for number, b in enumerate(manifest.outputs) if number not in next_values)
+    return [number for number in read if frame.plan.buffers[number].storage in frame.external]
 
 
 def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) -> None:

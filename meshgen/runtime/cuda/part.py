@@ -31,8 +31,14 @@ class Part:
     """The steps of one mesh. Ranks are numbered in the world of all meshes of the program."""
 
     def __init__(self, api: Api, frame: Frame, devices: Mapping[int, Device], comms: Communicators, *,
-                 use_graphs: bool, warm_up: bool, others: Others | None = None) -> None:  # fmt: skip
-        """See `Executor`. `others`: the ranks of other processes; None: there are none."""
+                 use_graphs: bool, warm_up: bool, others: Others | None = None, kept: Iterable[int] = ()) -> None:  # fmt: skip
+        """See `Executor`.
+
+        Args:
+            others: the ranks of other processes; None: there are none.
+            kept: results, by buffer, that lie in the memory of arguments: they are copied to memory of their own, `self.kept`, at
+                the end of a step, before the next values of the arguments are.
+        """
         self.frame, self._api, self._devices, self._comms = frame, api, devices, comms
         self._code = code_of(frame, is_decided)
         self._others = others
@@ -40,6 +46,11 @@ class Part:
         self._streams = sorted({COMPUTE, COMMUNICATION} | streams_of(frame.plan))
         self._warm: set[int] = set()  # instructions that have run
         self._next = next_values(frame)
+        self.kept = {
+            number: {rank: device.allocate(nbytes, f"a result of rank {rank}") for rank, device in devices.items()}
+            for number in kept
+            if (nbytes := frame.plan.buffers[number].type.nbytes)
+        }
         self._staged_bytes = max(staged_bytes(frame.plan), sum(aligned(copy.nbytes) for copy in self._next))
         self._staging = {
             rank: device.allocate(self._staged_bytes * (1 + self._streams[-1]), f"staging of rank {rank}")
@@ -51,8 +62,8 @@ class Part:
     def step(self) -> Waits:
         """One step, from idle devices to idle devices; persistent inputs have their next values afterwards."""
         yield from follow(self._code, self)
-        if self._next:
-            yield self._hand_over(len(self._code), self.frame.ranks, self._next)
+        if self._next or self.kept:
+            yield self._launch(len(self._code), self.frame.ranks, self._finish)
 
     @property
     def origin(self) -> int:
@@ -68,7 +79,7 @@ class Part:
     def only_graph(self) -> StepGraph | None:
         """The graph of a whole step, once captured; None where a step needs several, or before."""
         (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)
-        return graph if len(self._code) == 1 and not self._next else None
+        return graph if len(self._code) == 1 and not self._next and not self.kept else None
 
     def rebind(self, frame: Frame) -> None:
         """Continue with a frame of the same plan with other addresses: graphs are captured again at their next use."""
@@ -123,6 +134,15 @@ class Part:
             self._moved.remove(place)
         self.graphs[place].launch()
         return streams[0][1]
+
+    def _finish(self) -> None:
+        """Copy results out of the memory of arguments, then next values into it."""
+        kept = [
+            Copy(self.frame.addresses(number), places, self.frame.plan.buffers[number].type.nbytes)
+            for number, places in self.kept.items()
+        ]
+        for copies in (kept, self._next):
+            self._copy(self.frame.ranks, COMPUTE, copies)
 
     def _hand_over(self, place: int, ranks: Sequence[int], copies: Sequence[Copy]) -> int:
         return self._launch(place, ranks, partial(self._copy, ranks, COMPUTE, copies))

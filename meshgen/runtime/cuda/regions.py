@@ -58,6 +58,13 @@ def next_values(frame: Frame) -> list[Copy]:
     ]
 
 
+def overwritten_results(frame: Frame) -> list[int]:
+    """The results, by buffer, in the memory of an argument to which the end of a step copies its next value."""
+    written = [copy.target for copy in next_values(frame)]
+    storages = {frame.plan.buffers[own].storage for own in frame.plan.donated if frame.addresses(own) in written}
+    return [number for number in dict.fromkeys(frame.plan.outputs) if frame.plan.buffers[number].storage in storages]
+
+
 def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[int, int, int]]:
     """A sequence of copies (source, target, bytes) on a rank with the effect of a parallel copy.
 

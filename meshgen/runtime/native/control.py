@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Instruction, Issue, Jump, Move, Only
@@ -10,10 +10,9 @@ from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.part import Part
-from meshgen.runtime.cuda.regions import Copy
+from meshgen.runtime.cuda.regions import overwritten_results
 from meshgen.runtime.native.recording import BASE, RecordingApi
 from meshgen.runtime.native.words import Control, Record
-from meshgen.runtime.plan import COMPUTE
 
 
 @dataclass(frozen=True)
@@ -31,28 +30,15 @@ class PartRecorder(Part):
     Attributes:
         segments: what `Control.RUN` numbers.
         words: of the control.
-        kept: addresses of copies of the results that are in the memory of such an argument, by buffer and rank.
     """
 
     def __init__(self, api: RecordingApi, frame: Frame, devices: Mapping[int, Device], comms: Communicators) -> None:
-        super().__init__(api, frame, devices, comms, use_graphs=False, warm_up=False)
+        kept = overwritten_results(frame)
+        super().__init__(api, frame, devices, comms, use_graphs=False, warm_up=False, kept=kept)
         self._tape = api.tape
         self.segments: list[Segment] = []
         self.words: list[int] = []
         self._targets: list[int] = []  # places of words that are numbers of instructions
-        self.kept = {
-            number: {rank: device.allocate(nbytes, f"a result of rank {rank}") for rank, device in devices.items()}
-            for number, nbytes in self._overwritten()
-        }
-
-    def _overwritten(self) -> Iterator[tuple[int, int]]:
-        """The results in the memory of an argument that the hand-over writes, each with its bytes."""
-        plan = self.frame.plan
-        written = [copy.target for copy in self._next]
-        storages = {plan.buffers[own].storage for own in plan.donated if self.frame.addresses(own) in written}
-        for number in dict.fromkeys(plan.outputs):
-            if plan.buffers[number].storage in storages:
-                yield number, plan.buffers[number].type.nbytes
 
     def record(self) -> None:
         """The whole step."""
@@ -64,17 +50,8 @@ class PartRecorder(Part):
         for place in self._targets:
             self.words[place] = starts[self.words[place]]
         if self._next:
-            self._launch(len(self._code), self.frame.ranks, self._give_back)
+            self._launch(len(self._code), self.frame.ranks, self._finish)
         self.words.append(Control.END)
-
-    def _give_back(self) -> None:
-        """Results are read after the step: those that would be overwritten are copied first."""
-        kept = [
-            Copy(self.frame.addresses(number), places, self.frame.plan.buffers[number].type.nbytes)
-            for number, places in self.kept.items()
-        ]
-        for copies in (kept, self._next):
-            self._copy(self.frame.ranks, COMPUTE, copies)
 
     def _put(self, place: int, step: Instruction[Frame]) -> None:
         match step:

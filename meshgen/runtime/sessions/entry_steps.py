@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.errors import ArgumentError, Diagnostic, UsageError
 from meshgen.ir.graph import TensorType
 from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of, by_name
@@ -19,9 +19,10 @@ from meshgen.runtime.sessions.devices import Devices, Shards, Steps
 from meshgen.runtime.sessions.sharded import ShardedArray
 from meshgen.runtime.sessions.slots import Slot
 from meshgen.runtime.sessions.structures import Structures
+from meshgen.runtime.sessions.turns import Turns
 from meshgen.runtime.sessions.weights import type_text
 
-Place = tuple[int, int]  # a mesh and a buffer of its plan
+Place = tuple[int, int]  # a mesh, and a buffer of its plan or one of its results
 SlotOf = Callable[[str, TensorType], Slot]
 
 
@@ -30,28 +31,41 @@ class EntrySteps:
 
     Attributes:
         passed: names of the arguments that callers pass at each step.
-        state: those that are donated.
+        state: the arguments that a step gives their next values.
         structures: what callers pass and get, if that is more than arrays in order.
         number: how many steps it has taken; results of earlier ones cannot be read.
     """
 
-    def __init__(self, module: LoadedEntry, slot_of: SlotOf, devices: Devices) -> None:
+    def __init__(self, module: LoadedEntry, slot_of: SlotOf, devices: Devices, turns: Turns) -> None:
+        """Raises UsageError MG0112 for donated arguments whose next value is ambiguous."""
         module.require_sizes()
-        self._module, self._devices = module, devices
+        self._module, self._devices, self._turns = module, devices, turns
+        self._next = next_values_of(module)
         self._slots: dict[str, Slot] = {}
         self._lies: dict[Place, tuple[Slot, Layout]] = {}
         self.state: list[Slot] = []
         self.passed: list[str] = []
         self.number = 0
+        reused = {binding.name: binding.donated_to for binding in module.bindings}
+        results = {number: (layout, place) for number, layout, place in _results(module)}
+        self._in_place: list[
+            tuple[Slot, Layout]
+        ] = []  # whose next values the devices write to the memory of the argument
+        self._moved: list[tuple[Slot, Layout, Place]] = []  # whose next values are results in a layout of their own
         for part, binding, layout in _arguments(module):
             slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
             slot.in_layout(layout)
             self._lies[part, binding.buffer] = slot, layout
-            if binding.donated_to is not None:
+            number, memory = self._next.get(binding.name), reused[binding.name]
+            if number is not None:
                 self.state.append(slot)
+                if number == memory:
+                    self._in_place.append((slot, layout))
+                else:
+                    slot.in_layout(results[number][0])
+                    self._moved.append((slot, *results[number]))
         types = {binding.name: binding.type for binding in module.bindings}
         self.structures = Structures(module.call, types) if module.call else None
-        self._donated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
 
     def settle(self) -> None:
         """Prepare the entry function, when the held arguments are known."""
@@ -64,10 +78,13 @@ class EntrySteps:
         names = [b.name for b in self._module.bindings]
         self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
-        self._rewritten = [pair for pair in self._donated if len(pair[0].layouts) > 1]
-        self._results = dict(sorted(self._result_makers(), key=lambda pair: pair[0]))
+        self._rewritten = [pair for pair in self._in_place if len(pair[0].layouts) > 1]
+        makers = {number: partial(self._result, layout, place) for number, layout, place in _results(self._module)}
+        taken = {*self._next.values()}
+        self._results = {number: makers[number] for number in sorted(makers) if number not in taken}
+        self._unread = {name: makers[number] for name, number in self._next.items() if name not in self._slots}
         if self.structures:
-            self.structures.settle(self.passed, {*range(len(self._module.outputs))} - {*self._results})
+            self.structures.settle(self.passed, taken)
 
     def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """The arguments of a step. Raises ArgumentError MG0601 with everything that does not fit."""
@@ -95,7 +112,10 @@ class EntrySteps:
         self._steps.run()
         for slot, layout in self._rewritten:
             slot.updated(layout)
+        for slot, layout, (part, output) in self._moved:
+            slot.copy(layout, self._steps.outputs[part][output])
         if self.structures:
+            self.structures.unread |= {name: make(self.number) for name, make in self._unread.items()}
             return self.structures.results({number: make(self.number) for number, make in self._results.items()})
         results = tuple([make(self.number) for make in self._results.values()]) if self._results else ()
         return results if len(results) > 1 else results[0] if results else None
@@ -112,23 +132,13 @@ class EntrySteps:
             hint = "it is donated, so it stays between steps: set it once with session[name] = array"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
 
-    def _result_makers(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
-        """Constructors of the results that are not next values, with their numbers in the program."""
-        found: list[tuple[int, Callable[[int], ShardedArray]]] = []
-        numbers = {b.name: number for number, b in enumerate(self._module.outputs)}
-        for place, (part, first) in enumerate(_part_modules(self._module)):
-            taken = {b.donated_to for b in part.manifest.inputs}
-            for number, binding in enumerate(part.manifest.outputs):
-                if number not in taken:
-                    layout = Layout.of(binding, part.manifest, first, is_input=False)
-                    found.append((numbers[binding.name], partial(self._result, layout, place, number)))
-        return found
+    def _result(self, layout: Layout, place: Place, number: int) -> ShardedArray:
+        part, output = place
 
-    def _result(self, layout: Layout, part: int, output: int, number: int) -> ShardedArray:
         def is_current() -> bool:
             return self.number == number
 
-        return ShardedArray(layout, self._steps.outputs[part][output], self._devices, is_current)
+        return ShardedArray(layout, self._steps.outputs[part][output], self._devices, self._turns, is_current)
 
     def _unknown(self, name: str) -> str:
         near = nearest_names(name, self._slots, 1)
@@ -162,3 +172,25 @@ def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
         for place, (part, first) in enumerate(_part_modules(module))
         for binding in part.manifest.inputs
     ]
+
+
+def _results(module: LoadedEntry) -> Iterator[tuple[int, Layout, Place]]:
+    """All results by their numbers in the program, each with its layout, the number of its mesh and its own number there."""
+    numbers = {b.name: number for number, b in enumerate(module.outputs)}
+    for place, (part, first) in enumerate(_part_modules(module)):
+        for number, binding in enumerate(part.manifest.outputs):
+            layout = Layout.of(binding, part.manifest, first, is_input=False)
+            yield numbers[binding.name], layout, (place, number)
+
+
+def next_values_of(module: LoadedEntry) -> dict[str, int]:
+    """The arguments that a step gives their next values, each with the number of the result that is this value.
+
+    Raises UsageError MG0112 for donated arguments whose next value is ambiguous.
+    """
+    state = module.state
+    if state is None:  # of an earlier version
+        return {b.name: b.donated_to for b in module.bindings if b.donated_to is not None}
+    if state.undecided:
+        raise UsageError(*(Diagnostic("MG0112", text, hint=hint) for text, hint in state.undecided.items()))
+    return dict(state.next_values)

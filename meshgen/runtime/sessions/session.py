@@ -27,6 +27,7 @@ from meshgen.runtime.sessions.entry_steps import EntrySteps
 from meshgen.runtime.sessions.sharded import ShardedArray
 from meshgen.runtime.sessions.slots import Slot
 from meshgen.runtime.sessions.structures import Structures, leaves_by_name
+from meshgen.runtime.sessions.turns import Turns, in_turn
 from meshgen.runtime.sessions.weights import WeightArguments, Weights, fitting_weights, type_text
 
 Array = np.ndarray[Any, Any]
@@ -46,11 +47,13 @@ class Session:
         ignore_extra: bool = False,
     ) -> None:
         """`chosen`: the entry function that calling the session runs; None: it must be named. `ignore_extra`: as of `LoadedModule.session`."""
-        self._devices, self._chosen = devices, chosen
+        self._devices, self._chosen, self.turns = devices, chosen, Turns()
         self._slots: dict[tuple[str, TensorType], Slot] = {}
         self._is_closed = False
         try:
-            self._entries = {name: EntrySteps(module, self._slot, devices) for name, module in modules.items()}
+            self._entries = {
+                name: EntrySteps(module, self._slot, devices, self.turns) for name, module in modules.items()
+            }
             self._hold_weights(modules, weights, ignore_extra=ignore_extra)
             for entry in self._entries.values():
                 entry.settle()
@@ -107,6 +110,7 @@ class Session:
             )
         return self.run(self._chosen, *args, **kwargs)
 
+    @in_turn
     def run(self, entry: str, *args: Any, **kwargs: Any) -> Result:
         """A step of an entry function.
 
@@ -126,6 +130,7 @@ class Session:
             raise self._refusal(entry)
         if args or kwargs or steps.passed:
             steps.put(args, kwargs)
+        self.turns.keep_results()
         try:
             return steps.step()
         except (RuntimeFailure, KeyboardInterrupt):  # the state of the devices is undefined now
@@ -156,6 +161,7 @@ class Session:
         """The arguments with several layouts on the devices, as entry functions need them, and how many."""
         return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
 
+    @in_turn
     def __getitem__(self, name: str) -> Any:
         """The value of a persistent argument: a global array, or a structure of them. Raises UsageError MG0001 if it has none."""
         for structures in () if self._is_closed else self._structures():
@@ -174,17 +180,29 @@ class Session:
             raise UsageError(Diagnostic("MG0001", f"'{name}' {why}"))
         return held[0].numpy()
 
+    @in_turn
     def __setitem__(self, name: str, value: Any) -> None:
         """Set the value of an argument: a global array, a result of a step, or a structure of them.
 
-        Raises UsageError MG0001, ArgumentError MG0601.
+        Raises UsageError MG0001, also for an argument that is passed at each step, and ArgumentError MG0601.
         """
         for structures in () if self._is_closed else self._structures():
             if (leaves := structures.leaves(name, value)) is not None:
+                self._require_kept(name, [*leaves])
                 for each, array in leaves.items():
                     self._set(each, array)
                 return
+        self._slots_named(name)
+        self._require_kept(name, [name])
         self._set(name, value)
+
+    def _require_kept(self, name: str, leaves: Sequence[str]) -> None:
+        """Refuse an argument of which a session keeps nothing from step to step."""
+        kept = {slot.name for slot in self._slots.values() if slot.is_held}.union(self.state)
+        if leaves and kept.isdisjoint(leaves):
+            text = f"'{name}' is passed at each step: it is neither donated nor one of the session's weights"
+            hint = f"the session keeps {listed([*kept])}; compile with donate=[...], or give weights="
+            raise UsageError(Diagnostic("MG0001", text, hint=hint))
 
     def _set(self, name: str, value: Any) -> None:
         slots = self._slots_named(name)
@@ -202,6 +220,7 @@ class Session:
             )
         slot.put(value)
 
+    @in_turn
     def bind(self, name: str, arrays: Sequence[Any]) -> list[bool]:
         """Use the memory of arrays on the devices for an argument, one per rank, until another one is bound.
 
@@ -245,6 +264,7 @@ class Session:
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def close(self) -> None:
         """Free the devices. Results of steps cannot be read afterwards."""
         if not self._is_closed:

@@ -11,6 +11,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.dlpack import CPU, CUDA, Memory, capsule_of
 from meshgen.runtime.layout import Layout
 from meshgen.runtime.sessions.devices import Devices, HostShard
+from meshgen.runtime.sessions.turns import Turns, in_turn
 
 Array = np.ndarray[Any, Any]
 
@@ -18,11 +19,17 @@ Array = np.ndarray[Any, Any]
 class ShardedArray:
     """A result of a session's step: `np.asarray` of it is the global array, `shards` are the ranks' memory.
 
-    The next step of the same entry function overwrites its memory; it cannot be read from then on.
+    The next step of the same entry function overwrites its memory, and it cannot be read from then on. Where several threads use the
+    session, its global array is copied to the host before that.
     """
 
-    def __init__(self, layout: Layout, shards: Sequence[Any], devices: Devices, is_current: Callable[[], bool]) -> None:
+    def __init__(
+        self, layout: Layout, shards: Sequence[Any], devices: Devices, turns: Turns, is_current: Callable[[], bool]
+    ) -> None:
         self.layout, self._shards, self._devices, self._is_current = layout, shards, devices, is_current
+        self.turns = turns
+        self._kept: Array | None = None
+        turns.watch(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -32,6 +39,15 @@ class ShardedArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.layout.type.numpy_dtype
+
+    def is_on(self, devices: Devices) -> bool:
+        """Whether these devices hold the value."""
+        return devices is self._devices and self._is_current()
+
+    def keep(self) -> None:
+        """Copy the global array to the host, while it can be read."""
+        if self._kept is None and self._is_current():
+            self._kept = self.numpy()
 
     @property
     def shards(self) -> list[LocalArray]:
@@ -46,8 +62,11 @@ class ShardedArray:
             raise UsageError(Diagnostic("MG0001", text, hint=hint))
         return self._shards
 
+    @in_turn
     def numpy(self) -> Array:
         """The global array, on the host. Raises as `shards`, and NumbersDiffer MG0605 where replicas differ."""
+        if self._kept is not None:
+            return self._kept.copy()
         return self.layout.assembled([self._devices.read(shard) for shard in self.memory()])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

@@ -43,15 +43,19 @@ class Slot:
 
     def put(self, value: Array | ShardedArray) -> None:
         """Store a global array in all layouts; a result in its own, without the host if that is one of them."""
-        if isinstance(value, ShardedArray) and value.layout in self.layouts:
-            for target, source in zip(self.layouts[value.layout], value.memory(), strict=True):
-                self._devices.copy(target, source)
-            self._current = {value.layout}
+        if isinstance(value, ShardedArray) and value.layout in self.layouts and value.is_on(self._devices):
+            self.copy(value.layout, value.memory())
             return
         array = value.numpy() if isinstance(value, ShardedArray) else value
         for layout, shards in self.layouts.items():
             self._store(layout, shards, array)
         self._current = {*self.layouts}
+
+    def copy(self, layout: Layout, shards: Shards) -> None:
+        """Copy the value from other memory of the devices, in one of the layouts."""
+        for target, source in zip(self.layouts[layout], shards, strict=True):
+            self._devices.copy(target, source)
+        self._current = {layout}
 
     def need(self, layout: Layout) -> None:
         """Make the value available in a layout, through the host if it is in another one only."""

@@ -16,11 +16,16 @@ from meshgen.runtime.sessions.sharded import ShardedArray
 
 
 class Structures:
-    """The call of an entry function. Objects in what it returns are of the classes of those that were given."""
+    """The call of an entry function. Objects in what it returns are of the classes of those that were given.
+
+    `unread` are the values of arguments that the program does not read: as they were given, or the latest results that are their
+    next values.
+    """
 
     def __init__(self, call: Signature, types: Mapping[str, TensorType]) -> None:
         self._call, self._types = call, types
         self._makers: dict[tuple[Form, tuple[str, ...]], Maker] = {}
+        self.unread: dict[str, Any] = {}
         self._names = {slot.name for slot in call.slots if slot.number is not None}
 
     @property
@@ -63,14 +68,22 @@ class Structures:
         self._call.assign(node, value, found, (name,))
         found.faults += found.objects
         self._makers |= makers_in(value)
-        return self._leaves(self._call, found)
+        arrays = self._leaves(self._call, found)
+        self.unread |= {slot.name: given for slot, given in found.pairs if slot.number is None}
+        return arrays
 
     def value(self, name: str, array_of: Callable[[str], Any]) -> Any:
         """An argument that is a structure, of the arrays of its inputs; None where the name is that of no structure."""
         node = self._call.node(name)
         if not isinstance(node, Branch):
             return None
-        return rebuilt(node, lambda slot: None if slot.number is None else array_of(slot.name), self._makers)
+        return rebuilt(
+            node, lambda slot: self._unread(slot) if slot.number is None else array_of(slot.name), self._makers
+        )
+
+    def _unread(self, slot: Slot) -> Any:
+        value = self.unread.get(slot.name)
+        return value.numpy() if isinstance(value, ShardedArray) else value
 
     def results(self, made: Mapping[int, Any]) -> Any:
         """The results of a step, by number, in their structure, without those that are next values."""
