@@ -198,8 +198,9 @@ class Session:
 
     def _require_kept(self, name: str, leaves: Sequence[str]) -> None:
         """Refuse an argument of which a session keeps nothing from step to step."""
-        kept = {slot.name for slot in self._slots.values() if slot.is_held}.union(self.state)
-        if leaves and kept.isdisjoint(leaves):
+        state = self.state
+        kept = dict.fromkeys(slot.name for slot in self._slots.values() if slot.is_held or slot.name in state)
+        if leaves and kept.keys().isdisjoint(leaves):
             text = f"'{name}' is passed at each step: it is neither donated nor one of the session's weights"
             hint = f"the session keeps {listed([*kept])}; compile with donate=[...], or give weights="
             raise UsageError(Diagnostic("MG0001", text, hint=hint))
