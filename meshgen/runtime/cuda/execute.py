@@ -28,6 +28,7 @@ from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.plan import NETWORK
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import assembled, gathered
+from meshgen.runtime.processes.watchdog import Watchdog
 from meshgen.runtime.simulate import shard_array
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +72,7 @@ class Executor:
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
         """
         self.api, self._programs, self._world, self._time_out = api, programs, world, time_out
-        self._guard: Guard | None = None
+        self._guard: Watchdog | None = None
         sizes = [program.manifest.mesh.size for program in programs]
         self._firsts = list(accumulate(sizes, initial=0))
         places = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
@@ -165,7 +166,7 @@ class Executor:
             self._guard = guard
             together(self.api, steps, self._look)
 
-    def _guarded(self, doing: str) -> AbstractContextManager[Guard | None]:
+    def _guarded(self, doing: str) -> AbstractContextManager[Watchdog | None]:
         """A guard where NCCL may wait for ranks of other processes; the emulated one has a time-out."""
         return Guard(self._world, doing) if self._world and self.api.machine is None else nullcontext()
 
