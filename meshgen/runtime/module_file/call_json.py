@@ -93,7 +93,7 @@ def _state(value: Any) -> State:
 
 
 def require_state(state: State | None, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]) -> None:
-    """Raise ValueError where a next value is no result, or one of another type than its argument, if the program reads that."""
+    """Raise ValueError where a next value is not a result, or has another type than the argument that the program reads."""
     for name, number in state.next_values.items() if state else ():
         if number >= len(outputs) or outputs[number] != inputs.get(name, outputs[number]):
             raise ValueError(f"state: result {number} is not the next value of '{name}'")
