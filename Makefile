@@ -63,6 +63,11 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# The source distribution and the wheel, each built, installed in a fresh environment and tested there: under a minute of CPU time.
+distribution: .venv/dev.stamp
+	rm -rf build/distribution
+	$(BIN)/python .ci/distribution.py build/distribution
+
 # Tests that run on emulated GPUs otherwise, and what is measured, on real ones; exits 5 where there is none. Writes bench/results/gpu_*.
 ON_GPUS := $(addprefix tests/,runtime/cuda/test_execute.py runtime/cuda/test_real_gpus.py runtime/test_engines.py runtime/test_scans.py \
   runtime/test_session.py sharding/test_scan_prefetch.py)
