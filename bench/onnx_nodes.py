@@ -1,7 +1,7 @@
 """`python -m bench.onnx_nodes [NAME ...]`: the node tests of the installed `onnx` package against the reference engine, and the score.
 
-Each case is a model of one operator with operands and results. Operands that decide shapes, which the tests pass as inputs, are made
-constants of the model where the importer asks for that. Results are compared with the tolerances of the suite, or those of the type.
+Each case is a model of one operator with operands and results. Operands that decide shapes, which the tests pass as inputs, are given
+as constants where the importer asks for that. Results are compared with the tolerances of the suite, or those of the type.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from meshgen.api import read
 from meshgen.calls.signature import Signature
 from meshgen.errors import MeshgenError
+from meshgen.frontend.constants import constant
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.ir.graph import Module
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -46,13 +47,14 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case went: `same`, `refused` or `differs`, and what was said."""
+    """How a case went: `same`, `refused` or `differs`, and what was said. `has_constants`: operands had to be constants."""
 
     name: str
     verdict: str
     text: str = ""
     module: Module | None = None
     arguments: tuple[Array, ...] = ()
+    has_constants: bool = False
 
 
 def cases() -> list[Any]:
@@ -72,13 +74,14 @@ def run(case: Any) -> Outcome:
     names = [each.name for each in case.model.graph.input]
     held = dict(zip(names, given, strict=False))
     try:
-        module, signature = _imported(case.model, held, onnx)
+        module, signature = _imported(case.model, held)
     except MeshgenError as error:
         return Outcome(case.name, "refused", error.diagnostics[0].message)
     arguments = tuple(_argument(value.name, held, signature) for value in module.graph.inputs)
     found = evaluate(module.graph, arguments)
     texts = [text for each in zip(found, wanted, strict=True) if (text := _difference(*each, case.rtol, case.atol))]
-    return Outcome(case.name, "differs" if texts else "same", "; ".join(texts), module, arguments)
+    has_constants = any(name not in signature.nodes for name in held)
+    return Outcome(case.name, "differs" if texts else "same", "; ".join(texts), module, arguments, has_constants)
 
 
 def _array(given: Any, onnx: Any) -> Any:
@@ -88,21 +91,16 @@ def _array(given: Any, onnx: Any) -> Any:
     return np.asarray(given) if isinstance(given, (np.ndarray, np.generic)) else given
 
 
-def _imported(model: Any, held: dict[str, Any], onnx: Any) -> tuple[Module, Signature]:
-    """The module; with constants in place of operands that can decide shapes, where one of them must be known."""
-    shapes = {name: each.shape for name, each in held.items() if isinstance(each, np.ndarray)}
+def _imported(model: Any, held: dict[str, Any]) -> tuple[Module, Signature]:
+    """The module; with constants for all operands that can decide shapes, where one must be known."""
+    shapes: dict[str, Any] = {name: each.shape for name, each in held.items() if isinstance(each, np.ndarray)}
     try:
         return read(model, args=shapes)
     except MeshgenError as error:
         whole = {name for name in shapes if held[name].dtype.kind in "iub" or not held[name].ndim or name in _SIZES}
-        if not whole or not any("decides shapes" in each.message for each in error.diagnostics):
+        if not whole or not any("is data here" in each.message for each in error.diagnostics):
             raise
-    known = onnx.ModelProto()
-    known.CopyFrom(model)
-    del known.graph.input[:]
-    known.graph.input.extend(each for each in model.graph.input if each.name not in whole)
-    known.graph.initializer.extend(onnx.numpy_helper.from_array(held[name], name) for name in sorted(whole))
-    return read(known, args={name: shape for name, shape in shapes.items() if name not in whole})
+    return read(model, args=shapes | {name: constant(held[name]) for name in whole})
 
 
 _SIZES = ("roi", "scales")  # operands of Resize, which are floats
@@ -140,8 +138,10 @@ def outcomes(names: Sequence[str] = ()) -> Iterator[Outcome]:
 def score(found: Sequence[Outcome]) -> str:
     """The numbers of outcomes, and why cases are refused."""
     verdicts = Counter(each.verdict for each in found)
+    constants = sum(each.verdict == "same" and each.has_constants for each in found)
     lines = [
-        f"{verdicts['same']} of {len(found)} node tests agree, {verdicts['refused']} are refused, {verdicts['differs']} differ"
+        f"{verdicts['same']} of {len(found)} node tests agree, {verdicts['refused']} are refused, {verdicts['differs']} differ",
+        f"{constants} of those that agree need constants for operands, most of which decide shapes",
     ]
     reasons = Counter(reason(each.name) or "not expected" for each in found if each.verdict == "refused")
     return "\n".join([*lines, *(f"{count:5} {why}" for why, count in reasons.most_common())])

@@ -44,11 +44,11 @@ def _constant(text: str) -> Constant:
     if text.startswith("@"):
         (array,) = load_arrays(text[1:]).values()
         return constant(array)
-    numbers = [_number(word.strip()) for word in text.split(",")]
+    numbers = [_scalar(word.strip()) for word in text.split(",")]
     return constant(numbers if "," in text else numbers[0])
 
 
-def _number(word: str) -> bool | int | float:
+def _scalar(word: str) -> bool | int | float:
     if word in _WORDS:
         return _WORDS[word]
     try:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import meshgen as mg  # noqa: E402
 from meshgen.api import read  # noqa: E402
 from meshgen.cli import main  # noqa: E402
-from tests.frontend.test_onnx_operators import f32, one, same  # noqa: E402
+from tests.frontend.test_onnx_operators import computed, f32, one, run, same, standard  # noqa: E402
 from tests.onnx_models import Builder, save  # noqa: E402
 
 X, W = f32(2, 3), f32(3, 4)
@@ -106,3 +106,80 @@ def test_command_line_gives_constants(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*words, "rate=16000"]) == 0 and main([*words, f"rate=@{tmp_path / 'rate.npy'}"]) == 0
     assert main([*words, "rate=true,0"]) == 2 and main([*words, "rate=high"]) == 2
     assert "'rate=high' is not NAME=VALUE" in capsys.readouterr().err
+
+
+# Operands that decide no shape are data ------------------------------------------------------------------------------
+
+ROWS = f32(4, 3, 2)
+
+
+def both(op: str, *arrays: Any, numbers: tuple[int, ...], **options: Any) -> list[Any]:
+    """The results of an operator whose operands of these numbers are data, which must be those that it has for constants."""
+    found = computed(op, *arrays, **options)
+    same(found, computed(op, *arrays, known=numbers, **options), 1e-6)
+    return found
+
+
+@pytest.mark.parametrize("time, batch", [(0, 1), (1, 0)])
+def test_lengths_of_reversed_sequences_are_data(time: int, batch: int) -> None:
+    x = f32(4, 3, 2) if time == 0 else f32(3, 4, 2)
+    lengths = np.array([1, 4, 2])
+    found = both("ReverseSequence", x, lengths, numbers=(1,), time_axis=time, batch_axis=batch)
+    same(found, standard("ReverseSequence", x, lengths, time_axis=time, batch_axis=batch))
+
+
+@pytest.mark.parametrize("axis", [0, 2, -1, -3])
+def test_axes_of_running_sums_are_data(axis: int) -> None:
+    for op, opset in (("CumSum", 14), ("CumProd", 26)):
+        found = both(op, ROWS, np.array(axis), numbers=(1,), opset=opset, exclusive=1, reverse=1)
+        same(found, standard(op, ROWS, np.array(axis), opset=opset, exclusive=1, reverse=1))
+
+
+@pytest.mark.parametrize("axis", [0, -2])
+def test_axis_of_a_whole_fourier_transform_is_data(axis: int) -> None:
+    found = both("DFT", f32(3, 4, 2), None, np.array(axis), numbers=(2,), opset=20)
+    assert found[0].shape == (3, 4, 2)
+    with pytest.raises(mg.MeshgenError, match="'axis' decides shapes, but is data here"):
+        computed("DFT", f32(3, 4, 1), None, np.array(axis), opset=20, onesided=1)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_diagonal_of_triangles_is_data(k: int) -> None:
+    for upper, function in ((0, np.tril), (1, np.triu)):
+        same(both("Trilu", ROWS, np.array(k), numbers=(1,), upper=upper), [function(ROWS, k)])
+
+
+def test_ratio_of_dropout_is_data() -> None:
+    same(both("Dropout", X, np.float32(0.5), numbers=(1,)), [X])
+    same(computed("Dropout", X, np.float32(0.5), np.array(False), known=(2,)), [X])
+    with pytest.raises(mg.MeshgenError, match="'training_mode' decides whether elements are dropped, but is data here"):
+        computed("Dropout", X, np.float32(0.5), np.array(False))
+
+
+def test_part_that_is_resized_is_data() -> None:
+    image, part, sizes = f32(1, 1, 6, 8), np.array([0, 0, 0.2, 0.1, 1, 1, 0.7, 1.2], np.float32), np.array([1, 1, 4, 5])
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    for options in (
+        {"mode": "nearest"},
+        {"mode": "linear"},
+        {"mode": "cubic", "exclude_outside": 1},
+        {"mode": "cubic", "antialias": 1},
+    ):
+        given: dict[str, Any] = crop | options
+        found = computed("Resize", image, part, None, sizes, known=(3,), **given)
+        same(found, standard("Resize", image, part, None, sizes, known=(3,), **given))
+        same(found, computed("Resize", image, part, None, sizes, known=(1, 3), **given), 1e-6)
+    assert computed("Resize", image, part, None, sizes, known=(3,), mode="linear")[0].shape == (
+        1,
+        1,
+        4,
+        5,
+    )  # it has no meaning here
+
+
+def test_elements_of_sequences_are_chosen_by_data() -> None:
+    b = Builder()
+    y = b("SequenceAt", b("SequenceConstruct", "x", b("Neg", "x")), "n")
+    model = b.model([("x", "f32", [2, 3]), ("n", "i64", [])], [(y, "f32")])
+    for number, expected in ((0, X), (1, -X), (-1, -X)):
+        same(run(model, X, np.int64(number)), [expected])

@@ -5,7 +5,9 @@ x: f32[8,64]  fc.weight: f32[64,64]     inputs, then the initializers that opera
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from meshgen.calls.nodes import Slot
@@ -25,6 +27,7 @@ from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.records import replace
 
 
 def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:
@@ -42,6 +45,25 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
             not supported (MG0103): all of them.
     """
     model, file, folder = read_model(program)
+    with _located(file):
+        return _read_model(model, file, folder, given, args)
+
+
+@contextmanager
+def _located(file: str) -> Generator[None]:
+    """Give faults without a place that of the model."""
+    try:
+        yield
+    except ProgramError as error:
+        if all(each.loc for each in error.diagnostics):
+            raise
+        raise type(error)(*(replace(each, loc=each.loc or Location(file, 0)) for each in error.diagnostics)) from error
+
+
+def _read_model(
+    model: Any, file: str, folder: Path | None, given: Sequence[Mesh], args: Args
+) -> tuple[Module, Signature]:
+    """`from_onnx` of a model in memory, whose external data is in a folder."""
     light, protos = prepared(model, file)
     initializers = Initializers(protos, folder, file)
     refuse_unknown(light.graph, file)

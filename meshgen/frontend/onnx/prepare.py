@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from meshgen.budget import require_operations
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.onnx.ops.table import MICROSOFT, TABLE
@@ -48,7 +50,9 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     except Exception as error:  # ValidationError, and what malformed protobufs raise
         raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error
     try:
-        return _without_functions(light, onnx), initializers
+        return _without_functions(light, file, onnx), initializers
+    except ProgramError:
+        raise
     except Exception as error:
         raise _model_fault("MG0104", f"a function of the model cannot be inlined: {_one_line(error)}", file) from error
 
@@ -130,8 +134,29 @@ def _set(message: Any, name: str, value: Any) -> None:
         setattr(message, name, value)
 
 
-def _without_functions(model: Any, onnx: Any) -> Any:
+def _refuse_many_calls(model: Any, file: str) -> None:
+    """Raise ProgramError MG0108 for a model that has too many nodes once its functions are inlined, MG0104 for recursion."""
+    functions = {(domain_of(each.domain), each.name, each.overload): each for each in model.functions}
+    keys = {key: [_callee(node) for node in nodes_of(each)] for key, each in functions.items()}
+    calls = {key: [callee for callee in called if callee in functions] for key, called in keys.items()}
+    counts: dict[tuple[str, str, str], int] = {}
+    try:
+        for key in TopologicalSorter(calls).static_order():
+            counts[key] = sum(counts.get(callee, 1) for callee in keys[key])
+    except CycleError as error:
+        names = " -> ".join(name for _, name, _ in error.args[1])
+        raise _model_fault("MG0104", f"functions of the model call themselves: {names}", file) from error
+    total = sum(counts.get(_callee(node), 1) for node in nodes_of(model.graph))
+    require_operations(total, "the model, with its functions inlined,", Location(file, 0))
+
+
+def _callee(node: Any) -> tuple[str, str, str]:
+    return domain_of(node.domain), node.op_type, node.overload
+
+
+def _without_functions(model: Any, file: str, onnx: Any) -> Any:
     """The model with the bodies of its own functions, and of those of the standard that have no entry in the table."""
+    _refuse_many_calls(model, file)
     versions = {domain_of(each.domain): each.version for each in model.opset_import}
     local = {(each.domain, each.name) for each in model.functions}
     used = {(node.domain, node.op_type) for node in nodes_of(model.graph)}

@@ -37,10 +37,10 @@ class Inputs:
         return list(dict.fromkeys(name for name in names if name not in self.known))
 
     def types(self, sizes: Mapping[str, int]) -> dict[str, TensorType]:
-        """The types by name, where these are the sizes of the open symbols."""
+        """The types by name, where these are the sizes of the open symbols. Raises ProgramError MG0208 for negative sizes and fractions."""
         known = {**self.known, **sizes}
         data = {name: shape for name, shape in self.shapes.items() if name not in self.constants}
-        return {name: TensorType(tuple(cast("int", _solved(size, known)) for size in shape), self.dtypes[name]) for name, shape in data.items()}  # fmt: skip
+        return {name: TensorType(tuple(_size_of_input(name, size, known) for size in shape), self.dtypes[name]) for name, shape in data.items()}  # fmt: skip
 
 
 def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
@@ -88,6 +88,15 @@ def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
         return computed(size, sizes.__getitem__)
     except UnknownFormulaError:
         return size
+
+
+def _size_of_input(name: str, size: Size, known: Mapping[str, int]) -> int:
+    number: Any = _solved(size, known)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        at = ", ".join(f"{symbol} is {known[symbol]}" for symbol in _symbols(str(size)) if symbol in known)
+        text = f"a size of input '{name}' is {size}, which {f'is {number} where {at}, and ' if at else ''}is not a size"
+        raise ProgramError(Diagnostic("MG0208", text, hint=f"give its shape: args={{'{name}': (8, 64)}}"))
+    return number
 
 
 def _input_dtype(info: Any, file: str) -> str:

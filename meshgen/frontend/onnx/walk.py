@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.budget import require_operations
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Initializers, array_of_proto
@@ -29,9 +30,11 @@ from meshgen.frontend.tracer.recording import Trace, current, refuse
 from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Graph, TensorType, Value, dtype_name
+from meshgen.ir.regions import all_nodes
 from meshgen.ops.evaluate.evaluator import evaluate
 
 MOST_FOLDED = 1 << 16  # elements of a result that is computed now: larger ones are left to the program
+MOST_BETWEEN = 1 << 22  # elements of a value that such a result is computed from
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]+)')
 
 
@@ -72,6 +75,7 @@ class Walk:
     ) -> None:
         self.file, self.versions, self.inputs, self.most_folded = file, dict(versions), inputs, most_folded
         self.faults: list[Diagnostic] = []
+        self._executed = 0  # nodes, each as often as it is read
 
     def graph(self, graph: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         """The results of a graph inside a node, whose inputs are these operands."""
@@ -109,11 +113,13 @@ class Walk:
             self.faults += self._with_remedy(error, node, operands)
         except MeshgenError as error:
             self.faults += [_of_node(each, node) for each in self._with_remedy(error, node, operands)]
+        except (MemoryError, OverflowError) as error:
+            text = f"a number or an array that is computed while the model is read is too large: {error}"
+            self.faults.append(_of_node(Diagnostic("MG0108", text, trace.at), node))
         except (
             ArithmeticError,
             AttributeError,
             LookupError,
-            MemoryError,
             TypeError,
             ValueError,
             AssertionError,
@@ -136,6 +142,8 @@ class Walk:
         domain, name = _key(node)
         if (operator := TABLE.get((domain, name))) is None:
             raise _Inside(_unknown(domain, name, [node.name or next(iter(node.output), "")], current().at))
+        self._executed += 1
+        require_operations(self._executed, "the model, with the trips of its loops,", current().at)
         call = self._call(node, values)
         given = [self._operand(operator, n, each) for n, each in enumerate(operands)]
         if faults := list(schema.type_faults(given)) if (schema := schema_of(domain, call.op, call.version)) else []:
@@ -199,6 +207,9 @@ def _folded(operator: Operator, call: Call, operands: Sequence[Any], most: int) 
             return None
         trace.graph.outputs = [tensor(each).value for each in found if isinstance(each, Tensor)]
     if any(value.type.size > most for value in trace.graph.outputs):
+        return None
+    made = (value for node in all_nodes(trace.graph) for value in node.results)
+    if any(value.type.size > MOST_BETWEEN for value in made):
         return None
     computed = iter(evaluate(trace.graph, []))
     return [next(computed) if isinstance(each, Tensor) else each for each in found]

@@ -97,8 +97,10 @@ def size(call: Call, x: Operand) -> Array:
 @op("Range", known=(0, 1, 2))
 def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
     """Known numbers, or for many of them numbers that the program computes."""
-    first, step = start.item(), delta.item()
-    count = max(0, math.ceil((limit.item() - first) / step))
+    first, last, step = start.item(), limit.item(), delta.item()
+    if not step or not all(map(math.isfinite, (first, last, step))):
+        refuse(f"a range from {first} to {last} in steps of {step} has no end")
+    count = max(0, math.ceil((last - first) / step))
     if count <= MANY:
         return (first + np.arange(count) * step).astype(start.dtype)
     return convert(iota((count,), 0, "i64") * step + first, kind_of(start))

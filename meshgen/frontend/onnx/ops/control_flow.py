@@ -12,7 +12,7 @@ import numpy as np
 from meshgen.errors import ProgramError
 from meshgen.frontend.onnx.ops.table import Call, Elements, op
 from meshgen.frontend.tracer import control_flow
-from meshgen.frontend.tracer.creation import zeros
+from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.joining import flip, stack
 from meshgen.frontend.tracer.logic import logical_and
 from meshgen.frontend.tracer.operands import tensor
@@ -21,6 +21,10 @@ from meshgen.frontend.tracer.shapes import moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 MOST_UNROLLED = 64  # trips of a loop that is written out, because what it carries changes its shape
+MOST_WRITTEN_OUT = 1 << 14  # trips of any loop that is written out
+MOST_TRIPS = (
+    1 << 31
+)  # of a loop of a known number of trips: exporters write larger numbers for loops that end by their condition
 
 
 @op("If")
@@ -46,7 +50,9 @@ def loop(call: Call, trips: Operand, flag: Operand, *carried: Any) -> Any:
         trips, flag = np.zeros((), np.int64), None
     if isinstance(trips, Tensor) or isinstance(flag, Tensor) or trips is None:
         return _while(call, trips, flag, carried)
-    count = int(np.asarray(trips).reshape(()))
+    count = max(0, int(np.asarray(trips).reshape(())))
+    if count > MOST_TRIPS:
+        return _while(call, trips, flag, carried)
     if any(each is None or isinstance(each, Elements) for each in carried) or not count:
         return _unrolled(call, count, carried)
     try:
@@ -76,12 +82,15 @@ def _scanned(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
         after, rows = _step(call, number, state)
         return tuple(tensor(each) for each in after), tuple(tensor(row) for row in rows)
 
-    last, rows = control_flow.scan(body, tuple(tensor(each) for each in carried), np.arange(count))
+    last, rows = control_flow.scan(body, tuple(tensor(each) for each in carried), iota((count,), 0, "i64"))
     return [*last, *rows]
 
 
 def _unrolled(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
     """Trip after trip: what is carried may change its shape, or be a sequence."""
+    if count > MOST_WRITTEN_OUT:
+        text = f"{count:,} trips would be written out, because the loop carries sequences, or values that change their shape"
+        refuse(text, f"the limit is {MOST_WRITTEN_OUT:,}", "MG0108")
     state, rows = list(carried), list[list[Any]]()
     for number in range(count):
         try:
@@ -110,6 +119,12 @@ def _while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) ->
     def body(state: Any) -> Any:
         number, is_on, values = state
         after, *results = call.run(call["body"], [number, is_on, *values])
+        goes_on_for_ever = after is is_on or (isinstance(after, np.ndarray) and bool(after))
+        if isinstance(trips, np.ndarray) and int(trips.reshape(())) > MOST_TRIPS and goes_on_for_ever:
+            refuse(
+                f"the loop makes {int(trips.reshape(())):,} trips: its condition never changes",
+                f"the limit is {MOST_TRIPS:,}",
+            )
         return number + 1, reshape(tensor(after), ()), tuple(tensor(each) for each in results)
 
     start = tensor(np.zeros((), np.int64)), first, tuple(tensor(each) for each in carried)

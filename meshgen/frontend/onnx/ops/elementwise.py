@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import TABLE, Call, Operator, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import TABLE, Call, Operator, array_of, kind_of, op, shape_of
 from meshgen.frontend.tracer import elementwise, logic, rounding
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.operands import convert, tensor
@@ -40,11 +40,15 @@ def identity(call: Call, x: Any) -> Any:
     return [x]
 
 
-@op("Dropout", known=(1, 2))
+@op("Dropout")
 def dropout(call: Call, x: Operand, ratio: Any = None, is_training: Any = None) -> Any:
     """That of inference, which keeps everything. Raises ProgramError MG0104 for that of training."""
-    share = call.known("ratio", ratio)
-    if is_training is not None and bool(is_training) and (share is None or float(share) != 0):
+    is_kept = isinstance(ratio, np.ndarray) and not float(ratio.reshape(()))
+    if (
+        not is_kept
+        and is_training is not None
+        and bool(array_of(is_training, "training_mode", "decides whether elements are dropped"))
+    ):
         refuse("dropout in training draws new random numbers in each step, which a module does not", "export the model for inference")  # fmt: skip
     mask = full(shape_of(x), 1, kind_of(x) if call.version < 10 else "i1")
     return (x, mask)[: max(call.results, 1)]

@@ -58,9 +58,9 @@ def one_hot(call: Call, indices: Operand, depth: Array, values: Operand) -> Tens
     count, indices = int(depth.reshape(())), tensor(indices)
     axis = call["axis"] % (indices.ndim + 1)
     places = where(indices < 0, indices + count, indices)
-    rows = reshape(np.arange(count), [count if d == axis else 1 for d in range(indices.ndim + 1)])
+    rows = iota([count if d == axis else 1 for d in range(indices.ndim + 1)], axis, places.type.dtype)
     off, on = (reshape(getitem(tensor(values), slice(n, n + 1)), ()) for n in range(2))
-    return where(expand_dims(places, axis) == convert(rows, places.type.dtype), on, off)
+    return where(expand_dims(places, axis) == rows, on, off)
 
 
 @op("Compress", known=(1,))

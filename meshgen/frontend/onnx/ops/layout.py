@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, op, rank_of, require_few, shape_of
 from meshgen.frontend.tracer import joining, shapes
-from meshgen.frontend.tracer.creation import tril, triu
-from meshgen.frontend.tracer.indexing import getitem, take
+from meshgen.frontend.tracer.creation import full, iota, tril, triu
+from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.joining import concatenate
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import tensor
@@ -74,6 +74,7 @@ def split(call: Call, x: Operand, sizes: Array | None = None) -> list[Tensor]:
     axis = dim_of(call["axis"], rank_of(x))
     given = call.known("split", sizes)
     whole, count = shape_of(x)[axis], call["num_outputs"] or call.results
+    require_few("Split", count)
     each = -(-whole // count)
     parts = [max(0, min(each, whole - n * each)) for n in range(count)] if given is None else given.tolist()
     if sum(parts) != whole:
@@ -120,11 +121,12 @@ def padded(x: Operand, pairs: Sequence[tuple[int, int]], mode: str = "constant",
     added = [(max(0, a), max(0, b)) for a, b in pairs]
     x = getitem(tensor(x), tuple(cuts))
     if mode != "constant":
+        require_few("Pad", max((size + a + b for size, (a, b) in zip(x.shape, added, strict=True)), default=0))
         return joining.pad(x, added, mode)
     if not isinstance(value, Tensor):
         fill: Any = 0 if value is None else np.asarray(value).reshape(())[()]
         return joining.pad(x, added, constant_values=fill)
-    inside = joining.pad(tensor(np.ones(x.shape, np.bool_)), added, constant_values=False)
+    inside = joining.pad(full(x.shape, True, "i1"), added, constant_values=False)
     return where(inside, joining.pad(x, added), shapes.reshape(value, ()))
 
 
@@ -148,17 +150,21 @@ def space_to_depth(call: Call, x: Operand) -> Tensor:
     return shapes.reshape(parts, (n, c * b**2, h // b, w // b))
 
 
-@op("Trilu", known=(1,))
-def trilu(call: Call, x: Operand, k: Array | None = None) -> Tensor:
-    number = 0 if k is None else int(k.reshape(()))
-    return triu(x, number) if call["upper"] else tril(x, number)
+@op("Trilu")
+def trilu(call: Call, x: Operand, k: Operand = None) -> Tensor:
+    """Return the elements on one side of a diagonal, whose number may be data."""
+    diagonal: Any = 0 if k is None else shapes.reshape(k, ()) if isinstance(k, Tensor) else int(np.reshape(k, ()))
+    return triu(x, diagonal) if call["upper"] else tril(x, diagonal)
 
 
-@op("ReverseSequence", known=(1,))
-def reverse_sequence(call: Call, x: Operand, lengths: Array) -> Tensor:
-    """The first rows of each batch in reversed order: their numbers are known."""
-    x, time, batch = tensor(x), call["time_axis"], call["batch_axis"]
-    parts = joining.split(x, x.shape[batch], batch)
-    rows = np.arange(x.shape[time])
-    orders = [np.concatenate([rows[:n][::-1], rows[n:]]).astype(np.int32) for n in lengths.tolist()]
-    return concatenate([take(each, order, time) for each, order in zip(parts, orders, strict=True)], batch)
+@op("ReverseSequence")
+def reverse_sequence(call: Call, x: Operand, lengths: Operand) -> Tensor:
+    """Return the first rows of each batch in reversed order: as many as its length, which may be data."""
+    time, batch = (dim_of(call[name], rank_of(x)) for name in ("time_axis", "batch_axis"))
+    if {time, batch} != {0, 1}:
+        refuse(f"time_axis {time} and batch_axis {batch} must be 0 and 1")
+    x = shapes.moveaxis(x, batch, 0)
+    sizes = x.shape[:2]
+    length, row = shapes.reshape(tensor(lengths, "i64"), (-1, 1)), iota(sizes, 1, "i64")
+    order = where(row < length, length - 1 - row, row)
+    return shapes.moveaxis(getitem(x, (iota(sizes, 0, "i64"), order)), 0, batch)

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from meshgen.budget import require_operations
 from meshgen.frontend.onnx.ops.layout import padded
-from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, require_few, shape_of
 from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.elementwise import abs_, maximum, power
 from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.recording import current
 from meshgen.frontend.tracer.reduce import extreme, max_, mean, sum_, widened
 from meshgen.frontend.tracer.scans import windows
 from meshgen.frontend.tracer.shapes import ravel, reshape
@@ -65,20 +67,22 @@ def windows_of(call: Call, sizes: Sequence[int]) -> Windows:
 def average_pool(call: Call, x: Operand) -> Tensor:
     wide = widened(x)
     over = windows_of(call, wide.shape[2:])
-    counts = np.ones((), np.float64)
+    total = over.of("add", wide, 0)
+    counts: Operand = tensor(1, wide.type.dtype)
     for d, size in enumerate(wide.shape[2:]):
-        counts = np.multiply.outer(counts, _counts(over, d, size, bool(call["count_include_pad"])))
-    return convert(over.of("add", wide, 0) / tensor(counts, wide.type.dtype), kind_of(x))
+        rows = _counts(over, d, size, bool(call["count_include_pad"])).astype(wide.dtype)
+        counts = counts * reshape(rows, [-1 if n == d else 1 for n in range(len(over.sizes))])
+    return convert(total / counts, kind_of(x))
 
 
 def _counts(over: Windows, dim: int, size: int, with_padding: bool) -> Array:
     """How many rows of each window count: those of the tensor, and those of the padding."""
-    low, high = over.low[dim], over.high[dim]
-    span = (over.sizes[dim] - 1) * over.dilations[dim] + 1
+    low, high, taps, apart = over.low[dim], over.high[dim], over.sizes[dim], over.dilations[dim]
+    span = (taps - 1) * apart + 1
+    require_few("AveragePool", (low + size + high) // over.strides[dim])
     starts = np.arange(0, low + size + high - span + 1, over.strides[dim])
-    places = starts[:, None] + np.arange(over.sizes[dim]) * over.dilations[dim]
     first, last = (0, low + size + over.padded[dim]) if with_padding else (low, low + size)
-    return ((places >= first) & (places < last)).sum(1)
+    return np.clip(-((starts - last) // apart), 0, taps) - np.clip(-((starts - first) // apart), 0, taps)
 
 
 @op("MaxPool")
@@ -92,6 +96,8 @@ def max_pool(call: Call, x: Operand) -> Tensor | tuple[Tensor, Tensor]:
 def _with_places(call: Call, x: Tensor, over: Windows, lowest: float) -> tuple[Tensor, Tensor]:
     """The largest elements, and their places in the flat tensor, compared one place of the windows after the other."""
     spatial = x.shape[2:]
+    require_few("MaxPool with positions", *spatial)
+    require_operations(math.prod(over.sizes), "MaxPool with positions", current().at)
     order = range(len(spatial)) if not call["storage_order"] else range(len(spatial) - 1, -1, -1)
     number, factor = np.zeros(spatial, np.int64), 1
     for d in reversed(order):

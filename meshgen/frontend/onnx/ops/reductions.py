@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, Operator, dim_of, kind_of, op, rank_of
 from meshgen.frontend.tracer import reduce, scans, searching
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.elementwise import abs_, log, sqrt, square
 from meshgen.frontend.tracer.joining import concatenate, flip, split
+from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
@@ -47,6 +51,17 @@ def _reduction(function: Callable[[Operand, Any, bool], Tensor]) -> Callable[...
 TABLE.update({("", name): Operator(_reduction(function), known=(1,)) for name, function in REDUCTIONS.items()})
 
 
+def along(axis: Operand, rank: int, function: Callable[[int], Tensor]) -> Tensor:
+    """Return a function of a dim of a tensor of this rank; results for all dims, of one shape, are selected from if the dim is data."""
+    if not isinstance(axis, Tensor):
+        return function(dim_of(np.reshape(axis, ()), rank))
+    number = reshape(axis, ())
+    found = function(0)
+    for dim in range(1, rank):
+        found = where((number == dim) | (number == dim - rank), function(dim), found)
+    return found
+
+
 def _arg(call: Call, x: Operand, function: Callable[..., Tensor]) -> Tensor:
     x, axis = tensor(x), dim_of(call["axis"], rank_of(x))
     if not call["select_last_index"]:
@@ -80,9 +95,12 @@ def top_k(call: Call, x: Operand, k: Array | None = None) -> tuple[Tensor, Tenso
     return values, convert(numbers, "i64")
 
 
-def _running(call: Call, x: Operand, axis: Array, function: Callable[..., Tensor], neutral: int) -> Tensor:
-    """A running sum or product; `exclusive` leaves out each element itself."""
-    x, dim = tensor(x), dim_of(axis.reshape(()), rank_of(x))
+def _running(call: Call, x: Operand, axis: Operand, function: Callable[..., Tensor], neutral: int) -> Tensor:
+    """A running sum or product along a dim, whose number may be data; `exclusive` leaves out each element itself."""
+    return along(axis, rank_of(x), lambda dim: _running_along(call, tensor(x), dim, function, neutral))
+
+
+def _running_along(call: Call, x: Tensor, dim: int, function: Callable[..., Tensor], neutral: int) -> Tensor:
     x = flip(x, dim) if call["reverse"] else x
     found = function(x, dim, kind_of(x))
     if call["exclusive"]:
@@ -91,11 +109,11 @@ def _running(call: Call, x: Operand, axis: Array, function: Callable[..., Tensor
     return flip(found, dim) if call["reverse"] else found
 
 
-@op("CumSum", known=(1,))
-def cum_sum(call: Call, x: Operand, axis: Array) -> Tensor:
+@op("CumSum")
+def cum_sum(call: Call, x: Operand, axis: Operand) -> Tensor:
     return _running(call, x, axis, scans.cumsum, 0)
 
 
-@op("CumProd", known=(1,))
-def cum_prod(call: Call, x: Operand, axis: Array) -> Tensor:
+@op("CumProd")
+def cum_prod(call: Call, x: Operand, axis: Operand) -> Tensor:
     return _running(call, x, axis, scans.cumprod, 1)

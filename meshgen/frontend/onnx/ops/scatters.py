@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from meshgen.frontend.onnx.ops.indexing import vectors
 from meshgen.frontend.onnx.ops.table import Call, dim_of, op, rank_of, shape_of
-from meshgen.frontend.tracer.creation import iota
+from meshgen.frontend.tracer.creation import full, iota
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import reshape
@@ -42,8 +40,10 @@ def scatter_nd(call: Call, x: Operand, indices: Operand, updates: Operand) -> Te
 def tensor_scatter(call: Call, cache: Operand, update: Operand, first: Operand = None) -> Tensor:
     """Rows of a cache from a number per batch on; `circular` goes on at its beginning."""
     axis, sizes = dim_of(call["axis"], rank_of(cache)), shape_of(update)
-    start = np.zeros(sizes[0], np.int64) if first is None else first
-    rows = reshape(start, (-1, *[1] * axis)) + reshape(np.arange(sizes[axis]), [-1 if d == axis else 1 for d in range(axis + 1)])  # fmt: skip
+    start = full(sizes[:1], 0, "i64") if first is None else first
+    rows = reshape(start, (-1, *[1] * axis)) + iota(
+        [sizes[d] if d == axis else 1 for d in range(axis + 1)], axis, "i64"
+    )
     rows = rows % shape_of(cache)[axis] if call["mode"] == "circular" else rows
     lead = tuple(iota(sizes[: axis + 1], d, "i64") for d in range(axis))
     return at(tensor(cache))[(*lead, rows)].set(update)

@@ -6,9 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, Elements, dim_of, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import (
+    Array,
+    Call,
+    Elements,
+    array_of,
+    dim_of,
+    kind_of,
+    op,
+    rank_of,
+    require_few,
+    shape_of,
+)
+from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import concatenate, split, stack
-from meshgen.frontend.tracer.shapes import squeeze
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import reshape, squeeze
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
@@ -22,9 +35,15 @@ def sequence_empty(call: Call) -> Elements:
     return Elements()
 
 
-@op("SequenceAt", known=(1,))
-def sequence_at(call: Call, held: Elements, place: Array) -> Any:
-    return [held[int(place)]]
+@op("SequenceAt")
+def sequence_at(call: Call, held: Elements, position: Operand) -> Any:
+    """Return an element; tensors of one type may be chosen by data."""
+    if isinstance(position, Tensor) and len({(kind_of(each), shape_of(each)) for each in held}) == 1:
+        return take(stack(held, 0), reshape(position, ()), 0)
+    number = int(array_of(position, "position"))
+    if not -len(held) <= number < len(held):
+        refuse(f"position {number} is not one of the {len(held)} elements")
+    return [held[number]]
 
 
 @op("SequenceLength")
@@ -58,7 +77,10 @@ def split_to_sequence(call: Call, x: Operand, sizes: Array | None = None) -> Ele
     axis = dim_of(call["axis"], rank_of(x))
     whole = shape_of(x)[axis]
     if sizes is None or not sizes.ndim:
-        cuts = list(range(0, whole, 1 if sizes is None else int(sizes)))[1:]
+        if (rows := 1 if sizes is None else int(sizes)) < 1:
+            refuse(f"parts of {rows} rows are not parts of a tensor")
+        require_few("SplitToSequence", -(-whole // rows))
+        cuts = list(range(0, whole, rows))[1:]
     else:
         cuts = np.cumsum(sizes)[:-1].tolist()
     parts = split(x, cuts, axis)

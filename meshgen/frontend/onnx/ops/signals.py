@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, kind_of, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.reductions import along
+from meshgen.frontend.onnx.ops.table import Array, Call, array_of, dim_of, kind_of, op, rank_of, require_few, shape_of
 from meshgen.frontend.tracer import fft
 from meshgen.frontend.tracer.elementwise import imag, real
 from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import stack
+from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, emit, tensor
 from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Operand, Tensor
@@ -31,12 +33,21 @@ def _complex_pairs(x: Tensor, kind: str) -> Tensor:
     return convert(stack([real(x), imag(x)], -1), kind)
 
 
-@op("DFT", known=(1, 2))
-def dft(call: Call, x: Operand, length: Array | None = None, axis: Array | None = None) -> Tensor:
-    """Along one dim; `onesided` gives, or takes, the first half of what is symmetric."""
+@op("DFT", known=(1,))
+def dft(call: Call, x: Operand, length: Array | None = None, axis: Operand = None) -> Tensor:
+    """Along one dim; `onesided` gives, or takes, the first half of what is symmetric. The dim may be data where it decides no size."""
     given = axis if call.version >= 20 else call["axis"]
-    dim = dim_of((-2 if call.version >= 20 else 1) if given is None else np.asarray(given).reshape(()), rank_of(x))
+    given = np.asarray(-2 if call.version >= 20 else 1) if given is None else given
     size = None if length is None else int(length.reshape(()))
+    if size is not None or call["onesided"]:
+        given = array_of(given, "axis")
+    if isinstance(given, Tensor):  # the last dim holds the parts of the numbers
+        given = where(given < 0, given + 1, given)
+        return along(given, rank_of(x) - 1, lambda dim: _dft_along(call, x, size, dim))
+    return _dft_along(call, x, size, dim_of(np.reshape(given, ()), rank_of(x)))
+
+
+def _dft_along(call: Call, x: Operand, size: int | None, dim: int) -> Tensor:
     numbers, kind = _complex(x), kind_of(x)
     if call["inverse"]:
         if call["onesided"]:
@@ -54,6 +65,7 @@ def stft(call: Call, x: Operand, step: Array, window: Operand = None, length: Ar
     """Transforms of frames of a signal [b, n, 1 or 2]: [b, frames, frequencies, 2]."""
     size = int(length.reshape(())) if length is not None else shape_of(window)[0]
     frames = 1 + (shape_of(x)[1] - size) // int(step.reshape(()))
+    require_few("STFT", frames, size)
     places = np.arange(frames)[:, None] * int(step.reshape(())) + np.arange(size)
     parts: Any = take(tensor(x), places.astype(np.int32), 1)
     if window is not None:

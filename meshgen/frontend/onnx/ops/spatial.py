@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, require_few, shape_of
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.indexing import getitem
@@ -58,6 +58,7 @@ def roi_align(call: Call, x: Operand, rois: Operand, batches: Operand) -> Tensor
 
 def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: bool) -> Tensor:
     """Where samples are along one dim of boxes: [r, bins * samples]."""
+    require_few("RoiAlign", bins, samples)
     span = last - first
     span = span if is_exact else where(span > 1, span, 1)
     apart = (np.arange(bins * samples, dtype=np.float32) + 0.5) / (bins * samples)
@@ -82,6 +83,7 @@ def col2im(call: Call, x: Operand, image: Array, block: Array) -> Tensor:
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
     pads = call["pads"] or [0] * (2 * count)
     outs = [(n + pads[d] + pads[d + count] - (k - 1) * dilations[d] - 1) // strides[d] + 1 for d, (n, k) in enumerate(zip(sizes, taps, strict=True))]  # fmt: skip
+    require_few("Col2Im", *taps, *outs)
     n = shape_of(x)[0]
     features = shape_of(x)[1] // math.prod(taps)
     parts = reshape(tensor(x), (n, features, *taps, *outs))

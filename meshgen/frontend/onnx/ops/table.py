@@ -9,18 +9,20 @@ tuple of results. It is written for all opsets: what an attribute was and an inp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, ProgramError
+from meshgen.errors import Diagnostic, ProgramError, about
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
+MOST_NUMBERS = 1 << 25  # of an array that is computed while a model is read, such as the numbers of rows
 Function = Callable[..., Any]
 MICROSOFT = "com.microsoft"
 
@@ -90,19 +92,26 @@ class Call:
 
 
 class DataOperandError(ProgramError):
-    """An operand whose numbers decide shapes is data."""
+    """An operand whose numbers must be known while the model is read is data."""
 
-    def __init__(self, operand: Tensor, what: str) -> None:
+    def __init__(self, operand: Tensor, what: str, why: str) -> None:
         self.operand = operand
         hint = "make it a constant or an initializer of the model"
-        super().__init__(Diagnostic("MG0104", f"'{what}' decides shapes, but is data here", user_location(), hint=hint))
+        super().__init__(Diagnostic("MG0104", f"'{what}' {why}, but is data here", user_location(), hint=hint))
 
 
-def array_of(given: Any, what: str) -> Array:
-    """The elements of an operand. Raises DataOperandError where they are data."""
+def array_of(given: Any, what: str, why: str = "decides shapes") -> Array:
+    """The elements of an operand. Raises DataOperandError where they are data; the message says why they must be known."""
     if isinstance(given, Tensor):
-        raise DataOperandError(given, what)
+        raise DataOperandError(given, what, why)
     return np.asarray(given)
+
+
+def require_few(what: str, *sizes: int) -> None:
+    """Raise ProgramError MG0108 for an array of these sizes that is too large to be computed while the model is read."""
+    if (count := math.prod(map(int, sizes))) > MOST_NUMBERS:
+        hint = f"the limit is {MOST_NUMBERS:,}"
+        refuse(f"{what} needs {about(count)} numbers that are computed while the model is read", hint, "MG0108")
 
 
 def dim_of(axis: Any, rank: int) -> int:

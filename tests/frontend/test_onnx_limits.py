@@ -1,0 +1,160 @@
+"""Models that would take too long or too much memory to read: they are refused with the reason and the place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper  # noqa: E402
+
+from meshgen import budget  # noqa: E402
+from meshgen.api import read  # noqa: E402
+from meshgen.errors import MeshgenError  # noqa: E402
+from tests.frontend.test_onnx_operators import computed, f32, run, same  # noqa: E402
+from tests.onnx_models import Builder  # noqa: E402
+
+INFOS = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("x", "y", "v", "w")}
+OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("d", 1)]
+
+
+def refused(model: Any, **options: Any) -> str:
+    with pytest.raises(MeshgenError) as found:
+        read(model, {"d": 2}, **options)
+    return str(found.value)
+
+
+def calls(levels: int, first: str = "Tanh") -> Any:
+    """Functions that call the one before twice; the first is an operator, or another function."""
+    bodies = [[helper.make_node(first, ["a"], ["b"], domain="" if first == "Tanh" else "d")]]
+    for n in range(1, levels):
+        called = f"f{n - 1}"
+        bodies.append(
+            [helper.make_node(called, ["a"], ["t"], domain="d"), helper.make_node(called, ["t"], ["b"], domain="d")]
+        )
+    functions = [helper.make_function("d", f"f{n}", ["a"], ["b"], body, OPSETS) for n, body in enumerate(bodies)]
+    node = helper.make_node(f"f{levels - 1}", ["x"], ["y"], domain="d")
+    graph = helper.make_graph([node], "g", [INFOS["x"]], [INFOS["y"]])
+    return helper.make_model(graph, opset_imports=OPSETS, functions=functions)
+
+
+def test_functions_that_double_are_counted_before_they_are_inlined() -> None:
+    text = refused(calls(40))
+    assert "g: error MG0108: the model, with its functions inlined, has 5.5e+11 operations" in text
+    assert len(read(calls(5), {"d": 2})[0].graph.nodes) == 16
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    assert "MG0104" in refused(calls(3, first="f2"))
+
+
+def loop(trips: int, condition: str, rows: bool = False) -> Any:
+    """v + v in a loop of a constant number of trips."""
+    nodes = [helper.make_node("Add", ["v", "v"], ["w"])]
+    if condition == "less":
+        nodes += [
+            helper.make_node("ReduceMax", ["w"], ["m"], keepdims=0),
+            helper.make_node("Less", ["m", "x0"], ["on"]),
+        ]
+    else:
+        nodes += [helper.make_node("Identity", ["c"], ["on"])]
+    scalar = lambda name, kind: helper.make_tensor_value_info(name, kind, [])  # noqa: E731
+    outs = [scalar("on", TensorProto.BOOL), INFOS["w"], *([INFOS["v"]] if rows else [])]
+    body = helper.make_graph(
+        nodes, "body", [scalar("n", TensorProto.INT64), scalar("c", TensorProto.BOOL), INFOS["v"]], outs
+    )
+    b = Builder()
+    names = b.array("trips", np.int64(trips)), b.array("go", np.array(True)), b.array("x0", np.float32(30))
+    b.nodes.append(
+        helper.make_node("Loop", [*names[:2], "x"], ["y", *(["z"] if rows else [])], name="turns", body=body)
+    )
+    return b.model([("x", "f32", [4])], [("y", "f32"), *([("z", "f32")] if rows else [])])
+
+
+def test_loops_of_many_trips_are_refused() -> None:
+    assert "MG0104: Loop 'turns': the loop makes 1,125,899,906,842,624 trips: its condition never changes" in refused(
+        loop(2**50, "")
+    )
+    x = f32(4)
+    same(run(loop(3, ""), x), [x * 8])
+
+
+def test_loops_that_end_by_their_condition_may_have_any_number_of_trips() -> None:
+    x = np.array([1, 2, 3, 4], np.float32)
+    same(run(loop(2**63 - 1, "less"), x), [x * 8])
+
+
+def growing(trips: int) -> Any:
+    """A sequence that grows by an element per trip, which is two nodes."""
+    body = Builder()
+    grown = body("SequenceInsert", "s", "x")
+    on = body("Identity", "c")
+    scalar = lambda name, kind: helper.make_tensor_value_info(name, kind, [])  # noqa: E731
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    ins = [scalar("n", TensorProto.INT64), scalar("c", TensorProto.BOOL), helper.make_value_info("s", kind)]
+    outs = [scalar(on, TensorProto.BOOL), helper.make_value_info(grown, kind)]
+    graph = helper.make_graph(body.nodes, "body", ins, outs)
+    b = Builder()
+    names = b.array("trips", np.int64(trips)), b.array("go", np.array(True)), b("SequenceEmpty")
+    b.nodes.append(helper.make_node("Loop", list(names), ["all"], name="turns", body=graph))
+    return b.model([("x", "f32", [4])], [(b("SequenceLength", "all"), "i64")])
+
+
+def test_trips_that_are_written_out_are_bounded() -> None:
+    assert "MG0108: Loop 'turns': 1,048,576 trips would be written out" in refused(growing(2**20))
+
+
+def test_nodes_are_counted_in_each_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_OPERATIONS", 20)
+    assert run(growing(8), f32(4)) == [8]
+    assert (
+        "MG0108: SequenceInsert '/SequenceInsert': the model, with the trips of its loops, has 21 operations"
+        in refused(growing(10))
+    )
+
+
+@pytest.mark.parametrize("step, code", [(0, "MG0104"), (1, "MG0108")])
+def test_ranges_have_an_end(step: int, code: str) -> None:
+    b = Builder()
+    y = b("Range", b.array("a", np.int64(0)), b.array("b", np.int64(2**62)), b.array("c", np.int64(step)))
+    text = refused(b.model([("x", "f32", [4])], [(y, "i64")]))
+    assert code in text and ("steps of 0 has no end" in text or "a tensor may have" in text)
+
+
+@pytest.mark.parametrize("op, arrays, known, attributes", [
+    ("Resize", (f32(1, 1, 2, 2), None, np.array([1, 1, 1e12, 1], np.float32)), (2,), {"mode": "linear"}),
+    ("Resize", (f32(1, 1, 2, 2), None, np.array([1, 1, 0, 1], np.float32)), (2,), {"mode": "nearest"}),
+    ("Pad", (f32(2, 2), np.array([0, 0, 2**40, 0])), (1,), {"mode": "reflect"}),
+    ("Split", (f32(4),), (), {"num_outputs": 2**40, "opset": 18, "results": 2}),
+    ("STFT", (f32(1, 64, 1), np.array(1), None, np.array(2**40)), (1, 3), {"opset": 17}),
+    ("MaxPool", (f32(1, 1, 4, 4),), (), {"kernel_shape": [2**20, 2**20], "pads": [2**19] * 4, "results": 2}),
+    ("AveragePool", (f32(1, 1, 4),), (), {"kernel_shape": [1], "pads": [2**40, 2**40]}),
+    ("RoiAlign", (f32(1, 1, 4, 4), f32(1, 4), np.zeros(1, np.int64)), (), {"sampling_ratio": 2**30, "output_height": 2**20}),
+    ("Col2Im", (f32(1, 4, 1), np.array([2**20, 2**20]), np.array([2, 2])), (1, 2), {}),
+], ids=lambda each: each if isinstance(each, str) else "")  # fmt: skip
+def test_numbers_that_are_computed_while_a_model_is_read_are_bounded(
+    op: str, arrays: Any, known: Any, attributes: Any
+) -> None:
+    with pytest.raises(MeshgenError, match=r"MG010[48]") as found:
+        computed(op, *arrays, known=known, **attributes)
+    assert "Error:" not in str(found.value)
+
+
+def test_values_between_are_bounded_where_constants_are_folded() -> None:
+    b = Builder()
+    ones = b.array("a", np.ones((1, 1, 2), np.float32))
+    y = b("Add", "x", b("MaxPool", ones, kernel_shape=[2], pads=[2**30, 2**30], strides=[2**30]))
+    module, _ = read(b.model([("x", "f32", [1, 1, 3])], [(y, "f32")]), {"d": 2})
+    assert str(module.graph.outputs[0].type) == "f32[1,1,3]"
+
+
+@pytest.mark.parametrize("size, text", [("9**9**9**9", "MG0108: .*too large"), ("n**99", "MG0108: .*too large"), ("n - 5000", "MG0208: .*is -4933 where n is 67"), ("n**-1", "MG0208: .*is not a size")])  # fmt: skip
+def test_sizes_that_are_no_sizes_are_refused(size: str, text: str) -> None:
+    b = Builder()
+    model = b.model([("x", "f32", ["n", size])], [(b("Relu", "x"), "f32")])
+    with pytest.raises(MeshgenError, match=text) as found:
+        read(model, {"d": 2})
+    assert "model: error" in str(found.value)
