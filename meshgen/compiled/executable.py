@@ -236,4 +236,4 @@ class Executable(CompiledProgram):
         return notebook_html(self)
 
     def __repr__(self) -> str:
-        return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"
+        return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {self.comms.runs} collectives)"

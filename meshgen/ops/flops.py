@@ -80,16 +80,22 @@ def ranked_operand(node: Node) -> int | None:
 
 
 def graph_flops(graph: Graph) -> float:
-    """Operations of one run of a graph: loops as often as they run, of branches the dearest."""
+    """Return the operations of one run of a graph: loops as often as they run (`loop_runs`), of branches the one with most."""
     total = 0.0
     for node in graph.nodes:
         if node.op in REPEATED:
-            total += trips(node, graph) * sum(map(graph_flops, node.regions))
+            total += sum(graph_flops(region) * times for region, times in loop_runs(node, trips(node, graph)))
         elif node.op in WITH_PROGRAMS:
             total += max(map(graph_flops, node.regions))
         else:
             total += node_flops(node)
     return total
+
+
+def loop_runs(node: Node, count: int) -> list[tuple[Graph, int]]:
+    """Return the regions of a loop of `count` trips, each with how often it runs: a condition once more than the body."""
+    *conditions, body = node.regions
+    return [*((condition, count + 1) for condition in conditions), (body, count)]
 
 
 def named_trips(node: Node, graph: Graph) -> int:

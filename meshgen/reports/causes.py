@@ -51,11 +51,16 @@ class Group:
 
     @property
     def title(self) -> str:
-        """`64 x all_reduce sum over tp, layer_*/attn`."""
+        """`64 x all_reduce sum over tp, layer_*/attn`: how often they run in a step, unless in a branch that does not count."""
         kind = " ".join(filter(None, (self.kind, self.reduction)))
         there = f" on @{self.mesh}" if self.mesh else ""
         scope = f", {self.scope}" if self.scope else ""
-        return f"{self.times} x {kind} {self.way}{there}{scope}{' (backward)' if self.backward else ''}"
+        where = f"{there}{scope}{' (backward)' if self.backward else ''}"
+        return (
+            f"{self.times} x {kind} {self.way}{where}"
+            if self.times
+            else f"{kind} {self.way}{where}, in a shorter branch"
+        )
 
     @property
     def figures(self) -> str:

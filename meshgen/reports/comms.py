@@ -24,7 +24,10 @@ from meshgen.runtime.plan import Launched, Schedule
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective of a step, as every rank runs it. Bytes are per device, times in seconds."""
+    """One collective of a schedule, as every rank runs it. Bytes are per device, and they and seconds are of one run.
+
+    `times` is how often it runs in a step: 0 in a branch that does not count (`runtime/plan.py`, `runs_of`).
+    """
 
     kind: str
     axes: tuple[str, ...]
@@ -81,11 +84,21 @@ class Comms(Sequence[Collective]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each kind runs in a step."""
+        """How often each kind runs in a step; kinds of which none runs are left out."""
         table: Counter[str] = Counter()
         for row in self.rows:
             table[row.kind] += row.times
-        return dict(sorted(table.items()))
+        return {kind: count for kind, count in sorted(table.items()) if count}
+
+    @property
+    def runs(self) -> int:
+        """How many collectives run in a step: the sum of `counts`. `len` is the number of collectives in the schedule, which loops repeat."""
+        return sum(row.times for row in self.rows)
+
+    @property
+    def in_schedule(self) -> str:
+        """` (29 in the schedule)`, where that is another number than `runs`."""
+        return "" if self.runs == len(self) else f" ({len(self)} in the schedule)"
 
     def count(self, value: Any) -> int:
         """How often collectives of a kind run, such as `comms.count("all_gather")`."""
@@ -159,18 +172,19 @@ def comms_table(comms: Comms, first: int = 0) -> Table:
     rows = [
         (
             numbers_text([number + first for number in numbers]),
+            sum(comms[number].times for number in numbers),
             *words,
-            bytes_text(sum(comms[number].ring_bytes for number in numbers)),
-            seconds_text(sum(comms[number].hidden_seconds for number in numbers)),
-            seconds_text(sum(comms[number].exposed_seconds for number in numbers)),
+            bytes_text(sum(comms[number].ring_bytes * comms[number].times for number in numbers)),
+            seconds_text(sum(comms[number].hidden_seconds * comms[number].times for number in numbers)),
+            seconds_text(sum(comms[number].exposed_seconds * comms[number].times for number in numbers)),
             joined([comms[number].why for number in numbers]),
         )
         for (*words, _), numbers in alike.items()
     ]
-    title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
+    title = f"Collectives: {comms.runs}{comms.in_schedule}, {bytes_text(comms.ring_bytes)} per device"
     return table_of(
         title,
-        ("#", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
+        ("#", "times", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
         rows,
         left=("kind", "axes", "operand", "why"),
     )

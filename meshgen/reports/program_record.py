@@ -51,4 +51,4 @@ def _multiplied_as(executable: Compiled) -> dict[str, int]:
         for name, launches in part.plan.launch_counts().items():
             kinds = {multiplied_as(node) for node in products_of(part.plan.kernels[name])}
             found.update(dict.fromkeys(kinds, launches))
-    return dict(sorted(found.items()))
+    return {kind: count for kind, count in sorted(found.items()) if count}

@@ -80,13 +80,17 @@ def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from ((title, tuple(map(str, each))) for title, each in found.items() if each)
 
 
+def _runs_text(groups: Sequence[Group]) -> str:
+    """The number of collectives that groups run in a step."""
+    return counted(sum(group.times for group in groups), "collective")
+
+
 def _group_lines(groups: Sequence[Group], top: int, width: int) -> Iterator[str]:
     """Two or three lines per group, and one for all that are not shown."""
-    count = sum(len(group.numbers) for group in groups)
     if not groups:
         yield "no collectives"
         return
-    yield f"{counted(count, 'collective')} by cause, those that the step waits for longest first"
+    yield f"{_runs_text(groups)} by cause, those that the step waits for longest first"
     for group in groups[:top]:
         yield f"  {group.title}: {group.figures}  [#{numbers_text(group.numbers)}]"
         yield from wrap(
@@ -96,6 +100,6 @@ def _group_lines(groups: Sequence[Group], top: int, width: int) -> Iterator[str]
         moved, seconds = sum(group.ring_bytes for group in left), sum(group.seconds for group in left)
         exposed = sum(group.exposed_seconds for group in left)
         yield (
-            f"  {len(left)} more cause{'s' if len(left) > 1 else ''}, {counted(sum(len(g.numbers) for g in left), 'collective')}: {bytes_text(moved)}, "
+            f"  {len(left)} more cause{'s' if len(left) > 1 else ''}, {_runs_text(left)}: {bytes_text(moved)}, "
             f"{seconds_text(seconds)}, {seconds_text(exposed)} not hidden: explain --top {len(groups)}"
         )

@@ -89,7 +89,8 @@ def _lines(executable: Compiled) -> Iterator[str]:
     repeated = "" if cost.redundant_flops is None else f", {_percent(cost.redundant_flops, cost.flops)} of it redundant"
     yield f"Work    {flops_text(cost.flops)} per device{repeated}; {bytes_text(cost.device_bytes)} of memory traffic in {cost.kernels} launches"
     if len(executable.comms):
-        yield f"Links   {bytes_text(cost.ring_bytes)} per device in {counted(len(executable.comms), 'collective')}"
+        comms = executable.comms
+        yield f"Links   {bytes_text(cost.ring_bytes)} per device in {counted(comms.runs, 'collective')}{comms.in_schedule}"
     if len(executable.parts) > 1:
         yield from (f"        {heading(executable, part)}" for part in executable.parts)
 

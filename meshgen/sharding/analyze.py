@@ -15,12 +15,12 @@ from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Graph, Module, Node
-from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
 from meshgen.ir.reasons import reason_of
 from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.ops.flops import named_trips
+from meshgen.ops.flops import loop_runs, named_trips
 from meshgen.records import dataclass
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
@@ -169,13 +169,16 @@ class _CollectiveReader:
         self._mesh, self._sizes = mesh, sizes
 
     def collectives(self, graph: Graph, times: int) -> Iterator[CollectiveRecord]:
-        """Records in program order; those in a loop's body at the position of the loop."""
+        """Records in program order, those of regions at their node; of branches those of the one that communicates longest."""
         for node in graph.nodes:
             if node.op in COMMUNICATING:
                 yield self._record(node, times)
+            elif node.op in REPEATED:
+                for region, count in loop_runs(node, named_trips(node, graph)):
+                    yield from self.collectives(region, times * count)
             elif node.op in WITH_PROGRAMS:
-                for region in node.regions:
-                    yield from self.collectives(region, times * named_trips(node, graph))
+                branches = [list(self.collectives(region, times)) for region in node.regions]
+                yield from max(branches, key=lambda records: sum(each.seconds * each.times for each in records))
 
     def _record(self, node: Node, times: int) -> CollectiveRecord:
         ends = moved_ends(node)

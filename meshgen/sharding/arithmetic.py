@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
+from meshgen.codegen.passes.masked_dot_to_ragged import ragged_products
 from meshgen.errors import place_text
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
 from meshgen.ir.predicates import is_kernel
 from meshgen.mesh import Mesh, overlaps
-from meshgen.ops.flops import node_flops, trips
+from meshgen.ops.flops import loop_runs, node_flops, trips
 from meshgen.records import dataclass
 from meshgen.sharding.live import local_type
 
@@ -21,7 +22,8 @@ class Work:
     """Work of one op in a step: operations of a device, and those of them that are redundant.
 
     All devices together do `flops * devices`; the excess over the op on a single device is redundant: work on
-    replicated values and on padding. All devices along `repeats` do the same.
+    replicated values and on padding. All devices along `repeats` do the same. A dot over groups whose rows a mask selects counts as the
+    ragged dot that kernels compute: every row once, and nothing for the mask.
     """
 
     node: Node
@@ -50,7 +52,7 @@ class Work:
 
 
 def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
-    """The work of each op that computes, in program order; loops count once per trip, branches as the most expensive one."""
+    """Return the work of each op that computes, in program order: loops as often as they run, of branches the one with most operations."""
     return list(_WorkReader(mesh, kernels).graph(graph, 1.0))
 
 
@@ -72,18 +74,22 @@ class _WorkReader:
         self._known: dict[Hashable, _Count] = {}  # of nodes that are alike, as those of equal layers
 
     def graph(self, graph: Graph, times: float) -> Iterator[Work]:
+        ragged = ragged_products(graph)
         for node in graph.nodes:
+            if node in ragged.unneeded:
+                continue
             if is_kernel(node):
                 yield from self.graph(self._kernels[node.attrs.kernel], times)
             elif node.op in REPEATED:
-                for region in node.regions:
-                    yield from self.graph(region, times * trips(node, graph))
+                for region, count in loop_runs(node, trips(node, graph)):
+                    yield from self.graph(region, times * count)
             elif node.op in WITH_PROGRAMS:
                 ways = [list(self.graph(region, times)) for region in node.regions]
                 yield from max(ways, key=lambda way: sum(work.flops for work in way))
             elif (count := self._count_of(node)).flops:
-                flops = count.flops * times
-                redundant = 0.0 if count.whole is None else max(0.0, flops - count.whole * times / self._mesh.size)
+                share = times / ragged.groups.get(node, 1)
+                flops = count.flops * share
+                redundant = 0.0 if count.whole is None else max(0.0, flops - count.whole * share / self._mesh.size)
                 yield Work(node, flops, redundant, count.repeats)
 
     def _count_of(self, node: Node) -> _Count:

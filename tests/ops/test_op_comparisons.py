@@ -68,7 +68,7 @@ ABOUT = {
     "codegen/passes/softmax_rows.py": "broadcast_in_dim convert exponential gather reshape subtract",
     "codegen/passes/slice_to_subview.py": "slice",
     "codegen/passes/split_attention.py": "convert divide maximum reduce",
-    "codegen/passes/masked_dot_to_ragged.py": "add and broadcast_in_dim compare dot_general iota select",
+    "codegen/passes/masked_dot_to_ragged.py": "add and broadcast_in_dim compare dot_general iota ragged_dot select",
     "codegen/passes/split_dot.py": "dot_general",
     "codegen/passes/split_reduction.py": "reduce_region",
     "codegen/passes/top_k_to_parts.py": "top_k",

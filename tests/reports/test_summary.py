@@ -8,9 +8,13 @@ import pytest
 
 from meshgen import api
 from meshgen.cli import main
+from meshgen.codegen.passes import loop_unroll
 from meshgen.reports.summary import summary_of
+from meshgen.reports.tables import bytes_text
+from tests.cost_models import use
 from tests.reports.explained import document
 from tests.reports.models import layers
+from tests.sharding.test_scan_prefetch import LAYERS
 
 
 @pytest.fixture
@@ -55,3 +59,18 @@ def test_groups_and_verdict_are_in_the_document(file: Path, capsys: pytest.Captu
     (group,) = found["groups"]
     assert group["numbers"] == [0, 1, 2] and group["ring_bytes"] == found["ring_bytes"]
     assert found["verdict"]["points"] and found["verdict"]["lines"][0].startswith("main on")
+
+
+def test_number_of_collectives_is_the_sum_of_the_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop's collectives run once per trip, here five times; the schedule has each once."""
+    use(monkeypatch, {"fusion.unrolled_messages": 0}, loop_unroll)
+    executable = api.plan(LAYERS, target="cpu", skip=("scan-prefetch",))
+    summary = summary_of(executable)
+    assert len(executable.comms) == 1 and executable.comms.counts == {"all_gather": 5}
+    assert summary.verdict.lines[-1].endswith("in 5 collectives (1 in the schedule)")
+    assert sum(group.times for group in summary.groups) == executable.comms.runs == 5
+    assert "5 collectives by cause" in summary.text() and "  5 x all_gather over x" in summary.text()
+    moved = executable.comms[0].ring_bytes
+    title, _, row = str(executable.comms).splitlines()[:3]
+    assert title == f"Collectives: 5 (1 in the schedule), {bytes_text(5 * moved)} per device"
+    assert bytes_text(5 * moved) in row and " 5  all_gather" in row

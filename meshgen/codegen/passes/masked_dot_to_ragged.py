@@ -65,6 +65,28 @@ def masked_dot_to_ragged(module: Module) -> Module:
     return on_graphs(module, _with_ragged_dots)
 
 
+@dataclass(frozen=True)
+class RaggedProducts:
+    """The dots of a graph that this pass rewrites, each with its number of groups, and the nodes that are not needed then."""
+
+    groups: Mapping[Node, int]
+    unneeded: frozenset[Node]
+
+
+def ragged_products(graph: Graph) -> RaggedProducts:
+    """Return what the pass would rewrite in a graph, whose types may be global."""
+    written = _with_ragged_dots(graph)
+    if written is graph:
+        return RaggedProducts({}, frozenset())
+    gone, producer, groups = {*graph.nodes} - {*written.nodes}, graph.producers(), dict[Node, int]()
+    for dot in (node for node in graph.nodes if node in gone and node.op == "dot_general"):
+        scratch = Graph("")
+        if _emit_ragged(Builder(scratch, dot.loc), dot, producer):
+            (ragged,) = (node for node in scratch.nodes if node.op == "ragged_dot")
+            groups[dot] = (ragged.result if ragged.attrs.contracts else ragged.operands[1]).type.sizes[0]
+    return RaggedProducts(groups, frozenset(gone - groups.keys()))
+
+
 def _with_ragged_dots(graph: Graph) -> Graph:
     if not any(node.op == "dot_general" for node in graph.nodes) or not any(n.op == "compare" for n in graph.nodes):
         return graph

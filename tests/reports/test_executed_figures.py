@@ -1,0 +1,156 @@
+"""Figures against runs: what `--json` counts is what every simulated rank executes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import meshgen as mg
+from meshgen.api import plan, plan_module
+from meshgen.codegen.passes import loop_unroll
+from meshgen.ir.op_names import BRANCHES, REPEATED
+from meshgen.mesh import Mesh
+from meshgen.ops.flops import graph_flops
+from meshgen.pipeline import Options, Timing
+from meshgen.reports.comms import comms_of
+from meshgen.reports.cost import launch_bytes
+from meshgen.runtime.measured import measured
+from meshgen.runtime.plan import Item, Schedule
+from meshgen.testing.random_graphs import random_arguments
+from meshgen.testing.random_programs import program_of
+from tests.cost_models import use
+from tests.trials import trials
+
+WITH_LOOPS = (37, 57, 75, 76)  # random programs whose schedules have loops of known length, and of unknown length
+OF_UNKNOWN_LENGTH = (19, 35, 79)
+WITH_BRANCHES = (20, 28, 37, 76, 85, 112, 144)
+
+
+def items_of(plan: Schedule) -> Iterator[tuple[Item, Schedule]]:
+    """The items of a step and of its regions, each with its schedule."""
+    for item in plan.items:
+        yield item, plan
+        for region in item.regions:
+            yield from items_of(region)
+
+
+def executed(module: mg.LoadedModule, args: Any) -> dict[int, Counter[int]]:
+    """Per rank how often each item ran, by its identity."""
+    with measured() as spans:
+        module.run(args)
+    found: dict[int, Counter[int]] = {rank: Counter() for rank in range(module.mesh.size)}
+    for span in spans:
+        found[span.rank][id(span.item)] += 1
+    return found
+
+
+def figures_of(plan: Schedule, mesh: Mesh, runs: Counter[int]) -> dict[str, Any]:
+    """What a rank executed, by the names of `--json`."""
+    counts, flops, ring, traffic, kernels = Counter[str](), 0.0, 0, 0, 0
+    for item, inside in items_of(plan):
+        times = runs[id(item)]
+        if item.is_collective:
+            (row,) = comms_of(Schedule((item,), inside.buffers, 0, (), ()), mesh)
+            counts[row.kind] += times
+            ring += inside.collective(item, mesh).ring_bytes * times
+        elif item.kernel:
+            flops += graph_flops(inside.kernels[item.kernel]) * times
+            traffic += launch_bytes(item, inside) * times
+            kernels += times
+    found = {kind: count for kind, count in sorted(counts.items()) if count}
+    return {"counts": found, "ring_bytes": ring, "flops_per_device": flops, "kernels": kernels, "device_bytes": traffic}
+
+
+def compiled(seed: int, folder: Path) -> tuple[mg.Executable, mg.LoadedModule]:
+    executable = plan_module(program_of(seed), Options("cpu"), Timing())
+    executable.save(folder / f"{seed}.mgx")
+    return executable, mg.load(folder / f"{seed}.mgx")
+
+
+def agrees(executable: mg.Executable, loaded: mg.LoadedModule, draw: int) -> bool:
+    """Whether a run with random arguments, which choose the branches, is what the figures count on every rank."""
+    ran = executed(loaded, random_arguments(next(iter(executable.stages.values())), draw))
+    found = [figures_of(loaded.schedule, loaded.mesh, runs) for runs in ran.values()]
+    record = executable.record()
+    return all(figures == {name: record[name] for name in figures} for figures in found)
+
+
+@pytest.mark.parametrize("seed", [seed for seed in trials(30) if seed % 11 != 7])
+def test_figures_are_what_every_rank_executes(seed: int, tmp_path: Path) -> None:
+    """Some arguments take the longest branches, which the figures count; loops of unknown length count one trip."""
+    executable, loaded = compiled(seed, tmp_path)
+    ops = {item.op for item, _ in items_of(loaded.schedule)}
+    if "while" in ops:
+        pytest.skip("the length of a loop depends on the arguments")
+    choices = 8 if ops & set(BRANCHES) else 1
+    assert any(agrees(executable, loaded, draw) for draw in range(choices))
+
+
+@pytest.mark.parametrize("seed", WITH_LOOPS)
+def test_loops_that_stay_loops_count_every_trip(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, {"fusion.unrolled_messages": 0, "fusion.unrolled_nodes": 0}, loop_unroll)
+    executable, loaded = compiled(seed, tmp_path)
+    assert [item for item, _ in items_of(loaded.schedule) if item.op in REPEATED]
+    assert any(agrees(executable, loaded, draw) for draw in range(8))
+
+
+@pytest.mark.parametrize("seed", OF_UNKNOWN_LENGTH)
+def test_condition_of_a_loop_runs_once_more_than_its_body(seed: int, tmp_path: Path) -> None:
+    executable, loaded = compiled(seed, tmp_path)
+    ran = executed(loaded, random_arguments(executable.stages["import"], seed))[0]
+    (loop,) = (item for item, _ in items_of(loaded.schedule) if item.op == "while")
+    condition, body = (ran[id(region.items[0])] for region in loop.regions)
+    assert condition == body + 1
+    assert [times for _, times in loop.runs] == [2, 1], "one trip is counted"
+
+
+@pytest.mark.parametrize("seed", WITH_BRANCHES)
+def test_exactly_one_branch_runs_and_the_longest_counts(seed: int, tmp_path: Path) -> None:
+    executable, loaded = compiled(seed, tmp_path)
+    branches = [item for item, _ in items_of(loaded.schedule) if item.op in BRANCHES]
+    assert branches
+    for item in branches:
+        longest = max(region.step_seconds for region in item.regions)
+        assert [region.step_seconds for region, times in item.runs if times] == [longest]
+    assert any(agrees(executable, loaded, draw) for draw in range(12))
+
+
+def test_a_branch_counts_the_work_of_one_way() -> None:
+    """The figures of a program with a branch lie between those of its ways, and are not their sum."""
+    way = "%y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
+    text = f"""sdy.mesh @mesh = <["x"=2]>
+    func.func @main(%x: tensor<64x64xf32>, %which: tensor<i32>) -> tensor<64x64xf32> {{
+      %r = "stablehlo.case"(%which) ({{
+        {way}
+        stablehlo.return %y : tensor<64x64xf32>
+      }}, {{
+        {way}
+        %z = stablehlo.dot_general %y, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+        stablehlo.return %z : tensor<64x64xf32>
+      }}) : (tensor<i32>) -> tensor<64x64xf32>
+      return %r : tensor<64x64xf32>
+    }}"""
+    cost = plan(text, target="cpu").cost
+    assert cost.flops == 2 * 2 * 64**3 and cost.kernels == 2
+    assert cost.redundant_flops == pytest.approx(cost.flops / 2)
+
+
+@pytest.mark.parametrize(
+    ("specs", "flops_share", "redundant_share"),
+    [({}, 1, 7 / 8), ({"x": mg.P("dp")}, 1 / 8, 0), ({"w": mg.P(None, None, "dp")}, 1 / 8, 0)],
+)
+def test_redundant_work_of_ragged_products_counts_each_row_once(
+    specs: dict[str, Any], flops_share: float, redundant_share: float
+) -> None:
+    jax = pytest.importorskip("jax")
+    rows, k, n, groups = 512, 64, 128, 16
+    args = [mg.spec(f"bf16[{rows},{k}]"), mg.spec(f"bf16[{groups},{k},{n}]"), mg.spec(f"i32[{groups}]")]
+    ragged = jax.jit(lambda x, w, sizes: jax.lax.ragged_dot(x, w, sizes))
+    cost = plan(ragged, {"dp": 8}, args=args, in_specs=specs, target="cpu").cost
+    whole = 2.0 * rows * k * n
+    assert cost.flops == pytest.approx(whole * flops_share, rel=0.01)
+    assert cost.redundant_flops == pytest.approx(whole * redundant_share, rel=0.01)
