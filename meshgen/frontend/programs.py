@@ -13,6 +13,7 @@ from typing import Any
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, MeshgenError, UsageError, is_interrupt, program_place
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.carried_names import name_carried_values
 from meshgen.frontend.constants import refuse_constants
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
@@ -30,6 +31,13 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         UsageError: `graph` is not a program, cannot be found, or is a function without args.
         ProgramError: the program is refused by its reader.
     """
+    module, signature = _imported(graph, given, args, entry)
+    if module is not graph and module.stage == "import":
+        name_carried_values(module.graph)
+    return module, signature
+
+
+def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     from meshgen.frontend.jax import from_jax, is_jax
     from meshgen.frontend.onnx.files import is_onnx
     from meshgen.frontend.torch.kinds import is_torch

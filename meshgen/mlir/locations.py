@@ -2,6 +2,9 @@
 
 #loc7 = loc("/x/model.py":31:9 to :40)
 #loc8 = loc("jit(f)/jvp(layer_3)/attn/dot_general"(#loc7))        model.py:31 in layer_3/attn
+
+Of a chain of calls the innermost line counts that is in no installed package: for `callsite(".../site-packages/flax/linear.py":422 at "model.py":14)`,
+in which flax computes what model.py asks for, that is model.py:14.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
 _STACK = re.compile(r'"((?:[^"\\]|\\.)*/(?:[^"\\]|\\.)*)"\(')  # a name of several parts around a location
 _UNNAMED = re.compile(
-    r"p?jit\(.*\)|while|body|closed_call|checkpoint|rematted_computation|custom_[jv]+p_call|"
+    r"p?jit\(.*\)|while|body|cond|branch_\d+_fun|closed_call|eval_jaxpr|checkpoint|rematted_computation|custom_[jv]+p_call|"
 )  # that no user wrote
+_TRANSFORMED = re.compile(r"p?jit\([^()]*\)|(?:jvp|vmap)\(([^()]*)\)")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|^<frozen ")
 _DEPTH = 100  # of aliases
 
 
@@ -42,7 +47,7 @@ class Locations:
         return _ALIAS.sub(take, text) if "loc(" in text else text, Locations(aliases)
 
     def place(self, text: str) -> Location | None:
-        """The first file position that the text of a location names, and the scopes around it."""
+        """Return the file position that a location stands for, and the scopes around it."""
         if text not in self._known:
             found = self._position(text)
             scope = self._scope(self._aliases.get(text, text)) if found else ""
@@ -64,17 +69,22 @@ class Locations:
         return match[1].replace('\\"', '"') if match else ""
 
     def _position(self, text: str, depth: int = 0) -> Location | None:
-        """Where the text says, without scopes."""
+        """Return the first position that the text names outside of installed packages, else the first one; without scopes."""
+        first: Location | None = None
         for file, line, column, alias in _POSITION.findall(text):
-            if not alias:
-                return Location(file, int(line), int(column))
-            found = self._positions.get(alias)
-            if found is None and depth < _DEPTH:
-                found = self._position(self._aliases.get(alias, ""), depth + 1)
+            found = self._aliased(alias, depth) if alias else Location(file, int(line), int(column))
+            if found is not None and not _LIBRARY.search(found.file):
+                return found
+            first = first or found
+        return first
+
+    def _aliased(self, alias: str, depth: int) -> Location | None:
+        found = self._positions.get(alias)
+        if found is None and depth < _DEPTH:
+            found = self._position(self._aliases.get(alias, ""), depth + 1)
             if found is not None:
                 self._positions[alias] = found
-                return found
-        return None
+        return found
 
 
 def _scope(stack: str) -> str:
@@ -83,6 +93,13 @@ def _scope(stack: str) -> str:
     What differentiation computes is in the scope of what it is computed for: `jvp(layer_3)` is `layer_3`, and
     `transpose(jvp(layer_3))`, of a backward pass, `transpose(layer_3)`.
     """
-    parts = [part.replace("jvp()", "") for part in stack.split("/")]
-    plain = [re.sub(r"jvp\(([^()]*)\)", r"\1", part).replace("transpose()", "transpose") for part in parts]
-    return "/".join(part for part in plain if not _UNNAMED.fullmatch(part))
+    parts = map(_without_transformations, stack.split("/"))
+    return "/".join(part for part in parts if not _UNNAMED.fullmatch(part))
+
+
+def _without_transformations(part: str) -> str:
+    """Return a part of a name stack without `jit`, `jvp` and `vmap`, from the inside outwards."""
+    before = ""
+    while part != before:
+        before, part = part, _TRANSFORMED.sub(lambda match: match[1] or "", part)
+    return part.replace("transpose()", "transpose")

@@ -23,6 +23,10 @@ SCOPES = {
     "jit(f)/while/body/closed_call/Block_0/mlp/tanh": "Block_0/mlp",
     "jit(f)/checkpoint/rematted_computation/layer/tanh": "layer",
     "jit(f)/tanh": "",
+    "jit(f)/jvp(vmap())/mul": "",
+    "jit(f)/jvp(jit(take_along_axis))/gather": "",
+    "jit(f)/transpose(jvp(vmap(layer)))/branch_1_fun/tanh": "transpose(layer)",
+    "jit(f)/jit(eval_jaxpr)/eval_jaxpr/cond/layer/tanh": "layer",
 }
 
 
@@ -55,3 +59,24 @@ def test_places_have_a_line() -> None:
         assert line_of_place(place_text(loc)) == 31
     assert place_text(Location("/a/model.py", 31, 2, "layer_3/attn")) == "model.py:31 in layer_3/attn"
     assert line_of_place("model.py") is None and place_text(None) == ""
+
+
+CALLS = """
+#loc1 = loc("/env/lib/python3.11/site-packages/flax/linear.py":422:8 to 428:5)
+#loc2 = loc("/home/me/model.py":14:28 to :50)
+#loc3 = loc("/home/me/main.py":9:1)
+#loc4 = loc("/env/lib/python3.11/site-packages/flax/transforms.py":198:10)
+#loc5 = loc("Linear.__call__"(#loc1))
+#loc6 = loc(callsite("Block.__call__"(#loc2) at #loc9))
+#loc7 = loc(callsite(#loc5 at #loc6))
+#loc8 = loc("jit(step)/jvp(vmap())/dot_general"(#loc7))
+#loc9 = loc(callsite(#loc4 at #loc3))
+#loc10 = loc(callsite(#loc5 at #loc4))
+"""
+
+
+def test_a_chain_of_calls_is_at_the_innermost_line_outside_of_installed_packages() -> None:
+    _, locations = Locations.taken_out(CALLS)
+    assert locations.place("#loc8") == Location("/home/me/model.py", 14, 28)
+    assert locations.place("#loc9") == Location("/home/me/main.py", 9, 1)
+    assert locations.place("#loc10") == Location("/env/lib/python3.11/site-packages/flax/linear.py", 422, 8)

@@ -1,0 +1,71 @@
+"""Names of values that loops carry: arguments keep theirs, at any depth, and texts of stages stay readable."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.api import lower, plan
+from meshgen.ir.predicates import is_loop
+from meshgen.ir.regions import all_nodes
+from meshgen.mlir.text import parse_text, print_text
+
+# A loop in a loop over a weight, a counter and a sum; JAX calls what a loop carries iterArg, iterArg_0, ...
+NESTED = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%weight: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+  %0:3 = stablehlo.while(%iterArg = %weight, %iterArg_0 = %c, %iterArg_1 = %zero) : tensor<8x8xf32>, tensor<i32>, tensor<8x8xf32>
+    cond {
+      %go = stablehlo.compare LT, %iterArg_0, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %1:2 = stablehlo.while(%iterArg_2 = %iterArg, %iterArg_3 = %iterArg_1) : tensor<8x8xf32>, tensor<8x8xf32>
+        cond {
+          %go = stablehlo.compare LT, %iterArg_0, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %go : tensor<i1>
+        } do {
+          %h = stablehlo.dot_general %iterArg_3, %iterArg_2, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+          stablehlo.return %iterArg_2, %h : tensor<8x8xf32>, tensor<8x8xf32>
+        }
+      %next = stablehlo.add %iterArg_0, %one : tensor<i32>
+      stablehlo.return %1#0, %next, %1#1 : tensor<8x8xf32>, tensor<i32>, tensor<8x8xf32>
+    }
+  return %0#2 : tensor<8x8xf32>
+}
+"""
+
+
+def test_loops_name_what_they_carry_after_the_argument_it_begins_as() -> None:
+    module = lower(NESTED, stage="import")
+    outer, inner = (node for node in all_nodes(module.graph) if is_loop(node))
+    for loop in (outer, inner):
+        assert [region.inputs[0].name for region in loop.regions] == ["weight", "weight"]
+    assert [value.name for value in outer.regions[1].inputs[1:3]] == ["iterArg_0", "iterArg_1"]
+    assert print_text(parse_text(print_text(module))) == print_text(module)
+
+
+def test_reasons_name_the_argument() -> None:
+    """In a loop the weight is `weight` in sentences, and can be asked for by that name."""
+    executable = plan(NESTED, target="cpu")
+    assert "iterArg " not in executable.explain() and "`iterArg`" not in executable.explain()
+    assert executable.explain("weight").count("%weight = input") == 1
+
+
+def test_generated_names_of_arguments_are_not_passed_on() -> None:
+    text = NESTED.replace("%weight", "%arg0")
+    loop = next(node for node in all_nodes(lower(text, stage="import").graph) if is_loop(node))
+    assert loop.regions[1].inputs[0].name == "iterArg"
+
+
+def test_carried_values_of_jax_have_the_names_of_leaves() -> None:
+    jax = pytest.importorskip("jax")
+
+    def step(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(
+            lambda c: c[1].sum() < 9, lambda c: (c[0], jax.numpy.tanh(c[1] @ c[0])), (params["w"], x)
+        )[1]
+
+    given = {"w": jax.ShapeDtypeStruct((8, 8), "float32")}, jax.ShapeDtypeStruct((8, 8), "float32")
+    loop = next(n for n in all_nodes(lower(jax.jit(step), {"x": 2}, args=given, stage="import").graph) if is_loop(n))
+    assert {value.name for value in loop.regions[1].inputs} >= {"params.w", "x"}
