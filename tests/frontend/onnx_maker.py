@@ -1,0 +1,146 @@
+"""Random ONNX models under construction: values that a model has already, and nodes that are appended to it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from tests.onnx_models import Builder, reference
+
+Array = np.ndarray[Any, Any]
+OPSET = 21
+MOST_ELEMENTS = 4096
+TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+Step = Callable[["Maker"], None]
+STEPS: dict[str, Step] = {}
+
+
+class CannotMake(Exception):
+    """No value of the model fits a step."""
+
+
+def step(function: Step) -> Step:
+    """Enter a kind of step."""
+    STEPS[function.__name__] = function
+    return function
+
+
+class Maker:
+    """A model under construction, with the reference's value of each name."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.builder = Builder()
+        self.values: dict[str, Array] = {}
+        self.inputs: dict[str, Array] = {}
+        self.exact: set[str] = set()
+        self.used: set[str] = set()
+        self.kinds: list[str] = []
+
+    def integer(self, low: int, high: int) -> int:
+        """A number from low to high, both included."""
+        return int(self.rng.integers(low, high + 1))
+
+    def one_of(self, choices: Any) -> Any:
+        return choices[self.integer(0, len(choices) - 1)]
+
+    def numbers(self, *shape: int) -> Array:
+        """Multiples of 1/4 from -2 to 2."""
+        return (self.rng.integers(-8, 9, shape) / 4).astype(np.float32)
+
+    def input(self, array: Array) -> str:
+        """A new input of the model."""
+        name = f"x{len(self.inputs)}"
+        self.inputs[name] = self.values[name] = array
+        if array.dtype != np.float32 or (array * 4 == np.round(array * 4)).all():
+            self.exact.add(name)
+        return name
+
+    def weight(self, *shape: int) -> str:
+        """A weight or an input of this shape."""
+        array = self.numbers(*shape)
+        return self.input(array) if self.integer(0, 2) == 0 else self.constant(array)
+
+    def constant(self, array: Any) -> str:
+        name = self.builder.array(f"c{len(self.builder.weights)}", np.asarray(array))
+        self.values[name] = np.asarray(array)
+        self.exact.add(name)
+        self.used.add(name)
+        return name
+
+    def pick(self, fits: Callable[[Array], bool] = lambda each: True, *, exact: bool = False) -> str:
+        """A value of floats that fits."""
+        names = [name for name, each in self.values.items() if each.dtype == np.float32 and fits(each) and name not in self.builder_constants]  # fmt: skip
+        names = [name for name in names if not exact or name in self.exact]
+        if not names:
+            raise CannotMake
+        return self.one_of(names[-6:] if self.integer(0, 3) else names)
+
+    @property
+    def builder_constants(self) -> set[str]:
+        return {each.name for each in self.builder.weights}
+
+    def of_rank(self, rank: int, most: int = 6, *, exact: bool = False) -> str:
+        """A value of this rank, or of a higher one up to `most`."""
+        return self.pick(lambda each: rank <= each.ndim <= most and each.size > 0, exact=exact)
+
+    def add(
+        self,
+        op: str,
+        *operands: str,
+        results: int = 1,
+        keeps: bool = False,
+        reads: Sequence[str] = (),
+        **attributes: Any,
+    ) -> Any:
+        """Append a node and compute its results. `keeps`: results are exact if the operands are; `reads`: what its graphs read."""
+        made = self.builder(op, *operands, results=results, **attributes)
+        names = [made] if results == 1 else made
+        node = self.builder.nodes[-1]
+        try:
+            found = one_node(node, {name: self.values[name] for name in (*operands, *reads) if name})
+        except (
+            IndexError,
+            ValueError,
+            TypeError,
+        ) as error:  # the reference has faults of its own: no numbers to compare with
+            self.builder.nodes.pop()
+            raise CannotMake from error
+        if any(
+            each.size > MOST_ELEMENTS or (each.dtype == np.float32 and not (np.abs(each) < 1e4).all()) for each in found
+        ):
+            self.builder.nodes.pop()
+            raise CannotMake
+        is_exact = keeps and all(name in self.exact for name in operands if name)
+        for name, each in zip(names, found, strict=True):
+            self.values[name] = each
+            if (is_exact and np.abs(each).max(initial=0) < 64) or each.dtype != np.float32:
+                self.exact.add(name)
+        self.used.update((*operands, *reads))
+        return made
+
+    def model(self) -> tuple[Any, list[str]]:
+        """The model, whose results are all values that no node reads, and their names."""
+        outs = [name for name in self.values if name not in self.used and name not in self.inputs] or [*self.values][
+            -1:
+        ]
+        infos = [helper.make_tensor_value_info(name, TYPES[each.dtype.name], each.shape) for name, each in self.inputs.items()]  # fmt: skip
+        kinds = [helper.make_tensor_value_info(name, TYPES[self.values[name].dtype.name], None) for name in outs]
+        graph = helper.make_graph(self.builder.nodes, "random", infos, kinds, self.builder.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10), outs
+
+
+def one_node(node: Any, values: dict[str, Array]) -> list[Array]:
+    """What the reference computes for a node."""
+    infos = [helper.make_tensor_value_info(name, TYPES[each.dtype.name], each.shape) for name, each in values.items()]
+    outs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output]
+    model = helper.make_model(
+        helper.make_graph([node], "g", infos, outs), opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10
+    )
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return [np.asarray(each) for each in reference(model, *values.values())]

@@ -1,0 +1,107 @@
+"""Random ONNX models of common operators, against the `onnx` package's reference, on one device and split over two.
+
+    python -m tests.frontend.random_onnx --count 300 [--seed 0]
+
+Each kind of step takes values that the model has already, and appends nodes; the reference computes their results at once, so that the
+next step knows shapes. Steps at which a small error makes a large difference (comparisons, roundings, the largest element) take values
+that are exact: inputs are multiples of 1/4, and moves and sums of few keep them so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from meshgen.api import read
+from meshgen.frontend.specs import annotated
+from meshgen.ir.graph import Module
+from meshgen.mesh import make_mesh
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.testing.oracle import check
+from tests.frontend import random_onnx_moves, random_onnx_steps
+from tests.frontend.onnx_maker import STEPS, CannotMake, Maker
+
+Array = np.ndarray[Any, Any]
+ENTERED = (random_onnx_moves, random_onnx_steps)  # their steps are in the table once they are imported
+
+
+def made(seed: int, steps: int = 8) -> Maker:
+    """A random model of about so many steps."""
+    maker = Maker(seed)
+    ranks = (maker.integer(2, 4), maker.integer(1, 4))
+    for rank in ranks:
+        maker.input(maker.numbers(*(maker.integer(1, 6) for _ in range(rank))))
+    names = list(STEPS)
+    for _ in range(steps * 6):
+        name = maker.one_of(names)
+        try:
+            STEPS[name](maker)
+        except CannotMake:
+            continue
+        maker.kinds.append(name)
+        if len(maker.kinds) == steps:
+            break
+    return maker
+
+
+def fault_of(maker: Maker) -> str:
+    """What is wrong with the numbers of a model: on one device, and split over two along a dim of its first input. Empty if nothing is."""
+    model, names = maker.model()
+    module, signature = read(model)
+    held = maker.inputs | {name: np.asarray(array) for name, array in signature.weights.items()}
+    arguments = [held[value.name] for value in module.graph.inputs]
+    for name, found in zip(names, evaluate(module.graph, arguments), strict=True):
+        if text := difference(found, maker.values[name]):
+            return f"{name}: {text}"
+    dims = [dim for dim, size in enumerate(maker.inputs["x0"].shape) if size > 1]
+    if not dims or "x0" not in {value.name for value in module.graph.inputs}:
+        return ""
+    spec = ["_"] * dims[0] + ["d"]
+    split = Module(make_mesh({"d": 2}), module.graph, name="split", in_annotations=list(module.in_annotations), out_annotations=list(module.out_annotations))  # fmt: skip
+    result = check(annotated(split, {"x0": ",".join(spec)}, None), pipeline=fused, args=arguments)
+    return "" if result.ok else f"split over dim {dims[0]}: {[str(fault) for fault in result.faults]}"
+
+
+def fused(module: Module) -> Module:
+    return run_stages(module, Options("cpu"), Timing(), "fuse")["fuse"]
+
+
+def difference(found: Array, expected: Array) -> str:
+    """How a result differs; f32 within 1e-4 of the largest element."""
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        return f"{found.dtype}{list(found.shape)} in place of {expected.dtype}{list(expected.shape)}"
+    if found.dtype != np.float32:
+        return "" if np.array_equal(found, expected) else "whole numbers differ"
+    largest = max(1.0, float(np.abs(expected).max(initial=0)))
+    apart = float(np.abs(found - expected).max(initial=0))
+    return "" if apart <= 1e-4 * largest else f"differs by {apart:.3g} of {largest:.3g}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    kinds: Counter[str] = Counter()
+    faults = 0
+    for seed in range(options.seed, options.seed + options.count):
+        maker = made(seed)
+        kinds.update(maker.kinds)
+        try:
+            fault = fault_of(maker)
+        except Exception as error:  # (refusals and crashes are both faults of a valid model)
+            fault = f"{type(error).__name__}: {error}"
+        if fault:
+            faults += 1
+            sys.stdout.write(f"seed {seed}: {fault}\n  {' '.join(maker.kinds)}\n")
+    sys.stdout.write(f"{options.count} models of {len(kinds)} kinds of steps, {faults} faults\n")
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Random ONNX models compute what the `onnx` package's reference says; `python -m tests.frontend.random_onnx` runs many."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from tests.frontend.onnx_maker import STEPS
+from tests.frontend.random_onnx import difference, fault_of, made
+from tests.trials import trials
+
+SEEDS = trials(16)
+
+
+def test_random_models_agree_with_the_reference_also_when_split() -> None:
+    faults = {seed: fault for seed in SEEDS if (fault := fault_of(made(seed)))}
+    assert not faults
+
+
+def test_random_models_have_most_kinds_of_steps() -> None:
+    kinds = {kind for seed in SEEDS for kind in made(seed).kinds}
+    assert len(STEPS) >= 45 and len(kinds) >= 0.8 * len(STEPS)
+
+
+def test_wrong_numbers_are_faults() -> None:
+    maker = made(1)
+    name = next(name for name in maker.model()[1] if maker.values[name].dtype == "float32")
+    wrong = maker.values[name] + 1
+    assert difference(wrong, maker.values[name])
+    maker.values[name] = wrong
+    assert f"{name}: differs by 1" in fault_of(maker)
