@@ -209,6 +209,11 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
 """
         },
     ),
+    "MG0211": Fault(
+        "A warning: a JAX program has shardings over a mesh, and is compiled for a mesh with the same axes in other sizes. "
+        "Its shardings are kept by the names of their axes.",
+        "Leave the mesh out to compile for the mesh of the program, or make the shardings over the mesh that is meant.",
+    ),
     "MG0301": Fault(
         "No kernel can be generated for an operation with these element types; all such operations of the program are listed before any kernel is made, each with how often it runs. Or a loop has transfers between meshes and no constant trip count.",
         "Run it with `--target cpu` on the reference device; write loops around transfers with a constant trip count.",

@@ -49,6 +49,7 @@ CODES: dict[str, str] = {
     "MG0208": "size of a tensor dim is unknown",
     "MG0209": "value cannot be placed on a mesh",
     "MG0210": "value is gathered though no annotation asks for it",
+    "MG0211": "mesh is not the one that the program's shardings were made for (a warning)",
     "MG0301": "kernel cannot be generated",
     "MG0302": "kernel does not compile",
     "MG0303": "kernel needs more than the device has",

@@ -62,6 +62,12 @@ def same_array(left: Any, right: Any) -> bool:
     return is_same_memory or first.tobytes() == second.tobytes()
 
 
+def _is_traced_by_jax(given: Any) -> bool:
+    """Whether this stands for an array in a function that JAX traces."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(given, jax.core.Tracer)
+
+
 def _is_of_torch(given: Any) -> bool:
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # a folder of that name is a module too
     return tensor is not None and isinstance(given, tensor)
@@ -87,6 +93,12 @@ def _refuse_other_meaning(given: Any) -> None:
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(given):
         raise NoArrayError("a sparse array", "pass .toarray()")
+    if _is_traced_by_jax(given):
+        hint = (
+            "call the program outside of jax.jit, jax.grad and jax.vmap, or through jax.pure_callback; "
+            "for gradients compile jax.grad of the function"
+        )
+        raise NoArrayError(f"a tracer of JAX, {given.dtype}{list(given.shape)}, which has no numbers yet", hint)
     for each in cast("list[Any]", given) if isinstance(given, (list, tuple)) else ():
         _refuse_other_meaning(each)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import DEFAULT_NAME, Mesh
@@ -27,6 +27,21 @@ def placed_on(module: Module, given: Sequence[Mesh]) -> Module:
         raise UsageError(*faults)
     meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in meshes)
     return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
+
+
+def other_mesh(module: Module, given: Sequence[Mesh], loc: Location | None) -> list[Diagnostic]:
+    """The warning MG0211 where a program's mesh and the only one given for it have the same axes in different sizes."""
+    own = {axis.name: axis.size for axis in module.mesh.axes}
+    if (
+        len(given) != 1
+        or module.meshes
+        or own == (sizes := {axis.name: axis.size for axis in given[0].axes})
+        or own.keys() != sizes.keys()
+    ):
+        return []
+    text = f"the program's shardings are over {module.mesh}, but it is compiled for {given[0]}"
+    hint = "leave the mesh out to compile for the program's own, or make its shardings over the mesh that is meant"
+    return [Diagnostic("MG0211", text, loc, hint=hint)]
 
 
 def on_machine(module: Module, machine: Machine) -> Module:

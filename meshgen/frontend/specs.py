@@ -13,8 +13,9 @@ from meshgen.calls.nodes import Node, Slot, slots_of
 from meshgen.calls.signature import Signature, shortened, signature_of
 from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
-from meshgen.frontend.shardings import SpecLike, annotated_dims
+from meshgen.frontend.shardings import SpecLike, annotated_dims, is_named_sharding
 from meshgen.ir.graph import Annotation, Module, Value
+from meshgen.mesh import Mesh, make_mesh
 from meshgen.names import nearest_names
 from meshgen.sizes.program import input_names, output_names
 from meshgen.spec import Sharding
@@ -38,6 +39,17 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
     annotations = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
     wanted = _annotations(matched("output", outs, out_specs), outputs, module, module.out_annotations)
     return replace(module, in_annotations=annotations, out_annotations=wanted)
+
+
+def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
+    """The mesh of the first `NamedSharding` in these specs; empty where they have none."""
+    for spec in specs:
+        if is_named_sharding(spec):
+            return (make_mesh(dict(spec.mesh.shape)),)
+        _, held = (None, None) if isinstance(spec, (Sharding, str)) else opened(spec) or (None, None)
+        if held and (found := mesh_of_specs(*held.values())):
+            return found
+    return ()
 
 
 def results_of(module: Module, signature: Signature | None) -> Signature:

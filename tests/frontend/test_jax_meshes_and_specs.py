@@ -149,3 +149,20 @@ def test_functions_may_name_a_mesh_that_has_no_devices() -> None:
         assert executable.mesh.size == 8
         np.testing.assert_array_equal(executable(X), X + 1)
     assert annotations(None, placed.trace(X), None) == {"x": ((("tp",),), ())}
+
+
+def test_named_shardings_give_the_mesh_where_none_is_named() -> None:
+    sharding = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((2,), ("dp",)), jax.sharding.PartitionSpec("dp"))
+    for specs in ((sharding,), {"x": sharding}, ({"a": sharding},)):
+        args = [{"a": "f32[8,8]"}] if isinstance(specs, tuple) and isinstance(specs[0], dict) else ["f32[8,8]"]
+        program = jax.jit(lambda x: jax.tree.map(lambda a: a * 2, x))
+        assert mg.compile(program, args=args, in_specs=specs, target="cpu").mesh == mg.make_mesh({"dp": 2})
+
+
+def test_a_mesh_of_other_sizes_than_the_program_s_is_a_warning() -> None:
+    mesh = jax.sharding.AbstractMesh((4, 2), ("dp", "tp"))
+    program = jax.jit(lambda x: x * 2, in_shardings=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("dp")))
+    with pytest.warns(UserWarning, match=r"MG0211: .*over Mesh\(dp=4, tp=2\).*compiled for Mesh\(dp=2, tp=4\)"):
+        executable = mg.compile(program, {"dp": 2, "tp": 4}, args=["f32[8,8]"], target="cpu")
+    assert [each.code for each in executable.warnings] == ["MG0211"]
+    assert not mg.compile(program, {"dp": 4, "tp": 2}, args=["f32[8,8]"], target="cpu").warnings

@@ -192,3 +192,24 @@ def test_filter_jit_of_a_module_has_its_arrays_as_weights(tmp_path: Path) -> Non
     np.testing.assert_allclose(executable(X[0]), net(X[0]), rtol=1e-5, atol=1e-6)
     executable.save(tmp_path / "net.mgx")
     np.testing.assert_allclose(mg.load(tmp_path / "net.mgx")(X[0]), net(X[0]), rtol=1e-5, atol=1e-6)
+
+
+# --- calls in functions that JAX traces, and old versions ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, jax.vmap], ids=["jit", "grad", "vmap"])
+@pytest.mark.parametrize("passed", [lambda x: x, lambda x: [x]], ids=["array", "list"])
+def test_calls_under_transformations_say_what_to_do(transform: Any, passed: Any) -> None:
+    executable = compiled(lambda x: x * 2, "f32[8,8]")
+    with pytest.raises(
+        mg.MeshgenError, match=r"MG0601(.|\n)*is a tracer of JAX(.|\n)*outside of jax.jit(.|\n)*pure_callback"
+    ):
+        transform(lambda x: executable(passed(x)))(X)
+    called = jax.jit(lambda x: jax.pure_callback(executable, jax.ShapeDtypeStruct(X.shape, X.dtype), x))
+    np.testing.assert_array_equal(called(X), X * 2)
+
+
+def test_old_versions_of_jax_are_refused_with_the_version_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "__version_info__", (0, 4, 38))
+    with pytest.raises(mg.MeshgenError, match=r"MG0602(.|\n)*too old(.|\n)*jax>=0.10"):
+        compiled(jax.jit(layer), {"w": X}, X)
