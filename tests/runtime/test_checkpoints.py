@@ -125,6 +125,21 @@ def test_other_folders_are_no_checkpoints(tmp_path: Path) -> None:
     assert checkpoint_of(tmp_path) is None
 
 
+@pytest.mark.parametrize("names", [("2", "10"), ("step_000002", "step_000010")], ids=str)
+@pytest.mark.parametrize("item", ["default", "params"])
+def test_the_newest_step_of_a_manager_s_folder_is_taken(names: tuple[str, str], item: str, tmp_path: Path) -> None:
+    for name in names:
+        described(tmp_path / name / item)
+    (tmp_path / f"{names[1]}1.orbax-checkpoint-tmp" / item).mkdir(parents=True)  # a step that is being written
+    assert checkpoint_of(tmp_path) == tmp_path / names[1] / item
+
+
+def test_a_step_of_several_items_without_a_usual_name_is_no_checkpoint(tmp_path: Path) -> None:
+    for item in ("params", "optimizer"):
+        described(tmp_path / "3" / item)
+    assert checkpoint_of(tmp_path) is None and checkpoint_of(tmp_path / "3" / "params") == tmp_path / "3" / "params"
+
+
 def test_the_library_itself_reads_what_it_wrote(tmp_path: Path) -> None:
     library = pytest.importorskip("tensorstore")
     folder = described(tmp_path / "c", use_ocdbt=True)

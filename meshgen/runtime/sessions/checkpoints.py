@@ -6,6 +6,7 @@ Tensors are named by their keys, `params.h.0.w`, and read when they are asked fo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from math import prod
@@ -21,14 +22,34 @@ from meshgen.runtime.module_file.json_values import each_of, get, read_flag, rea
 
 Array = np.ndarray[Any, Any]
 METADATA = "_METADATA"
+_STEP = re.compile(r"(?:.*_)?(\d+)")  # of a step's folder: its number, which may follow a prefix
 _MOST_METADATA = 1 << 28  # bytes: an entry of an array has a few hundred
 _ARRAYS = ("np.ndarray", "jax.Array", "scalar")  # kinds of values; others hold no numbers
 
 
 def checkpoint_of(folder: Path) -> Path | None:
-    """The folder of the arrays in a checkpoint, or in a step that a checkpoint manager saved; None where it is neither."""
+    """Return the folder of the arrays in a checkpoint, in a step, or in the newest step of a checkpoint manager's folder.
+
+    Returns:
+        None where the folder is none of these.
+    """
+    if (found := _arrays_of_step(folder)) is not None or not folder.is_dir():
+        return found
+    steps = [
+        (int(match[1]), arrays)
+        for each in folder.iterdir()
+        if (match := _STEP.fullmatch(each.name)) and (arrays := _arrays_of_step(each))
+    ]
+    return max(steps)[1] if steps else None
+
+
+def _arrays_of_step(folder: Path) -> Path | None:
+    """Return a folder that has arrays itself, or its item with arrays: `default`, `state`, or the only one; None if there is none."""
     places = (folder, folder / "default", folder / "state")
-    return next((place for place in places if (place / METADATA).is_file()), None)
+    if (found := next((place for place in places if (place / METADATA).is_file()), None)) is not None:
+        return found
+    items = [path.parent for path in folder.glob(f"*/{METADATA}") if not _STEP.fullmatch(path.parent.name)]
+    return items[0] if len(items) == 1 else None
 
 
 class Checkpoint(Mapping[str, Array]):
