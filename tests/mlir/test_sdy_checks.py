@@ -85,6 +85,53 @@ def test_a_collective_makes_its_out_sharding(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "collective"),
+    [
+        ("max", 'all_reduce {"x"} %a out_sharding=<@m, [{}, {}]>'),
+        ("min", 'all_reduce max {"x"} %a out_sharding=<@m, [{}, {}]>'),
+        ("max", 'reduce_scatter [{"x"}, {}] %a out_sharding=<@m, [{"x"}, {}]>'),
+    ],
+)
+def test_a_reduction_of_another_kind_than_the_operand_s_is_refused(kind: str, collective: str) -> None:
+    text = program(f"%0 = sdy.{collective}", argument="{}, {}")
+    said = text.replace("[{}, {}]>}", f'[{{}}, {{}}], unreduced={kind}{{"x"}}>}}', 1)
+    with pytest.raises(ProgramError, match=rf"MG0204: .*unreduced there by {kind}"):
+        parse_text(said)
+    parse_text(said.replace("all_reduce max", "all_reduce").replace(f"={kind}{{", "={"))
+
+
+def test_a_sharding_group_is_inside_or_outside_of_a_manual_computation() -> None:
+    member = "sdy.sharding_group %{} group_id={} : tensor<{}xf32>"
+    text = MANUAL.format(ins='"y"', outs='"y"', axes='"y"', rows=1)
+    inside = text.replace("    %1 = sdy", f"    {member.format('b', 0, 4)}\n    %1 = sdy")
+    outside = f"  {member.format('a', 0, 8)}\n  %0 = sdy"
+    with pytest.raises(ProgramError, match=r"MG0104: sharding group 0 has members inside and outside"):
+        parse_text(inside.replace("  %0 = sdy", outside))
+    parse_text(inside.replace("  %0 = sdy", outside.replace("group_id=0", "group_id=1")))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ("mesh = @m, axes = [0 : i64]", r"expected a list of #stablehlo\.axis_ref"),
+        ("mesh = @m, axes = 3", r"expected a list of #stablehlo\.axis_ref"),
+        ("mesh = @m, axes = [#stablehlo.axis_ref<sub_axis_info = (1)2>]", "expected the field 'name'"),
+        ("mesh = @m", "expected the field 'axes'"),
+        ("axes = []", "expected the field 'mesh'"),
+        ("mesh = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<size = 2>]>, axes = []", "expected the field 'name'"),
+        ("mesh = #stablehlo.mesh<axes = [@m]>, axes = []", r"expected a list of #stablehlo\.mesh_axis"),
+    ],
+)
+def test_malformed_groups_by_axes_are_refused_at_their_place(attribute: str, message: str) -> None:
+    groups = f"replica_groups = #stablehlo.replica_group_mesh_axes<{attribute}>"
+    text = program(f'%0 = "stablehlo.all_gather"(%a) {{all_gather_dim = 0 : i64, {groups}}}').replace(
+        f": {T}\n  return", f": ({T}) -> {T}\n  return"
+    )
+    with pytest.raises(ProgramError, match=rf"m\.mlir:3.*MG0101: {message}"):
+        parse_text(text, "m.mlir")
+
+
+@pytest.mark.parametrize(
     ("argument", "collective"),
     [
         ('{"x", "y"}, {}', 'all_gather [{"y"}, {}] %a out_sharding=<@m, [{"x"}, {}]>'),

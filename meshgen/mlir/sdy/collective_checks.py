@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from meshgen.mesh import Mesh, overlaps, split_ref
@@ -27,6 +28,7 @@ from meshgen.spec import Sharding
 
 Axes = tuple[str, ...]
 _FROM_WHOLE = ("all_slice", "all_reduce", "reduce_scatter")  # an operand without a sharding is whole
+REDUCING = ("sdy.all_reduce", "sdy.reduce_scatter")
 _LIST = re.compile(r"\{([^{}]*)\}")
 _LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]{},\s]')
 _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
@@ -49,12 +51,13 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
         given = Sharding.replicated(len(after.dims))
     try:
         message = collective_fault(op, text, given, _sharding_of_spelled(after), mesh)
+        message = message or (_kind_fault(operation, text, given) if given is not None else "")
     except ValueError as error:
         message = f"cannot parse the axes {text}: {error}"
     if message:
         importer.fault("MG0204", f"{operation.name}: {message}", operation)
         return ()
-    reduces = [axis for axes in listed_axes(text) for axis in axes] if op in ("all_reduce", "reduce_scatter") else []
+    reduces = [axis for axes in listed_axes(text) for axis in axes] if operation.name in REDUCING else []
     return importer.reading.axes(symbol, tuple(reduces))
 
 
@@ -164,6 +167,17 @@ def _params_fault(text: str, rank: int) -> str:
 def _reduced_fault(axes: Axes, after: Sharding) -> str:
     both = next((axis for axis in axes for used in after.used_axes if overlaps(axis, used)), None)
     return "" if both is None else f"reduces over '{both}', but out_sharding is split or unreduced along it"
+
+
+def _kind_fault(operation: Operation, text: str, before: Sharding) -> str:
+    """The fault of a reduction by another kind than that by which the operand is unreduced."""
+    found = operation.properties.get("reduction")
+    kind = found.data if isinstance(found, StringAttr) else "sum"
+    listed = [axis for axes in listed_axes(text) for axis in axes]
+    for axis, left in before.partial:
+        if operation.name in REDUCING and left != kind and any(overlaps(axis, other) for other in listed):
+            return f"reduces over '{axis}' by {kind}, but its operand is unreduced there by {left}"
+    return ""
 
 
 def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:

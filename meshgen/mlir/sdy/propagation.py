@@ -17,6 +17,7 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
+from meshgen.mlir.sdy.manual_op import ManualComputationOp
 from meshgen.mlir.sdy.propagation_ops import (
     DirectionAttr,
     Edge,
@@ -33,6 +34,26 @@ def _find_named(reading: Reading, top: Operation) -> None:
         return
     for operation in reading.originals(top):
         reading.named.update(mesh for mesh in meshes_of(operation) if isinstance(mesh, str))
+
+
+def _check_groups(reading: Reading, top: Operation) -> None:
+    """Collect a fault for each member of a group outside of the manual computation that has the first: their dims are not the same dims."""
+    first: dict[int, Operation | None] = {}
+    for operation in reading.originals(top):
+        if not isinstance(operation, ShardingGroupOp):
+            continue
+        group, around = operation.group_id.value.data, _manual_around(operation)
+        if first.setdefault(group, around) is not around:
+            message = f"sharding group {group} has members inside and outside of a manual computation"
+            hint = "use another group_id in each manual computation, and one for the program around it"
+            reading.fault("MG0104", message, operation, hint)
+
+
+def _manual_around(operation: Operation) -> Operation | None:
+    around = operation.parent_op()
+    while around is not None and not isinstance(around, ManualComputationOp):
+        around = around.parent_op()
+    return around
 
 
 def _import_member(importer: Importer, operation: Operation) -> None:
@@ -127,5 +148,5 @@ PART = Dialect(
         "sdy.named_computation": _import_named,
     },
     exporters={"sharding_group": _export_member, "propagation_barrier": _export_barrier},
-    mesh_settlers=(_find_named,),
+    mesh_settlers=(_find_named, _check_groups),
 )

@@ -32,8 +32,9 @@ class MeshInPlace:
     device_ids: tuple[int, ...] | None = None
 
 
-def _fields(parser: AttrParser, **readers: _Read) -> dict[str, Any]:
-    """`<name = value, ...>`, each field at most once."""
+def _fields(parser: AttrParser, needed: tuple[str, ...], **readers: _Read) -> dict[str, Any]:
+    """`<name = value, ...>`, each field at most once, and all that are needed (`a|b`: one of the two)."""
+    start = parser.pos
     found: dict[str, Any] = {}
 
     def field() -> None:
@@ -44,6 +45,9 @@ def _fields(parser: AttrParser, **readers: _Read) -> dict[str, Any]:
         found[name] = readers[name]()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    for names in needed:
+        if not any(name in found for name in names.split("|")):
+            parser.raise_error(f"expected the field '{names.partition('|')[0]}'", start)
     return found
 
 
@@ -64,10 +68,11 @@ def parse_part(parser: AttrParser) -> str:
     return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("expected a sub-axis")
 
 
-def _list_of(parser: AttrParser, kind: type[Attribute]) -> tuple[Any, ...]:
+def _list_of(parser: AttrParser, kind: type[Attribute], spelled: str) -> tuple[Any, ...]:
+    start = parser.pos
     found = parser.parse_attribute()
     if not isinstance(found, ArrayAttr) or not all(isinstance(each, kind) for each in found.data):
-        parser.raise_error(f"expected a list of #{kind.name}")
+        parser.raise_error(f"expected a list of {spelled}", start)
     return tuple(each.data for each in found.data)
 
 
@@ -94,8 +99,8 @@ class HloAxisRef(AxisRef):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        found = _fields(parser, name=parser.parse_str_literal, sub_axis_info=lambda: parse_part(parser))
-        return found.get("name", "") + found.get("sub_axis_info", "")
+        found = _fields(parser, ("name",), name=parser.parse_str_literal, sub_axis_info=lambda: parse_part(parser))
+        return found["name"] + found.get("sub_axis_info", "")
 
     def print_parameter(self, printer: Printer) -> None:
         name, colon, part = self.data.partition(":")
@@ -110,8 +115,8 @@ class MeshAxis(Data[tuple[str, int]]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str, int]:
-        found = _fields(parser, name=parser.parse_str_literal, size=parser.parse_integer)
-        return found.get("name", ""), found.get("size", 0)
+        found = _fields(parser, ("name", "size"), name=parser.parse_str_literal, size=parser.parse_integer)
+        return found["name"], found["size"]
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f'<name = "{self.data[0]}", size = {self.data[1]}>')
@@ -131,8 +136,13 @@ class HloMesh(Data[MeshInPlace]):
                 parser.raise_error("expected a list of devices")
             return integers(found)
 
-        found = _fields(parser, axes=lambda: _list_of(parser, MeshAxis), device_ids=device_ids)
-        return MeshInPlace(found.get("axes", ()), found.get("device_ids"))
+        found = _fields(
+            parser,
+            ("axes",),
+            axes=lambda: _list_of(parser, MeshAxis, "#stablehlo.mesh_axis<...>"),
+            device_ids=device_ids,
+        )
+        return MeshInPlace(found["axes"], found.get("device_ids"))
 
     def print_parameter(self, printer: Printer) -> None:
         axes = ", ".join(f'#stablehlo.mesh_axis<name = "{name}", size = {size}>' for name, size in self.data.axes)
@@ -154,8 +164,14 @@ class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
                 parser.raise_error("expected the name of a mesh, or #stablehlo.mesh<...>")
             return found.data if isinstance(found, HloMesh) else found.string_value()
 
-        found = _fields(parser, mesh=mesh, mesh_name=mesh, axes=lambda: _list_of(parser, AxisRef))
-        return found.get("mesh", found.get("mesh_name", "")), found.get("axes", ())
+        found = _fields(
+            parser,
+            ("mesh|mesh_name", "axes"),
+            mesh=mesh,
+            mesh_name=mesh,
+            axes=lambda: _list_of(parser, AxisRef, "#stablehlo.axis_ref<...>"),
+        )
+        return found.get("mesh", found.get("mesh_name")), found["axes"]
 
     def print_parameter(self, printer: Printer) -> None:
         mesh, axes = self.data
