@@ -22,16 +22,14 @@ from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, other_mesh, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating
 from meshgen.frontend.entries import options_of, programs_of
-from meshgen.frontend.jax import is_jax
 from meshgen.frontend.next_values import with_next_values
 from meshgen.frontend.option_values import names_option, strict_option, text_option
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated, mesh_of_specs
-from meshgen.frontend.tracer.recording import user_location
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
-from meshgen.mesh import Meshes, meshes_of
+from meshgen.mesh import Mesh, Meshes, meshes_of
 from meshgen.ops.precision import with_precision
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.open_program import AT_LOAD
@@ -258,7 +256,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, known = import_program(graph, given, args, text_option(entry, "entry"))
     signature = known or signature_of(input_names(module.graph))
-    if warnings := other_mesh(module, given, user_location()) if is_jax(graph) else []:
+    if warnings := _mesh_warnings(graph, module, given):
         tell(warnings)
         signature = replace(signature, warnings=(*signature.warnings, *warnings))
     module = placed_on(module, given or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
@@ -271,6 +269,14 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     module = with_precision(module, text_option(precision, "precision")) if precision else module
     verify_program(module)
     return annotated(module, in_specs, out_specs, signature), signature
+
+
+def _mesh_warnings(graph: Any, module: Module, given: Sequence[Mesh]) -> list[Diagnostic]:
+    """The warnings about the mesh of a program of JAX, whose shardings may be over another one."""
+    from meshgen.frontend.jax import is_jax
+    from meshgen.frontend.tracer.recording import user_location
+
+    return other_mesh(module, given, user_location()) if is_jax(graph) else []
 
 
 @at_callers_line

@@ -121,8 +121,11 @@ def _has_jax_values(args: Args) -> bool:
     jax = sys.modules.get("jax")
     if jax is None:
         return False
-    types = (jax.Array, jax.ShapeDtypeStruct)
-    return any(isinstance(leaf, types) for leaf in jax.tree_util.tree_leaves(args))
+    try:
+        leaves = jax.tree_util.tree_leaves(args)
+    except (TypeError, ValueError):  # dicts whose keys have no order
+        return False
+    return any(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) for leaf in leaves)
 
 
 def _require_version() -> None:

@@ -26,7 +26,7 @@ from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.exporter import Exporter
-from meshgen.mlir.func.entry import KERNEL, entry_of, refuse_without_function
+from meshgen.mlir.func.entry import KERNEL, entry_of, reached_from, refuse_without_function
 from meshgen.mlir.reading import Reading, Slot, Source
 from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ops.types.inference import graph_faults
@@ -63,21 +63,24 @@ def import_module(
     count = partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None
     several = top.walk() if len(reading.distinct) > 1 else ()
     reading.share_devices(count, [dialects.whole_axes[op.name](op) for op in several if op.name in dialects.whole_axes])
-    _prefer_named_mesh(top, reading)
     functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
     if not functions:
         refuse_without_function(next(iter(top.ops), top), reading)
-    _import_functions(entry_of(functions, reading, entry), functions, reading)
+    chosen = entry_of(functions, reading, entry)
+    functions = reached_from(chosen, functions)
+    _prefer_named_mesh(functions, reading)
+    _import_functions(chosen, functions, reading)
     raise_faults(reading)
     if len(reading.distinct) > 1:
         reading.module.meshes = reading.distinct
     return reading.module
 
 
-def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
-    """If operations name only one of several declared meshes, it is the default mesh."""
+def _prefer_named_mesh(functions: Sequence[func.FuncOp], reading: Reading) -> None:
+    """If operations of the functions name only one of several declared meshes, it is the default mesh."""
     is_asked = reading.is_on_several and reading.module.stage == "import"
-    grids = [op.properties.get("grid") for op in top.walk()] if is_asked else []
+    walked = (operation for function in functions for operation in function.walk()) if is_asked else ()
+    grids = [operation.properties.get("grid") for operation in walked]
     named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
     found = {mesh.name: mesh for mesh in map(reading.whole, named) if mesh}
     if len(found) == 1:

@@ -130,3 +130,33 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         read_mlir(binary)
     with pytest.raises(ProgramError, match="MG0102"):
         read_mlir(" ")
+
+
+def test_public_functions_on_different_grids_are_entries_of_one_module(tmp_path: Path) -> None:
+    """Also where they are written per device: a function that is not an entry's own says nothing about its mesh."""
+    rows, both = (
+        "grid_axes = [0] : tensor<4x6xf32> -> tensor<4x6xf32>",
+        "grid_axes = [0, 1] : tensor<4x2xf32> -> tensor<4x2xf32>",
+    )
+    text = f"""
+shard.grid @one(shape = 2) {{axis_names = ["x"]}}
+shard.grid @two(shape = 2x3) {{axis_names = ["a", "b"]}}
+func.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {{
+  %y = shard.all_reduce %x on @one {rows}
+  return %y : tensor<4x6xf32>
+}}
+func.func private @summed(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {{
+  %y = shard.all_reduce %x on @two {both}
+  return %y : tensor<4x2xf32>
+}}
+func.func @g(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {{
+  %y = func.call @summed(%x) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}}
+"""
+    executable = mg.compile(text, target="cpu")
+    assert {name: str(executable[name].mesh) for name in executable} == {"f": "Mesh(x=2)", "g": "Mesh(a=2, b=3)"}
+    executable.save(tmp_path / "both.mgx")
+    x = np.arange(48, dtype=np.float32).reshape(24, 2)
+    summed = mg.load(tmp_path / "both.mgx", entry="g")(x)
+    np.testing.assert_array_equal(summed, np.tile(x.reshape(6, 4, 2).sum(0), (6, 1)))

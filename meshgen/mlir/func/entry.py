@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
@@ -50,6 +51,32 @@ def _function_named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
         known = listed([f"@{each.sym_name.data}" for each in whole]) or "none"
         raise UsageError(Diagnostic("MG0001", f"unknown function '@{name}'", hint=f"known functions are {known}"))
     return found
+
+
+def reached_from(entry: func.FuncOp, functions: Sequence[func.FuncOp]) -> list[func.FuncOp]:
+    """Return the entry function and what its operations name, directly or not, and kernels, in the order of the module.
+
+    Other public functions are programs of their own, which may be over other meshes.
+    """
+    by_name = {function.sym_name.data: function for function in functions}
+    reached, waiting = {entry.sym_name.data}, [entry]
+    waiting += [function for function in functions if KERNEL in function.attributes]
+    reached |= {function.sym_name.data for function in waiting}
+    while waiting:
+        for name in _named_by(waiting.pop()):
+            if name in by_name and name not in reached:
+                reached.add(name)
+                waiting.append(by_name[name])
+    return [function for function in functions if function is entry or function.sym_name.data in reached]
+
+
+def _named_by(function: func.FuncOp) -> Iterator[str]:
+    """The symbols in the attributes of a function's operations."""
+    for operation in function.walk():
+        for attribute in (*operation.properties.values(), *operation.attributes.values()):
+            for each in attribute.data if isinstance(attribute, ArrayAttr) else (attribute,):
+                if isinstance(each, SymbolRefAttr):
+                    yield each.string_value()
 
 
 def refuse_without_function(first: Operation, reading: Reading) -> NoReturn:
