@@ -171,7 +171,7 @@ class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
             mesh_name=mesh,
             axes=lambda: _list_of(parser, AxisRef, "#stablehlo.axis_ref<...>"),
         )
-        return found.get("mesh", found.get("mesh_name")), found["axes"]
+        return found["mesh" if "mesh" in found else "mesh_name"], found["axes"]
 
     def print_parameter(self, printer: Printer) -> None:
         mesh, axes = self.data
