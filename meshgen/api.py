@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from meshgen.calls.callers import at_callers_line, tell
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
@@ -19,7 +19,7 @@ from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
-from meshgen.frontend.arguments import Args, combinations, on_machine, other_mesh, placed_on, shapes_of
+from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of, warned_of_mesh
 from meshgen.frontend.donate import Donate, donating
 from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.next_values import with_next_values
@@ -29,7 +29,7 @@ from meshgen.frontend.specs import Specs, annotated, mesh_of_specs
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
-from meshgen.mesh import Mesh, Meshes, meshes_of
+from meshgen.mesh import Meshes, meshes_of
 from meshgen.ops.precision import with_precision
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.open_program import AT_LOAD
@@ -256,9 +256,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, known = import_program(graph, given, args, text_option(entry, "entry"))
     signature = known or signature_of(input_names(module.graph))
-    if warnings := _mesh_warnings(graph, module, given):
-        tell(warnings)
-        signature = replace(signature, warnings=(*signature.warnings, *warnings))
+    signature = warned_of_mesh(signature, graph, module, given)
     module = placed_on(module, given or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
     module = on_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)
@@ -269,14 +267,6 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     module = with_precision(module, text_option(precision, "precision")) if precision else module
     verify_program(module)
     return annotated(module, in_specs, out_specs, signature), signature
-
-
-def _mesh_warnings(graph: Any, module: Module, given: Sequence[Mesh]) -> list[Diagnostic]:
-    """The warnings about the mesh of a program of JAX, whose shardings may be over another one."""
-    from meshgen.frontend.jax import is_jax
-    from meshgen.frontend.tracer.recording import user_location
-
-    return other_mesh(module, given, user_location()) if is_jax(graph) else []
 
 
 @at_callers_line
