@@ -19,13 +19,13 @@ from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
-from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of, warned_of_mesh
+from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating
 from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.next_values import with_next_values
 from meshgen.frontend.option_values import names_option, strict_option, text_option
 from meshgen.frontend.programs import import_program
-from meshgen.frontend.specs import Specs, annotated, mesh_of_specs
+from meshgen.frontend.specs import Specs, annotated, mesh_of_specs, warned_of_mesh
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
@@ -255,8 +255,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     """The program as a verified module with its annotations, and its signature."""
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, known = import_program(graph, given, args, text_option(entry, "entry"))
-    signature = known or signature_of(input_names(module.graph))
-    signature = warned_of_mesh(signature, graph, module, given)
+    signature = warned_of_mesh(known or signature_of(input_names(module.graph)), graph, module, given)
     module = placed_on(module, given or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
     module = on_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from meshgen.calls.callers import tell
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import Module
@@ -28,27 +27,6 @@ def placed_on(module: Module, given: Sequence[Mesh]) -> Module:
         raise UsageError(*faults)
     meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in meshes)
     return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
-
-
-def warned_of_mesh(signature: Signature, graph: Any, module: Module, given: Sequence[Mesh]) -> Signature:
-    """The signature, with the warning MG0211 where a program of JAX is over a mesh with the same axes as the only one given, in other sizes."""
-    from meshgen.frontend.jax import is_jax
-    from meshgen.frontend.tracer.recording import user_location
-
-    own = module.mesh.by_name
-    if (
-        len(given) != 1
-        or module.meshes
-        or own == (sizes := given[0].by_name)
-        or own.keys() != sizes.keys()
-        or not is_jax(graph)
-    ):
-        return signature
-    text = f"the program's shardings are over {module.mesh}, but it is compiled for {given[0]}"
-    hint = "leave the mesh out to compile for the program's own, or make its shardings over the mesh that is meant"
-    warning = Diagnostic("MG0211", text, user_location(), hint=hint)
-    tell([warning])
-    return replace(signature, warnings=(*signature.warnings, warning))
 
 
 def on_machine(module: Module, machine: Machine) -> Module:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
+from meshgen.calls.callers import tell
 from meshgen.calls.classes import opened
 from meshgen.calls.nodes import Node, Slot, slots_of
 from meshgen.calls.signature import Signature, shortened, signature_of
@@ -50,6 +51,27 @@ def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
         if held and (found := mesh_of_specs(*held.values())):
             return found
     return ()
+
+
+def warned_of_mesh(signature: Signature, graph: Any, module: Module, given: Sequence[Mesh]) -> Signature:
+    """The signature, with the warning MG0211 where a program of JAX is over a mesh with the same axes as the only one given, in other sizes."""
+    from meshgen.frontend.jax import is_jax
+    from meshgen.frontend.tracer.recording import user_location
+
+    own = module.mesh.by_name
+    if (
+        len(given) != 1
+        or module.meshes
+        or own == (sizes := given[0].by_name)
+        or own.keys() != sizes.keys()
+        or not is_jax(graph)
+    ):
+        return signature
+    text = f"the program's shardings are over {module.mesh}, but it is compiled for {given[0]}"
+    hint = "leave the mesh out to compile for the program's own, or make its shardings over the mesh that is meant"
+    warning = Diagnostic("MG0211", text, user_location(), hint=hint)
+    tell([warning])
+    return replace(signature, warnings=(*signature.warnings, warning))
 
 
 def results_of(module: Module, signature: Signature | None) -> Signature:
