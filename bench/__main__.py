@@ -1,4 +1,5 @@
-"""`python -m bench models`: a table of plans of real models (`bench/models/table.py`). `--check-device`: exit code 5 without a GPU.
+"""`python -m bench models`: a table of plans of real models (`bench/models/table.py`). `python -m bench training_loops`: sessions against
+the training loops of frameworks (`bench/training_loops/run.py`). `--check-device`: exit code 5 without a GPU.
 
 What users measure is `meshgen bench` (`docs/benchmarks.md`).
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from bench.models.table import main as models
+from bench.training_loops.run import main as training_loops
 from meshgen.errors import MeshgenError
 from meshgen.runtime.cuda.api import real
 
@@ -17,6 +19,8 @@ def main() -> int:
         match sys.argv[1:]:
             case ["models", *words]:
                 return models(words)
+            case ["training_loops", *words]:
+                return training_loops(words)
             case ["--check-device"]:
                 real(1)
                 return 0

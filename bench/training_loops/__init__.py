@@ -1,0 +1,1 @@
+"""Training loops as the manuals of their frameworks write them, against sessions of the compiled step."""

@@ -1,0 +1,129 @@
+"""`python -m bench training_loops [NAME...]`: sessions of compiled training steps against the loops of their frameworks.
+
+Each loop runs 100 steps at three sizes, with no annotation, with one (rows of the batch over dp), and with all (weights over tp as
+well), on 2 x 2 simulated devices. The losses and the state at the end must be those of the framework, and each donated array must
+have one layout from step to step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import meshgen as mg
+from bench.training_loops.loop import Loop, batches
+from meshgen.calls.nodes import leaves_of
+
+MESH = {"dp": 2, "tp": 2}
+SIZES, STEPS = (8, 16, 32), 100
+TOLERANCE = 2e-3  # relative: 100 steps of f32 whose sums are taken in another order
+
+
+def loops() -> Iterator[tuple[str, Callable[[int], Loop] | str]]:
+    """The loops by name; for one whose framework is missing the name of that."""
+    for name, package in (
+        ("sgd", "jax"), ("momentum", "jax"), ("adam", "jax"), ("accumulated", "jax"), ("adamw", "optax"), ("linen", "flax"),
+        ("nnx", "flax"), ("equinox", "equinox"), ("haiku", "haiku"), ("torch", "torch"),
+    ):  # fmt: skip
+        try:
+            __import__(package)
+        except ImportError:
+            yield name, package
+            continue
+        if package in ("jax", "optax"):
+            from bench.training_loops import plain as module
+        else:
+            from bench.training_loops import frameworks as module
+        yield name, getattr(module, name)
+
+
+def annotations(loop: Loop) -> dict[str, dict[str, Any]]:
+    """The specs of a loop by how much is annotated: none, the batch, and the weights as well."""
+    rows = dict.fromkeys(loop.batch, mg.P("dp"))
+    split: dict[str, Any] = {}
+    for root, tree in loop.state.items():
+        for path, leaf in leaves_of(tree):
+            shape = tuple(getattr(leaf, "shape", ()))
+            if len(shape) == 2:
+                split[".".join((root, *path))] = mg.P(None, "tp") if shape[1] >= shape[0] else mg.P("tp")
+    return {"none": {}, "batch": rows, "all": rows | split}
+
+
+def differences(
+    loop: Loop, size: int, specs: dict[str, Any], path: Path, steps: int = STEPS
+) -> tuple[float, list[str]]:
+    """The largest relative error of a loss or of an array of the state, and what MG0111 and MG0112 say."""
+    first = batches(size, 0)
+    args = (*loop.state.values(), *first)
+    exe = mg.compile(loop.program, MESH, args=args, in_specs=specs, donate=loop.donate, target="cpu")
+    exe.save(path)
+    state, errors = tuple(loop.state.values()), [0.0]
+    with mg.load(path).session() as session:
+        for name, tree in loop.state.items():
+            session[name] = tree
+        for number in range(steps):
+            batch = batches(size, number)
+            state, loss = loop.step(*state, *batch)
+            errors.append(_error(_loss(session(*batch)), np.asarray(loss)))
+        for name, tree in zip(loop.state, state, strict=True):
+            errors += _errors(session[name], tree)
+    faults = [each.message for each in exe.warnings if each.code == "MG0112" or "its sharding is" in each.message]
+    return max(errors), faults
+
+
+def _loss(result: Any) -> Any:
+    return np.asarray(result["loss"] if isinstance(result, dict) else result)
+
+
+def _errors(got: Any, want: Any) -> Iterator[float]:
+    for (path, one), (other, two) in zip(leaves_of(got), leaves_of(want), strict=True):
+        assert path == other, f"the state has {path} where the framework has {other}"
+        yield _error(np.asarray(_words(one)), np.asarray(_words(two)))
+
+
+def _words(leaf: Any) -> Any:
+    """A typed PRNG key as its words."""
+    if hasattr(leaf, "dtype") and "key" in str(leaf.dtype):
+        import jax
+
+        return jax.random.key_data(leaf)
+    return leaf
+
+
+def _error(got: Any, want: Any) -> float:
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    return float(np.abs(got - want).max(initial=0.0) / max(1.0, np.abs(want).max(initial=0.0)))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench training_loops", description=__doc__)
+    parser.add_argument("names", nargs="*", help="loops; default: all")
+    names = parser.parse_args(words).names
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in loops():
+            if names and name not in names:
+                continue
+            if isinstance(make, str):
+                _say(f"{name:12} not run: {make} is not installed")
+                continue
+            for size in SIZES:
+                for kind in ("none", "batch", "all"):
+                    loop = make(size)
+                    error, faults = differences(loop, size, annotations(loop)[kind], Path(folder, "m.mgx"))
+                    is_right = error <= TOLERANCE and not faults
+                    failed += not is_right
+                    tail = "" if is_right else f"WRONG {'; '.join(faults)}"
+                    _say(f"{name:12} {size:4} {kind:6} error {error:.1e} {tail}".rstrip())
+    return 3 if failed else 0
