@@ -1,0 +1,154 @@
+"""Random sessions against repeated calls: trees, donations, places of results, equal structures, views of the state, threads.
+
+    python -m tests.runtime.session_fuzz --count 10000 --seed 0 --device reference
+
+A trial makes a step on one or two donated trees. Its results are the new trees, and views of the old state, sums, arguments and
+trees of the same structure, in a random structure and order. The session must give the results of calls that carry the state
+by hand, bit by bit, and refuse (MG0112) the programs whose next values are ambiguous by the rules of `frontend/next_values.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import meshgen as mg
+from meshgen.calls.trees import flatten, unflatten
+from meshgen.errors import UsageError
+from tests.runtime.session_trials import Trial, random_trial
+
+STEPS = 3
+
+
+def arrays(rng: np.random.Generator, tree: Any) -> Any:
+    made: list[Any] = []
+    for _, leaf in flatten(tree):
+        dtype, _, sizes = leaf.partition("[")
+        shape = tuple(int(size) for size in sizes[:-1].split(",") if size)
+        made.append(np.asarray(rng.integers(-4, 5, shape), np.float32 if dtype == "f32" else np.int32))
+    return unflatten(tree, iter(made))
+
+
+def compiled(trial: Trial) -> Any:
+    args = [*trial.trees, trial.x]
+    step = (lambda p, q, x: trial.step(p, q, x)) if len(trial.trees) == 2 else (lambda p, x: trial.step(p, x))
+    if trial.is_jax:
+        import jax
+
+        jitted = jax.jit(step, donate_argnums=tuple(range(len(trial.trees))), keep_unused=True)
+        return mg.compile(
+            jitted,
+            {"d": 2},
+            args=args,
+            in_specs=trial.specs,
+            target="cpu",
+            donate=trial.donate if isinstance(trial.donate, dict) else None,
+        )
+    return mg.compile(step, {"d": 2}, args=args, in_specs=trial.specs, donate=trial.donate, target="cpu")
+
+
+def run_trial(seed: int, path: Path, device: Any = "reference") -> str:
+    """What a trial was. Raises AssertionError where the session differs."""
+    rng = np.random.default_rng(seed)
+    trial = random_trial(rng)
+    executable = compiled(trial)
+    executable.save(path)
+    module = mg.load(path)
+    try:
+        session = module.session(device)
+    except UsageError as error:
+        assert "MG0112" in str(error) and trial.is_refused, f"{trial}\n{error}"
+        return "refused"
+    assert not trial.is_refused, f"must be refused: {trial}"
+    states = [arrays(rng, tree) for tree in trial.trees]
+    with session:
+        for name, state in zip(trial.names, states, strict=True):
+            session[name] = state
+        for _ in range(STEPS):
+            x = arrays(rng, trial.x)
+            got = session(x)
+            results = executable(*states, x)
+            states = _compare(trial, got, results)
+            for name, state in zip(trial.names, states, strict=True):
+                _equal(session[name], state, (trial, name))
+        if rng.random() < 0.1:
+            _run_threads(trial, session, rng)
+            return "threads"
+    return "jax" if trial.is_jax else "equal"
+
+
+def _compare(trial: Trial, got: Any, results: Any) -> list[Any]:
+    """The next state, once the results that are left are equal to those of the session."""
+    if trial.keys:
+        parts = [results[key] for key in trial.keys]
+    else:
+        parts = [results[0], *results[1]] if trial.is_nested else list(results)
+    new = {each: part for each, part in zip(trial.order, parts, strict=True) if isinstance(each, int)}
+    pairs = zip(trial.keys or trial.order, trial.order, parts, strict=True)
+    left = {key: part for key, each, part in pairs if not isinstance(each, int)}
+    # A dict of JAX has its keys in sorted order.
+    ordered = [left[key] for key in (sorted(left) if trial.keys else left)]
+    found = [leaf for _, leaf in flatten(got)] if got is not None else []
+    want = [leaf for part in ordered for _, leaf in flatten(part)]
+    assert len(found) == len(want), (trial, got)
+    for one, other in zip(found, want, strict=True):
+        _equal(one, other, trial)
+    return [new[number] for number in range(len(trial.trees))]
+
+
+def _equal(got: Any, want: Any, what: Any) -> None:
+    for (path, one), (other, two) in zip(flatten(got), flatten(want), strict=True):
+        assert path == other, (what, path, other)
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(two), err_msg=str(what))
+
+
+def _run_threads(trial: Trial, session: Any, rng: np.random.Generator) -> None:
+    """Each thread gets the sum or the argument of its own call."""
+    if "x" not in trial.order and "sum" not in trial.order:
+        return
+
+    def call(number: int) -> None:
+        x = np.full(4, number, np.float32)
+        leaves = [np.asarray(leaf) for _, leaf in flatten(session(x))]
+        assert any(np.array_equal(leaf, x) or np.array_equal(leaf, x.sum()) for leaf in leaves), (trial, number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(call, range(8)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("reference", "emulate"), default="reference")
+    options = parser.parse_args()
+    device: Any = options.device
+    if device == "emulate":  # kernels run as their bodies: nothing is built
+        import meshgen.runtime.cuda.devices as devices
+        from meshgen.runtime.emulation import Emulation
+
+        devices.code_of = lambda *args: lambda name, capability: None  # type: ignore[assignment]
+        device = Emulation(arch="sm_80", races=True)
+    done: Counter[str] = Counter()
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(options.seed, options.seed + options.count):
+            try:
+                done[run_trial(seed, Path(folder, "m.mgx"), device)] += 1
+            except Exception as error:  # one trial does not end the campaign
+                failed += 1
+                sys.stderr.write(f"seed {seed}: {type(error).__name__}: {str(error)[:1500]}\n")
+    said = f"{options.count} trials from seed {options.seed} on {options.device}: {failed} failed, {dict(done)}"
+    sys.stdout.write(f"{said}\n")
+    return 3 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Random programs on donated trees, and what a session of each must do: for `session_fuzz.py`."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import meshgen as mg
+from meshgen.calls.trees import children, flatten, unflatten
+
+Pair = namedtuple("Pair", "first second")
+SHAPES = ((), (4,), (6,), (4, 2), (3, 4))
+DTYPES = ("f32", "i32")
+NAMES = ("p", "q")
+
+
+@dataclass
+class Trial:
+    """A program with what a session of it must do.
+
+    Attributes:
+        trees: the types of the donated arguments.
+        order: what the results are: the number of an argument, or a word of `EXTRAS`.
+        keys: of a dict of results; empty for a tuple.
+        donate: as `mg.compile` takes it.
+        is_refused: whether a session must refuse it.
+    """
+
+    trees: list[Any]
+    order: list[Any]
+    keys: list[str]
+    is_nested: bool
+    donate: Any
+    specs: dict[str, Any]
+    changes: list[str]
+    is_jax: bool
+    is_refused: bool = False
+    x: str = "f32[4]"
+    names: list[str] = field(default_factory=list[str])
+
+    def step(self, *args: Any) -> Any:
+        """The program: the same for meshgen's arrays and for JAX's."""
+        *states, x = args
+        results = [self._result(each, states, x) for each in self.order]
+        if self.keys:
+            return dict(zip(self.keys, results, strict=True))
+        return (results[0], tuple(results[1:])) if self.is_nested else tuple(results)
+
+    def _result(self, what: Any, states: list[Any], x: Any) -> Any:
+        leaves = [leaf for _, leaf in flatten(states[0])]
+        match what:
+            case int():
+                return self._updated(states[what], x)
+            case "sum":
+                return x.sum()
+            case "old":
+                return leaves[0]
+            case "row":
+                return leaves[-1][0] if leaves[-1].shape else leaves[-1]
+            case "flat":
+                return leaves[-1].reshape(-1)
+            case "x":
+                return x
+            case _:
+                return self._updated(states[0], x)  # of the structure of the first argument
+
+    def _updated(self, tree: Any, x: Any) -> Any:
+        leaves = [leaf for _, leaf in flatten(tree)]
+        new: list[Any] = []
+        for change, leaf in zip(self.changes, leaves, strict=False):
+            if change == "keep":
+                new.append(leaf)
+            elif change == "swap":  # with the next one of its type
+                alike = [each for each in leaves if (each.shape, each.dtype) == (leaf.shape, leaf.dtype)]
+                new.append(alike[(next(n for n, each in enumerate(alike) if each is leaf) + 1) % len(alike)])
+            elif change == "shift" and leaf.shape:
+                new.append(leaf[::-1] + leaf)
+            else:
+                new.append(leaf + leaf if str(leaf.dtype) in ("i32", "int32") else leaf * 0.5 + x.sum() * 0.25)
+        return unflatten(tree, iter(new))
+
+
+EXTRAS = ("sum", "old", "row", "flat", "x", "twin")
+
+
+def random_tree(rng: np.random.Generator, depth: int = 2) -> Any:
+    if depth == 0 or rng.random() < 0.3:
+        shape = SHAPES[rng.integers(len(SHAPES))]
+        return f"{DTYPES[rng.integers(2)]}[{','.join(map(str, shape))}]"
+    count = int(rng.integers(1, 4))
+    branches = [random_tree(rng, depth - 1) for _ in range(count)]
+    match int(rng.integers(4)):
+        case 0:
+            return dict(zip("wbc", branches, strict=False))
+        case 1:
+            return branches
+        case 2:
+            return tuple(branches)
+        case _:
+            return Pair(branches[0], branches[-1])
+
+
+def random_trial(rng: np.random.Generator) -> Trial:
+    trees = [random_tree(rng)]
+    if rng.random() < 0.5:
+        trees.append(trees[0] if rng.random() < 0.6 else random_tree(rng))
+    extras = [EXTRAS[n] for n in rng.choice(len(EXTRAS), int(rng.integers(0, 4)), replace=False)]
+    order: list[Any] = [*range(len(trees)), *extras]
+    rng.shuffle(order)
+    order = [int(each) if str(each).isdecimal() else str(each) for each in order]
+    keys: list[str] = []
+    is_named = False
+    if rng.random() < 0.4:
+        is_named = rng.random() < 0.5
+        keys = [NAMES[each] if is_named and isinstance(each, int) else f"r{n}" for n, each in enumerate(order)]
+    names = list(NAMES[: len(trees)])
+    most = max(sum(1 for _ in flatten(tree)) for tree in trees)
+    changes = [str(rng.choice(["keep", "swap", "shift", "add", "add", "add"])) for _ in range(most)]
+    trial = Trial(trees, order, keys, not keys and len(order) > 1 and rng.random() < 0.3, names, {}, changes, rng.random() < 0.1, names=names)  # fmt: skip
+    places = {each: path for path, each in _places(trial)}
+    decided = _decided_by(trial, is_named)
+    if decided == "nothing" and rng.random() < 0.5:
+        trial.is_refused = True
+    elif decided != "rules":
+        trial.donate = {name: places[number] for number, name in enumerate(names)}
+    if rng.random() < 0.6:
+        trial.specs = _random_specs(rng, trial)
+    return trial
+
+
+def _places(trial: Trial) -> Iterator[tuple[str, Any]]:
+    """The path of each result."""
+    for number, each in enumerate(trial.order):
+        path = trial.keys[number] if trial.keys else str(number)
+        if trial.is_nested and number:
+            path = f"1.{number - 1}"
+        yield f"result.{path}", each
+
+
+def _random_specs(rng: np.random.Generator, trial: Trial) -> dict[str, Any]:
+    """Some dims of some arrays are split over two devices, evenly or not."""
+    found: dict[str, Any] = {}
+    for name, tree in zip(trial.names, trial.trees, strict=True):
+        for path, leaf in flatten(tree):
+            rank = len([size for size in leaf.partition("[")[2][:-1].split(",") if size])
+            if rank and rng.random() < 0.5:
+                dim = int(rng.integers(rank))
+                found[".".join((name, *path))] = mg.P(*[None] * dim, "d")
+    return found
+
+
+def _decided_by(trial: Trial, is_named: bool) -> str:
+    """Whether the rules find the new tree of each argument, find other results, or `nothing`.
+
+    The largest arguments come first; names decide, or else the order of as many results as arguments.
+    """
+    if is_named:
+        return "rules"
+    results = [(each, _result_types(trial, each)) for each in trial.order]
+    decided: set[int] = set()
+    found_by = "rules"
+    for number in sorted(range(len(trial.trees)), key=lambda n: -sum(1 for _ in flatten(trial.trees[n]))):
+        if number in decided:
+            continue
+        shape = _shape(trial.trees[number])
+        rivals = [n for n, tree in enumerate(trial.trees) if _shape(tree) == shape]
+        candidates = [
+            (each, path, part)
+            for each, tree in results
+            if each not in decided
+            for path, part in _subtrees(tree)
+            if _shape(part) == shape
+        ]
+        candidates += [(None, ("all",), whole) for whole in _containers(trial, results) if _shape(whole) == shape]
+        if len(candidates) > len(rivals):
+            alike = [each for each in candidates if type(each[2]) is type(trial.trees[number])]
+            candidates = alike if len(alike) == len(rivals) else candidates
+        if len(candidates) != len(rivals):
+            return "nothing"
+        places = [(each, path) for each, path, _ in candidates]
+        found_by = found_by if places == [(rival, ()) for rival in rivals] else "others"
+        decided.update(rivals)
+    return found_by
+
+
+def _containers(trial: Trial, results: list[tuple[Any, Any]]) -> list[Any]:
+    """The structures that hold the results."""
+    trees = [tree for _, tree in results]
+    if trial.keys:
+        return [dict(zip(trial.keys, trees, strict=True))]
+    rest = tuple(trees[1:])
+    return [(trees[0], rest), rest] if trial.is_nested else [tuple(trees)]
+
+
+def _result_types(trial: Trial, each: Any) -> Any:
+    leaves = [leaf for _, leaf in flatten(trial.trees[0])]
+    dtype, _, sizes = leaves[-1].partition("[")
+    shape = [int(size) for size in sizes[:-1].split(",") if size]
+    match each:
+        case int():
+            return trial.trees[each]
+        case "sum":
+            return "f32[]"
+        case "old":
+            return leaves[0]
+        case "row":
+            return f"{dtype}[{','.join(map(str, shape[1:]))}]"
+        case "flat":
+            return f"{dtype}[{int(np.prod(shape))}]"
+        case "x":
+            return trial.x
+        case _:
+            return trial.trees[0]
+
+
+def _shape(tree: Any) -> Any:
+    held = children(tree)
+    return tree if held is None else tuple(sorted((key, _shape(branch)) for key, branch in held.items()))
+
+
+def _subtrees(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, tree
+    for key, branch in (children(tree) or {}).items():
+        yield from _subtrees(branch, (*path, key))
