@@ -89,3 +89,33 @@ def test_manual_axes_of_one_device_leave_arrays_whole(name: str, sizes: tuple[in
     np.testing.assert_array_equal(np.asarray(executable(A)), A * 2)
     text = jax.jit(mapped).trace(A).lower(lowering_platforms=("cpu",)).as_text()
     np.testing.assert_array_equal(np.asarray(compile_program(text, target="cpu")(A)), A)
+
+
+TILES = [np.split(half, 4, 1) for half in np.split(A, 2)]  # of x, then of y
+COLUMN_SUM, TOTAL = A[:4] + A[4:], np.add.reduce([tile for row in TILES for tile in row])
+INNER: dict[str, tuple[Callable[[Any], Any], Any, np.ndarray[Any, Any]]] = {
+    "psum of the outer axis": (lambda b: lax.psum(b, "x"), P(None, "y"), np.tile(COLUMN_SUM, (2, 1))),
+    "psum of both": (lambda b: lax.psum(b, ("x", "y")), P(), np.tile(TOTAL, (2, 1))),
+    "permute": (lambda b: lax.ppermute(b, "x", [(0, 1), (1, 0)]), P(None, "y"), np.concatenate([A[4:], A[:4]])),
+    "scatter": (lambda b: lax.psum_scatter(b, "x", tiled=True), P(None, "y"), COLUMN_SUM),
+    "index": (lambda b: b + lax.axis_index("x") * 10, P(None, "y"), A + np.repeat([[0], [10]], 4, 0)),
+    "loop": (
+        lambda b: lax.fori_loop(0, 2, lambda _, c: lax.psum(c, "x"), b),
+        P(None, "y"),
+        np.tile(2 * COLUMN_SUM, (2, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_inner_computations_may_use_the_axes_of_outer_ones(name: str) -> None:
+    body, outs, expected = INNER[name]
+
+    def outer(a: Any) -> Any:
+        return jax.shard_map(body, in_specs=P(None, "y"), out_specs=outs, axis_names={"y"}, check_vma=False)(a)
+
+    mapped = jax.shard_map(outer, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}, check_vma=False)
+    executable = compile_program(jax.jit(mapped), args=(A,), target="cpu")
+    np.testing.assert_array_equal(np.asarray(executable(A)), expected)
+    again = compile_program(executable.as_text("propagate"), target="cpu")
+    np.testing.assert_array_equal(np.asarray(again(A)), expected)

@@ -10,6 +10,7 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ProgramError
 from meshgen.ir.graph import Graph
+from meshgen.mlir.stablehlo.custom_calls.targets import call_fault
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.random_bits import threefry
@@ -231,3 +232,11 @@ def test_refusals(operation: str, code: str, text: str) -> None:
     with pytest.raises(ProgramError, match=text) as caught:
         graph_of(operation, f"return %0 : {F}")
     assert [d.code for d in caught.value.diagnostics] == [code] and caught.value.diagnostics[0].loc is not None
+
+
+@pytest.mark.parametrize("target", ["SPMDFullToShardShape", "SPMDShardToFullShape", "ragged_all_to_all", "a$b"])
+def test_the_help_for_calls_that_op_rule_cannot_define_names_another_way(target: str) -> None:
+    found = call_fault(target)
+    assert found is not None and "op_rule" not in found[1]
+    other = call_fault("my_kernel")
+    assert other is not None and "@mg.op_rule" in other[1]

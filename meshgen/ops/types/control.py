@@ -180,7 +180,7 @@ def manual(site: Site) -> list[TensorType] | None:
     """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
     if not site.region_count(1):
         return None
-    body, axes = site.regions[0], site.attrs.axes
+    body, axes = site.regions[0], (*site.manual, *site.attrs.axes)
     results = site.results or []
     for what, types, values in (("in", site.operands, body.inputs), ("out", results, body.outputs)):
         shardings = getattr(site.attrs, f"{what}_shardings")

@@ -59,21 +59,22 @@ def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
     return found
 
 
-def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
+def verify_node(node: Node, mesh: Mesh | None = None, manual: tuple[str, ...] = ()) -> list[Diagnostic]:
     """Everything that is wrong with a node and its regions, located; empty if it is sound.
 
-    With a mesh, the sizes of collectives on local types are checked too: give it from `partition` on only.
+    `manual` are the axes of the manual computations around the node. With a mesh, the sizes of collectives on local types are checked too: give it from `partition` on only.
     """
     if mesh is None and (form := form_of(node)) and _is_sound(form):
         return []
     site = _site_of(node)
+    site.manual = manual
     _verify(site)
     if mesh is not None and not site.faults and "axes" in node.attrs.given and node.results:
         _check_on_mesh(site, mesh)
     found = list(site.faults)
     for region in node.regions:
         for inner in region.nodes:
-            found += verify_node(inner, mesh)
+            found += verify_node(inner, mesh, (*manual, *node.attrs.axes) if node.op == "manual" else manual)
     return found
 
 

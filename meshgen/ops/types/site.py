@@ -17,7 +17,7 @@ Inference = Callable[["Site"], "list[TensorType] | None"]
 
 @dataclass
 class Site:
-    """`results` is None when only inferring. Checks add to `faults`; they go on after a fault where they can."""
+    """`results` is None when only inferring; `manual` are the axes of the manual computations around it. Checks add to `faults`; they go on after a fault where they can."""
 
     op: str
     attrs: Any  # Attributes
@@ -26,6 +26,7 @@ class Site:
     results: Sequence[TensorType] | None = None
     loc: Location | None = None
     faults: list[Diagnostic] = field(default_factory=list)
+    manual: tuple[str, ...] = ()
 
     def fault(self, message: str, hint: str = "") -> None:
         self.faults.append(Diagnostic("MG0104", f"'{self.op}': {message}", self.loc, hint=hint))

@@ -105,8 +105,8 @@ def call_fault(target: str) -> tuple[str, str] | None:
         return None
     if _CALLBACK.search(target):
         return f"the program calls back into Python ('@{target}')", _CALLBACK_HINT
-    hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
-    return f"unknown custom_call target '@{target}'", hint.format(target)
+    hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT if target.isidentifier() else _UNNAMED_HINT
+    return f"unknown custom_call target '@{target}'", _HINTS.get(target, hint).format(target)
 
 
 _CALLBACK = re.compile(r"python\w*_callback")  # of JAX, one for each platform
@@ -116,6 +116,17 @@ _CALLBACK_HINT = (
 )
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
 _HINT = "define a function {} in Python with @mg.op_rule before the program is read, or replace the call by other operations"
+_UNNAMED_HINT = "replace the call by other operations before the program is lowered"
+_GSPMD_HINT = (
+    "it begins or ends a part per device of XLA's older partitioner: lower the program with Shardy (in JAX the default, "
+    "jax_use_shardy_partitioner), which writes sdy.manual_computation"
+)
+_RAGGED_HINT = "send tiles of equal size with all_to_all, padded, or write the exchange with global arrays, as ragged_dot and gathers"
+_HINTS = {
+    "SPMDFullToShardShape": _GSPMD_HINT,
+    "SPMDShardToFullShape": _GSPMD_HINT,
+    "ragged_all_to_all": _RAGGED_HINT,
+}
 _LINALG_HINT = (
     "a factorisation by a library of the platform that the program was lowered for; those of CPUs are read: lower it "
     'with lowering_platforms=("cpu",)'
