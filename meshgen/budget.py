@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from meshgen.errors import Diagnostic, Location, ProgramError, about
 from meshgen.host_memory import free_bytes
+from meshgen.printable import bytes_apart
 
 MAX_INTEGER_BITS = 63  # without the sign
 MAX_OPERATIONS = 200_000  # a program of this size takes gigabytes and minutes
@@ -67,7 +68,8 @@ def memory_fault(needed_bytes: int, what: str) -> str:
     free = free_bytes()
     if free is None or needed_bytes <= free:
         return ""
-    return f"{what} takes {needed_bytes:,} bytes of memory, but {free:,} bytes are free"
+    needed, available = bytes_apart(needed_bytes, free)
+    return f"{what} takes {needed} of memory, but {available} are free"
 
 
 def require_memory(needed_bytes: int, what: str, loc: Location | None = None) -> None:

@@ -104,8 +104,8 @@ def place_text(loc: Location | None) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def file_name(path: str) -> str:
-    """The base name of a file."""
-    return PurePath(path).name
+    """The base name of a file; bytes that are not UTF-8 are escaped, so that the name can be written."""
+    return printable(PurePath(path).name)
 
 
 def line_of_place(place: str) -> int | None:
@@ -191,7 +191,7 @@ class Diagnostic:
         object.__setattr__(self, "notes", tuple((shortened(text), loc) for text, loc in self.notes))
 
     def __str__(self) -> str:
-        return self.text("error")
+        return self.text("warning" if "(a warning" in CODES[self.code] else "error")
 
     def text(self, severity: str) -> str:
         """The text for display, with the program's line under a caret; control characters are escaped."""
@@ -248,7 +248,7 @@ class MeshgenError(Exception):
     exit_code = 1
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__("\n".join(str(d) for d in diagnostics))
+        super().__init__("\n".join(d.text("error") for d in diagnostics))
         self.diagnostics: Sequence[Diagnostic] = diagnostics
 
 

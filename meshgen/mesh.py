@@ -146,10 +146,15 @@ class Mesh(Shown):
         for axis in self.axes:
             if axis.name == name:
                 return axis
-        raise ShardingError(
-            Diagnostic(
-                "MG0202", f"mesh axis '{name}' is not in {self}", hint=f"the axes are {', '.join(self.names) or 'none'}"
-            )
+        raise ShardingError(self.unknown_axis(name))
+
+    def unknown_axis(self, name: str) -> Diagnostic:
+        """Return the fault of an axis that the mesh does not have."""
+        if not self.axes:
+            hint = f"give the mesh: --mesh {name}=2 on the command line, or mesh={{'{name}': 2}} in Python"
+            return Diagnostic("MG0202", f"mesh axis '{name}' is unknown, because the program has no mesh", hint=hint)
+        return Diagnostic(
+            "MG0202", f"mesh axis '{name}' is not in {self}", hint=f"the axes are {', '.join(self.names)}"
         )
 
     def axis_size(self, ref: str) -> int:

@@ -39,3 +39,15 @@ def nearest_names(name: str, known: Iterable[str], most: int = 3, alike: float =
     from difflib import get_close_matches  # only a wrong name needs it
 
     return get_close_matches(name, list(known), most, alike)
+
+
+_BYTES = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*(?:([kmgt])(i?b)?|b)?", re.IGNORECASE)
+
+
+def byte_count(text: str) -> int | None:
+    """Return the bytes of a size: `64`, `64kB` and `64KB` (of 1,000), `64KiB` and `64K` (of 1,024); None for another text."""
+    size = _BYTES.fullmatch(text.strip())
+    if not size:
+        return None
+    base = 1000 if (size[3] or "").lower() == "b" else 1024
+    return int(float(size[1]) * base ** (" kmgt".index((size[2] or " ").lower())))

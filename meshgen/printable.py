@@ -21,3 +21,18 @@ def plain(text: str, most: int) -> str:
 def is_plain(text: str) -> bool:
     """Whether a name is one line of what `printable` leaves as it is."""
     return not _OBEYED.search(text) and "\n" not in text and "\t" not in text
+
+
+def bytes_text(count: float) -> str:
+    """A size with three digits: `131 kB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
+
+
+def bytes_apart(first: int, second: int) -> tuple[str, str]:
+    """Return two sizes that a message compares: rounded, or in bytes where they would look equal."""
+    texts = bytes_text(first), bytes_text(second)
+    return texts if texts[0] != texts[1] else (f"{first:,} B", f"{second:,} B")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from meshgen.errors import Diagnostic, Location, grouped
+import pytest
+
+import meshgen as mg
+from meshgen.errors import Diagnostic, Location, UsageError, grouped
+from meshgen.printable import bytes_apart
 
 
 def test_equal_messages_are_one_with_the_other_places_as_notes() -> None:
@@ -22,3 +26,24 @@ def test_a_place_is_told_once() -> None:
     place = Location("a.mlir", 3)
     (only,) = grouped([Diagnostic("MG0301", "no sort", place)] * 3 + [Diagnostic("MG0301", "no sort")])
     assert [note for _, note in only.notes] == []
+
+
+def test_text_of_warning_says_warning() -> None:
+    warning = Diagnostic("MG0404", "work is repeated")
+    assert str(warning) == "warning MG0404: work is repeated"
+    assert str(Diagnostic("MG0001", "no")) == "error MG0001: no"
+    assert str(UsageError(warning)) == "error MG0404: work is repeated"
+
+
+def test_compared_sizes_are_rounded_where_they_differ() -> None:
+    assert bytes_apart(622592, 232448) == ("623 kB", "232 kB")
+    assert bytes_apart(622592, 622591) == ("622,592 B", "622,591 B")
+
+
+def test_unknown_keyword_of_public_function_is_refused_with_suggestion() -> None:
+    with pytest.raises(
+        UsageError, match=r"(?s)test_errors\.py:\d+: error MG0001: compile has no argument 'in_spec'.*'in_specs'"
+    ):
+        mg.compile(lambda x: x, {"a": 2}, args=["f32[4]"], in_spec={"x": mg.P("a")})  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match=r"(?s)load has no argument 'meshes'.*did you mean 'mesh'"):
+        mg.load("nowhere.mgx", meshes={"a": 2})  # type: ignore[call-arg]

@@ -6,6 +6,7 @@ import pytest
 
 from meshgen.errors import ShardingError
 from meshgen.mesh import make_mesh
+from meshgen.names import byte_count
 from meshgen.notation import format_sharding, parse_mesh, parse_mesh_choices, parse_sharding
 from meshgen.spec import P, Sharding
 
@@ -71,3 +72,14 @@ def test_what_is_no_sharding_is_refused(text: str) -> None:
 def test_halo_and_offsets_of_missing_dims_are_refused(text: str) -> None:
     with pytest.raises(ShardingError, match="cannot parse"):
         parse_sharding(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("64", 64), ("64B", 64), ("1kB", 1000), ("1KB", 1000), ("1KiB", 1024), ("1K", 1024), ("1k", 1024), ("1.5 GB", 1_500_000_000),
+        ("2GiB", 2 << 30), ("80GB", 80 * 10**9), ("1T", 1 << 40), ("1X", None), ("GB", None), ("-1", None), ("1iB", None), ("", None),
+    ],
+)  # fmt: skip
+def test_sizes_have_decimal_and_binary_units(text: str, count: int | None) -> None:
+    assert byte_count(text) == count

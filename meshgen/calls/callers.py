@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from meshgen.calls.lines import INSIDE, location_of
 from meshgen.errors import ArgumentError, Diagnostic, Location, ShardingError, UsageError
+from meshgen.names import nearest_names
 
 _COMMAND_LINE = str(Path(__file__).parents[1] / "cli.py")
 _Given = ParamSpec("_Given")
@@ -20,11 +22,14 @@ _Result = TypeVar("_Result")
 
 
 def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Decorator: faults of a call's arguments are located at the line of the call."""
+    """Decorator: faults of a call's arguments are located at the line of the call, unknown keywords among them."""
+    keywords = _keywords(function)
 
     @functools.wraps(function)
     def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         try:
+            if keywords and not kwargs.keys() <= keywords:
+                raise _unknown_keyword(function, next(name for name in kwargs if name not in keywords), keywords)
             return function(*args, **kwargs)
         except (ArgumentError, ShardingError, UsageError) as error:
             line = _line(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
@@ -34,6 +39,22 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
             raise type(error)(*faults) from error.__cause__
 
     return called
+
+
+def _keywords(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the keywords that a function takes; none where it takes any."""
+    code = function.__code__
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        return frozenset()
+    return frozenset(code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _unknown_keyword(function: Callable[..., Any], name: str, keywords: frozenset[str]) -> UsageError:
+    known = sorted(keywords - {"self"})
+    near = nearest_names(name, known, 1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    text = f"{function.__name__} has no argument '{name}'"
+    return UsageError(Diagnostic("MG0001", text, hint=f"{hint}the arguments are {', '.join(known)}"))
 
 
 def tell(found: Iterable[Diagnostic]) -> None:

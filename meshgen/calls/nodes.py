@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from meshgen.calls.classes import Form, Maker, made_of, opened
-from meshgen.calls.trees import Path
+from meshgen.calls.trees import Path, require_depth
+from meshgen.ir.limits import MAX_NESTING
 from meshgen.records import dataclass
 
 
@@ -43,6 +44,7 @@ Node: TypeAlias = Slot | Branch
 
 def node_of(tree: Any, slot: Callable[[Path, Any], Slot], path: Path = (), written: bool = False) -> Node:
     """The node of a structure; `slot` makes that of a leaf, from its path. Dicts are in sorted order, or as `written`."""
+    require_depth(path)
     found = opened(tree, written)
     if found is None:
         return slot(path, tree)
@@ -52,6 +54,7 @@ def node_of(tree: Any, slot: Callable[[Path, Any], Slot], path: Path = (), writt
 
 def leaves_of(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """The leaves of a structure in order, each with its path."""
+    require_depth(path)
     found = opened(tree)
     if found is None:
         yield path, tree
@@ -61,9 +64,11 @@ def leaves_of(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> Branch | None:
-    """The slots in a structure of dicts; None where one path is a prefix of another."""
+    """The slots in a structure of dicts; None where one path is a prefix of another, or has too many keys."""
     tree = Branch()
     for (*lead, last), slot in pairs:
+        if len(lead) >= MAX_NESTING:
+            return None
         at: Node = tree
         for key in lead:
             at = at.setdefault(key, Branch()) if isinstance(at, Branch) else at

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.limits import MAX_NESTING
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -50,8 +51,16 @@ def _items(tree: Any, written: bool) -> list[tuple[Any, Any]]:
         return sorted(items, key=lambda item: (type(item[0]).__name__, str(item[0])))
 
 
+def require_depth(path: Path) -> None:
+    """Raise UsageError MG0006 for a path into a structure that is nested too deeply, such as one that contains itself."""
+    if len(path) > MAX_NESTING:
+        text = f"a structure of arguments or results is nested more than {MAX_NESTING} deep: {'.'.join(path[:3])}. ..."
+        raise UsageError(Diagnostic("MG0006", text, hint="pass a flatter structure"))
+
+
 def flatten(tree: Any, path: Path = (), *, written: bool = False) -> Iterator[tuple[Path, Any]]:
-    """The leaves in order, each with its path."""
+    """The leaves in order, each with its path. Raises as `require_depth`."""
+    require_depth(path)
     held = children(tree, written)
     if held is None:
         yield path, tree

@@ -20,12 +20,13 @@ from meshgen.codegen.cache import Cache, key_of
 from meshgen.codegen.canonical_source import canonical_source, function_of
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.scratch import remove_abandoned
-from meshgen.codegen.targets import architecture_faults
+from meshgen.codegen.targets import ARCHITECTURES, architecture_faults
 from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
 from meshgen.packages import install_line
+from meshgen.printable import bytes_apart
 from meshgen.records import dataclass
 from meshgen.reproducers import keep_reproducer
 
@@ -257,8 +258,14 @@ def _lacks_type(request: Request, arch: str, lacks: str) -> Diagnostic:
 def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
     """A fault with the compiler's message, shortened: its first and last line, and the first errors of its log.
 
-    The source and the complete log are kept for a report.
+    The source and the complete log are kept for a report, unless the compiler does not know the architecture.
     """
+    supported = assembled_architectures(arch)
+    if supported and arch not in supported:
+        text = (
+            f"target cuda:{arch} is not supported by the installed Triton, whose assembler knows {', '.join(supported)}"
+        )
+        return Diagnostic("MG0302", text, hint="name one of these, or install a newer Triton")
     kept = keep_reproducer(
         {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}
     )
@@ -277,7 +284,8 @@ def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagno
     texts: list[str] = []
     limit = LESS_SHARED.get(arch, device_of(arch).shared_bytes)
     if built.shared > limit:
-        texts.append(f"{built.shared} bytes of shared memory per block, but {arch} has {limit}")
+        needed, available = bytes_apart(built.shared, limit)
+        texts.append(f"{needed} of shared memory per block, but {arch} has {available}")
     needed = -(-built.regs // 8) * 8 * built.threads  # registers are given out in eights
     if needed > MAX_REGISTERS:
         texts.append(f"{built.regs} registers x {built.threads} threads = {needed}, but a block has {MAX_REGISTERS}")
@@ -287,8 +295,25 @@ def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagno
 
 def toolchain(arch: str) -> dict[str, str]:
     """Versions that decide what a cubin is. Raises MissingError without Triton, which is not imported."""
-    tool = "ptxas-blackwell" if int(arch.removeprefix("sm_")) >= 100 else "ptxas"
+    tool = _tool_of(arch)
     return _versions(tool, os.environ.get(_variable_of(tool), ""))
+
+
+@functools.cache
+def assembled_architectures(arch: str) -> tuple[str, ...]:
+    """Return the architectures that the ptxas for this one knows, of those that meshgen does; none where it does not say."""
+    shown = subprocess.run([_binary(_tool_of(arch)), "--help"], capture_output=True, text=True, check=False).stdout
+    known = {*re.findall(r"'(sm_\d+)'", shown)}
+    return tuple(each for each in ARCHITECTURES if each in known)
+
+
+def _tool_of(arch: str) -> str:
+    return "ptxas-blackwell" if int(arch.removeprefix("sm_")) >= 100 else "ptxas"
+
+
+def _binary(tool: str) -> str:
+    """The path of an assembler of Triton, which an environment variable may set."""
+    return os.environ.get(_variable_of(tool), "") or str(_triton() / "backends" / "nvidia" / "bin" / tool)
 
 
 def _variable_of(tool: str) -> str:

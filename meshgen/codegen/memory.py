@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
+from meshgen.printable import bytes_text
 from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, aligned
 
@@ -71,7 +72,7 @@ def place(lifetimes: Sequence[Lifetime], least: int | None = None) -> tuple[list
     Work: for n storages, c pairs of which are alive together, O(n log n + c log c), and numpy's for the storages near each in time.
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
-        message = f"the buffers of a device have {total:.3g} bytes, more than the address space"
+        message = f"the buffers of a device have {bytes_text(total)}, more than the address space"
         raise CodegenError(Diagnostic("MG0303", message, hint="split the tensors over more devices"))
     sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)
     fixed = [n for n, life in enumerate(lifetimes) if life.born is None and life.nbytes]

@@ -24,6 +24,7 @@ from meshgen.codegen.update_in_place import update_in_place
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Module, Value
+from meshgen.printable import bytes_apart, bytes_text
 from meshgen.runtime.plan import Schedule, aligned
 
 MEMORY_CAP = (
@@ -157,11 +158,9 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
 
 
 def _too_big(needed: int, limit: int) -> Diagnostic:
-    return Diagnostic(
-        "MG0303",
-        f"the step needs {needed} bytes of device memory, {needed - limit} more than the limit of {limit}",
-        hint="shard more values, or raise the limit",
-    )
+    needs, allowed = bytes_apart(needed, limit)
+    text = f"the step needs {needs} of device memory, {bytes_text(needed - limit)} more than the limit of {allowed}"
+    return Diagnostic("MG0303", text, hint="shard more values, or raise the limit")
 
 
 def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:

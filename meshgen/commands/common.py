@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import MACHINES
-from meshgen.names import whole_number
+from meshgen.names import byte_count, whole_number
 from meshgen.notation import parse_sharding
 from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Timing, verify_program
@@ -31,8 +30,6 @@ from meshgen.spec import Sharding
 
 if TYPE_CHECKING:
     from meshgen.runtime.module import LoadedModule
-
-UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
@@ -241,6 +238,10 @@ def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
         if not equals or not name:
             faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SPEC", hint="write for example w1=_,tp"))
             continue
+        if name in found:
+            faults.append(
+                Diagnostic("MG0001", f"two shardings of '{name}' are given", hint="give one; * matches several names")
+            )
         try:
             found[name] = parse_sharding(spec)
         except ShardingError as error:
@@ -257,8 +258,9 @@ def line_or_name(text: str) -> int | str:
 
 
 def bytes_of(text: str, option: str) -> int:
-    """Bytes of a size such as `64GB`; without a unit the number is in bytes. Raises UsageError MG0001."""
-    size = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([kMGT]?B)?", text)
-    if not size:
-        raise UsageError(Diagnostic("MG0001", f"'{text:.40}' is not a size", hint=f"write for example {option} 64GB"))
-    return int(float(size[1]) * UNITS[size[2] or ""])
+    """Return the bytes of a size such as `64GB`. Raises UsageError MG0001."""
+    size = byte_count(text)
+    if size is None:
+        hint = f"write for example {option} 64GB, 64GiB or 64G (GiB)"
+        raise UsageError(Diagnostic("MG0001", f"{option}: '{text:.40}' is not a size", hint=hint))
+    return size

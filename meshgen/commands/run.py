@@ -20,7 +20,7 @@ from meshgen.commands.numbers import natural, not_negative, positive
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.commands.time_limit import add_time_limit, seconds, time_limit
-from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFailure, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, NumbersDiffer, RuntimeFailure, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.reports.tables import table_of
 from meshgen.runtime.emulation import Emulation
@@ -111,20 +111,31 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     """Run a module; under a launcher in a process per rank, of which the first reports unless another fails."""
+    module = _loaded(options)
+    if isinstance(module, MeshgenError) and any(each.code == "MG0603" for each in module.diagnostics):
+        raise module  # the number of processes cannot run the module: to wait for them would be in vain
     world = bootstrap.world(options.time_out)
     with told(world):
-        code = _run(options, Output(output.as_json, is_silent=world is not None and world.rank > 0))
+        if isinstance(module, MeshgenError):
+            raise module
+        code = _run(module, options, Output(output.as_json, is_silent=world is not None and world.rank > 0))
         if world:
             world.finish()
         return code
 
 
-def _run(options: argparse.Namespace, output: Output) -> int:
+def _loaded(options: argparse.Namespace) -> LoadedModule | MeshgenError:
+    """Return the module, or why it is refused, which one rank reports when all are connected."""
+    try:
+        sizes, key = meshes_option(options.mesh), options.verify_key
+        given = {"entry": options.entry, "devices": options.devices}
+        return load(options.module, sizes, **given, specialise=_specialised, verify_key=key)
+    except MeshgenError as error:
+        return error
+
+
+def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
     given = read_inputs(options.input, mapped=bootstrap.world() is not None)
-    sizes, key = meshes_option(options.mesh), options.verify_key
-    module = load(
-        options.module, sizes, entry=options.entry, devices=options.devices, specialise=_specialised, verify_key=key
-    )
     module.require_entry()
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
     made = module.record().get("specialised", {})

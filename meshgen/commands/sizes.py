@@ -64,6 +64,10 @@ def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
     for text in texts:
         name, equals, shapes = text.partition("=")
         rows = [shape.strip().split("x") for shape in shapes.split("|")]
+        if name in found:
+            faults.append(
+                Diagnostic("MG0001", f"--shape gives the shape of '{name}' twice", hint="x=8x64|16x64 lists several")
+            )
         if name and equals and all(size == "?" or whole_number(size) is not None for row in rows for size in row):
             found[name] = tuple(tuple(whole_number(size) for size in row) for row in rows)
         else:

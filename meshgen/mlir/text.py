@@ -69,7 +69,7 @@ def parse_text(
     try:
         top = parser.parse_module()
     except ParseError as error:
-        raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
+        raise _located(_parse_fault(error), parser, parser.undefined_at() or error.span.start) from error
     except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
         message = "the program is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
@@ -156,11 +156,16 @@ def _printed(module: Module, patterns: Patterns, resources: Resources | None = N
     return printer.text.getvalue() + "\n"
 
 
+def _parse_fault(error: ParseError) -> str:
+    """xDSL's message, in which a character may not have been filled in."""
+    return error.msg.replace("{first_char}", f"'{error.span.input.at(error.span.start)}'")
+
+
 def _parser(context: Context, text: str, file: str) -> TextParser:
     try:
         return TextParser(context, text, file)
     except ParseError as error:  # the first token is none
-        raise ProgramError(_diagnostic(error.msg, text, Location(file, 1, 1))) from error
+        raise ProgramError(_diagnostic(_parse_fault(error), text, Location(file, 1, 1))) from error
 
 
 def _refuse_unsupported(text: str, known: Dialect, parser: TextParser) -> None:

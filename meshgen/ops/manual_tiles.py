@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Graph, Node, TensorType, Value
@@ -36,8 +37,8 @@ def _node_faults(node: Node, mesh: Mesh) -> Iterator[Diagnostic]:
     body = node.regions[0]
     named = dict.fromkeys(split_ref(axis)[0] for axis in used_axes(node))
     if unknown := [axis for axis in named if axis not in mesh.names]:
-        text = f"a manual computation: mesh axis '{unknown[0]}' is not in {mesh}"
-        yield Diagnostic("MG0202", text, node.loc, hint=f"the axes are {', '.join(mesh.names) or 'none'}")
+        fault = mesh.unknown_axis(unknown[0])
+        yield replace(fault, message=f"a manual computation: {fault.message}", loc=node.loc)
         return
     for what, outside, key, inside in (
         ("argument", node.operands, "in_shardings", body.inputs),

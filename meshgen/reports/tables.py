@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
+from meshgen.printable import bytes_text as bytes_text
 from meshgen.records import dataclass
 
 if TYPE_CHECKING:
@@ -82,15 +83,6 @@ def table_of(
 ) -> Table:
     """A table of whatever has a text."""
     return Table(title, columns, [[str(cell) for cell in row] for row in rows], left)
-
-
-def bytes_text(count: float) -> str:
-    """A size with three digits: `131 kB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
 
 
 def flops_text(count: float) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.host_memory import free_bytes
 from meshgen.ops.evaluate.memory import body_bytes
+from meshgen.printable import bytes_apart, bytes_text
 from meshgen.runtime.module_file.manifest import Manifest
 
 _RANK_BYTES = 1 << 15  # of Python objects for each simulated rank
@@ -26,18 +27,18 @@ def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> Non
     if alone:
         needed = max(step_bytes(part, 1) for part in parts)
         if free is not None and needed > free:
-            text = (
-                f"a rank needs about {needed} bytes, which do not fit into this machine's memory: {free} bytes are free"
-            )
+            needs, available = bytes_apart(needed, free)
+            text = f"a rank needs about {needs}, which do not fit into this machine's memory: {available} are free"
             raise RuntimeFailure(Diagnostic("MG0604", text))
         return
     needed = sum(step_bytes(part, part.mesh.size) for part in parts)
     if free is None or needed <= free:
         return
     ranks, arena = sum(part.mesh.size for part in parts), sum(part.plan.arena_bytes * part.mesh.size for part in parts)
-    text = f"{ranks} ranks with {arena} bytes of buffers need about {needed} bytes to be simulated"
+    needs, available = bytes_apart(needed, free)
+    text = f"{ranks} ranks with {bytes_text(arena)} of buffers need about {needs} to be simulated"
     hint = "the reference device runs all ranks in one process"
-    fault = f"{text}, which do not fit into this machine's memory: {free} bytes are free"
+    fault = f"{text}, which do not fit into this machine's memory: {available} are free"
     raise RuntimeFailure(Diagnostic("MG0604", fault, hint=hint))
 
 

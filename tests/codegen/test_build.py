@@ -17,6 +17,7 @@ from meshgen.codegen.build import Request, build_kernels, request_of
 from meshgen.codegen.built import built_kernel
 from meshgen.codegen.cache import Cache
 from meshgen.codegen.cubin import read_resources
+from meshgen.codegen.targets import ARCHITECTURES
 from meshgen.errors import CodegenError, MissingError, UsageError
 from meshgen.ir.graph import TensorType
 from tests.codegen.programs import body, f32
@@ -199,6 +200,15 @@ def test_unknown_architectures_are_refused(tmp_path):
         build_kernels([ADD_REQUEST], ["sm_90a", "sm_90", "gfx942"], tmp_path)
 
 
+def test_architecture_that_assembler_lacks_is_unsupported_target(tmp_path, monkeypatch):
+    monkeypatch.setitem(ARCHITECTURES, "sm_110", "a device to come")
+    with pytest.raises(CodegenError) as caught:
+        build_kernels([ADD_REQUEST, dataclasses.replace(ADD_REQUEST, name="twin", num_warps=8)], ["sm_110"], tmp_path)
+    (fault,) = caught.value.diagnostics
+    assert "target cuda:sm_110 is not supported by the installed Triton" in fault.message
+    assert "sm_90" in fault.message and "fault of meshgen" not in fault.hint
+
+
 def test_a_crashing_compiler_is_an_error_of_its_kernel_only(tmp_path):
     crash = Request("crash", "import os\n\nos.abort()\n\n\ndef crash():\n    pass\n", "crash", ())
     with pytest.raises(CodegenError, match=r"MG0302: kernel 'crash' .*exited with status -6"):
@@ -208,9 +218,7 @@ def test_a_crashing_compiler_is_an_error_of_its_kernel_only(tmp_path):
 
 def test_kernels_that_cannot_be_launched_are_refused(tmp_path):
     request = matmul_request(128, 128, 128, num_warps=8, num_stages=4)
-    with pytest.raises(
-        CodegenError, match=r"MG0303: kernel 'matmul' needs \d+ bytes of shared memory.*sm_90 has 232448"
-    ):
+    with pytest.raises(CodegenError, match=r"MG0303: kernel 'matmul' needs \d+ kB of shared memory.*sm_90 has 232 kB"):
         build_kernels([request], ["sm_90"], tmp_path)
 
 

@@ -125,7 +125,7 @@ def test_a_size_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "p.mlir"
     path.write_text(program(8))
     assert main(["check", str(path), "--memory", "much"]) == 2
-    assert "MG0001: 'much' is not a size" in capsys.readouterr().err
+    assert "MG0001: --memory: 'much' is not a size" in capsys.readouterr().err
 
 
 def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
@@ -135,7 +135,7 @@ def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Pat
     module = load(tmp_path / "p.mgx")
     args = {b.name: array for b, array in zip(module.inputs, random_arguments(read(path)[0], 0), strict=True)}
     monkeypatch.setattr(footprint, "free_bytes", lambda: 1000)
-    with pytest.raises(RuntimeFailure, match=r"MG0604.*4 ranks with \d+ bytes.*1000 bytes are free"):
+    with pytest.raises(RuntimeFailure, match=r"MG0604.*4 ranks with \d+ k?B.*1 kB are free"):
         module.run(args)
 
 

@@ -143,7 +143,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_unpacked(
     for words in ([f"--input=@{bomb}"], [f"--expect={bomb}"], [f"--input=a=@{plain}"]):
         capsys.readouterr()
         assert main(["run", module, *words]) == 2
-        assert "its content takes 8,388,608 bytes of memory, but 8,388,607 bytes are free" in capsys.readouterr().err
+        assert "its content takes 8,388,608 B of memory, but 8,388,607 B are free" in capsys.readouterr().err
     monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 23)
     assert {name: array.shape for name, array in load_arrays(str(bomb)).items()} == {"a": (1 << 20,), "b": (1 << 20,)}
 
@@ -188,7 +188,7 @@ def test_arrays_are_read_from_files_only(pipe: Path) -> None:
 def test_documents_that_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"[" + b"{}," * 1000 + b"{}]"
     monkeypatch.setattr(budget, "free_bytes", lambda: 25 * len(text) - 1)
-    with pytest.raises(ValueError, match="bytes of memory, but"):
+    with pytest.raises(ValueError, match="B of memory, but"):
         read_json(text)
     monkeypatch.setattr(budget, "free_bytes", lambda: 25 * len(text))
     assert len(read_json(text)) == 1001

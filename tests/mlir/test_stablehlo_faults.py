@@ -218,3 +218,9 @@ def test_many_faults_are_found_in_time_in_proportion_to_the_program() -> None:
         return found
 
     assert work(160) < 2.5 * work(80)
+
+
+def test_name_that_does_not_start_is_told_with_its_character() -> None:
+    text = "func.func @main(%\N{LATIN SMALL LIGATURE FF}: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
+    with pytest.raises(ProgramError, match=r"MG0101: Expected suffix identifier after '%'"):
+        parse_text(text, "p.mlir")

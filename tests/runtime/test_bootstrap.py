@@ -7,11 +7,14 @@ import struct
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import meshgen as mg
 from meshgen.ccl import rendezvous
 from meshgen.ccl.world import World
+from meshgen.cli import main
 from meshgen.errors import MeshgenError, RuntimeFailure, UsageError
 from meshgen.runtime.processes.bootstrap import Place, joined, place_of
 from tests.runtime.launchers import free_port
@@ -57,6 +60,8 @@ def test_launchers_say_which_rank_a_process_is(variables: dict[str, str], place:
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, "MASTER_ADDR is not set"),
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "70000"}, "MASTER_PORT is 70000"),
         ({"PMI_SIZE": "2"}, "PMI_SIZE is 2, but PMI_RANK is not set"),
+        ({"RANK": "0"}, "RANK is 0, but WORLD_SIZE is not set"),
+        ({"RANK": "1", "WORLD_SIZE": "two"}, "RANK is 1, but WORLD_SIZE is 'two', not a number"),
         (MPICH | {"MASTER_ADDR": "h"}, "MASTER_PORT is not set"),
     ],
 )
@@ -179,3 +184,24 @@ def test_a_world_that_has_parted_is_of_no_use() -> None:
     closed(found)
     with pytest.raises(RuntimeFailure, match="MG0609: the ranks have disconnected"):
         found[0].listen()
+
+
+@pytest.mark.parametrize("entry", ["run", "load"])
+def test_other_number_of_processes_is_refused_before_they_connect(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.mgx"
+    mg.compile(lambda x: x + 1, {"a": 2}, args=["f32[4]"], target="cpu").save(path)
+
+    def connect(*_: object) -> None:
+        raise AssertionError("it waits for the others")
+
+    monkeypatch.setattr("meshgen.runtime.processes.bootstrap.joined", connect)
+    for name, value in {"WORLD_SIZE": "3", "RANK": "0", **MEETING}.items():
+        monkeypatch.setenv(name, value)
+    if entry == "load":
+        with pytest.raises(MeshgenError, match="MG0603"):
+            mg.load(path)
+    else:
+        assert main(["run", str(path)]) == 5
+        assert "the module is for 2 devices (Mesh(a=2)), but 3 processes were started" in capsys.readouterr().err

@@ -243,8 +243,8 @@ def test_scratch_that_is_missing_small_or_in_use_is_found():
     mesh, plan = gathered().mesh, schedule(gathered(), costs=costs())
     number = plan.items[0].scratch
     assert number is not None
-    refused(with_item(plan, 0, scratch=None), r"MG0402.*has 0 bytes of scratch, but needs 432", mesh)
-    refused(with_buffer(plan, number, type=TensorType((431,), "ui8")), "has 431 bytes of scratch, but needs 432", mesh)
+    refused(with_item(plan, 0, scratch=None), r"MG0402.*has 0 B of scratch, but needs 432 B", mesh)
+    refused(with_buffer(plan, number, type=TensorType((431,), "ui8")), "has 431 B of scratch, but needs 432 B", mesh)
     refused(with_buffer(plan, number, kind="output"), "which is not a temporary", mesh)
     refused(with_item(plan, 0, scratch=plan.inputs[0]), "the scratch of .* is buffer 0, which is not a temporary", mesh)
     refused(with_item(plan, 0, scratch=plan.items[0].outputs[0]), "both write buffer", mesh)

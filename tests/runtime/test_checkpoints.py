@@ -93,7 +93,7 @@ def test_an_array_that_does_not_fit_into_memory_is_not_read(tmp_path: Path, monk
     np.save(folder / "params.b" / "x.npy", X)
     held = Checkpoint(folder)
     monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes - 1)
-    with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*takes 96 bytes of memory, but 95 bytes are free"):
+    with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*takes 96 B of memory, but 95 B are free"):
         held["params.b"]
     monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)  # of the array and a chunk
     np.testing.assert_array_equal(held["params.b"], X)

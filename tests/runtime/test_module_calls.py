@@ -118,7 +118,7 @@ def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_take
     module = mg.load(path)
     need = footprint.step_bytes(module.manifest, module.ranks)
     monkeypatch.setattr(footprint, "free_bytes", lambda: need - 1)
-    with pytest.raises(RuntimeFailure, match=rf"MG0604.*about {need} bytes"):
+    with pytest.raises(RuntimeFailure, match=rf"MG0604.*about {need:,} B"):
         module(X, X)
     monkeypatch.setattr(footprint, "free_bytes", lambda: need)
     np.testing.assert_array_equal(module(X, X), 0 * X)
@@ -126,5 +126,5 @@ def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_take
 
 def test_a_file_that_does_not_fit_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "free_bytes", lambda: 100)
-    with pytest.raises(UsageError, match=r"MG0002.*its content takes .* bytes of memory, but 100 bytes are free"):
+    with pytest.raises(UsageError, match=r"MG0002.*its content takes .* of memory, but 100 B are free"):
         mg.load(path)

@@ -177,7 +177,7 @@ BINARY = ("kernels", "add", "binaries", "sm_90")
         (at("kernels", "add", "grid", value=[1, 1 << 16, 1]), "its grid .* is larger than"),
         (at(*BINARY, "threads", value=0), "its block for sm_90 has 0 threads"),
         (at(*BINARY, "threads", value=1025), "its block for sm_90 has 1025 threads"),
-        (at(*BINARY, "shared", value=1 << 40), "bytes of shared memory"),
+        (at(*BINARY, "shared", value=1 << 40), "of shared memory"),
         (at(*BINARY, "metadata", "global_scratch_size", value=1 << 54), "bytes of scratch"),
         (at(*BINARY, "metadata", "profile_scratch_size", value="much"), "expected a non-negative integer, got 'much'"),
     ],

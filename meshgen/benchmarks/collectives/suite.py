@@ -7,7 +7,6 @@ mpiexec -n 4 meshgen bench collectives --engine mpi               the collective
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,23 +29,22 @@ from meshgen.benchmarks.samples import summary
 from meshgen.benchmarks.suite import Options, Suite, Take
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.reading import machine_of
+from meshgen.names import byte_count
 
 TITLES = {
     "what": "kind", "group": "group", "size": "size (B)", "count": "count (elements)", "type": "type", "redop": "redop", "root": "root",
     "us": "time (us)", "algbw": "algbw (GB/s)", "busbw": "busbw (GB/s)", "wrong": "#wrong", "spread": "spread",
     "in_us": "in-place time", "in_algbw": "algbw", "in_busbw": "busbw", "in_wrong": "#wrong", "in_spread": "spread",
 }  # fmt: skip
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests has them
-_SIZE = re.compile(r"(\d{1,15})([KMG]?)B?")
 MOST_SIZES = 1000  # of messages in one run (chosen: a run takes minutes, not hours)
 
 
 def size_of(text: str) -> int:
-    """Bytes of `8`, `64K`, `128M` or `1G`, in powers of 1,024."""
-    match = _SIZE.fullmatch(text.upper())
-    if not match or not int(match[1]):
+    """Return the bytes of `8`, `64K`, `128M` or `1G`, in powers of 1,024 as nccl-tests has them, or of another `byte_count`."""
+    size = byte_count(text)
+    if not size:
         raise argparse.ArgumentTypeError(f"expected a size such as 8, 64K, 128M or 1G, got '{text:.40}'")
-    return int(match[1]) * _UNITS[match[2]]
+    return size
 
 
 def add_options(group: Options) -> None:

@@ -187,6 +187,9 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
         signature = inspect.signature(function)
         bound = signature.bind(**args) if isinstance(args, Mapping) else signature.bind(*args)
     except (TypeError, ValueError) as error:  # ValueError: a builtin or a class that has no signature
+        for given in args.values() if isinstance(args, Mapping) else args:
+            if isinstance(given, str):
+                spec(given)  # a type that is not written as one is often why the arguments do not fit
         name = getattr(function, "__name__", "the function")
         raise UsageError(
             Diagnostic("MG0001", f"the given args do not fit {name}: {error}", _definition(function))

@@ -109,7 +109,8 @@ def _names(axes: Over, mesh: Mesh) -> tuple[str, ...]:
     names = tuple(axis_name(axis) for axis in ([axes] if isinstance(axes, (str, int)) else axes))
     for name in names:
         if name not in mesh.names:
-            refuse(f"mesh axis '{name}' is not in {mesh}", f"the axes are {', '.join(mesh.names)}", "MG0202")
+            fault = mesh.unknown_axis(name)
+            refuse(fault.message, fault.hint, fault.code)
     return names
 
 

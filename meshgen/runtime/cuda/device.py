@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
+from meshgen.printable import bytes_apart, bytes_text
 from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import NOT_READY, Api
 from meshgen.runtime.plan import STREAMS
@@ -81,7 +82,7 @@ class Device:
             address = int(self.api.cuda("cuMemAlloc", max(nbytes, 1)))
         except RuntimeFailure as failure:
             why = failure.diagnostics[0]
-            text = f"GPU {self.ordinal} cannot allocate the {name}, {nbytes} bytes: {why.message}"
+            text = f"GPU {self.ordinal} cannot allocate the {name}, {bytes_text(nbytes)}: {why.message}"
             raise RuntimeFailure(Diagnostic(why.code, text, hint="split the program over more devices")) from failure
         self._allocations.append(address)
         self.api.name_memory(address, max(nbytes, 1), name)
@@ -118,9 +119,8 @@ class Device:
         name = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         most = int(self.api.cuda("cuDeviceGetAttribute", name, self._device))
         if nbytes > most:
-            text = (
-                f"kernel '{entry}' takes {nbytes} bytes of shared memory per block, but GPU {self.ordinal} has {most}"
-            )
+            needed, available = bytes_apart(nbytes, most)
+            text = f"kernel '{entry}' takes {needed} of shared memory per block, but GPU {self.ordinal} has {available}"
             hint = "compile again with --target cuda:sm_{}{}".format(*self.capability)
             raise MissingError(Diagnostic("MG0602", text, hint=hint))
 

@@ -34,8 +34,8 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as `write_file` does."""
-    write_file(path, lambda file: file.write(text.encode()))
+    """Write a text as `write_file` does, with escapes for what is not Unicode in the names of files that it mentions."""
+    write_file(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
 class _Stream:

@@ -62,7 +62,7 @@ class Place:
 
 
 def place_of(environment: Environment) -> Place | None:
-    """None for a single process. Raises UsageError MG0611 with the variables that are missing or contradict each other."""
+    """Return the place of this process; None for a single process. Raises UsageError MG0611 with the variables that are missing or contradict each other."""
     for name, (rank_name, local_name) in _RANKS.items():
         size = whole_number(environment.get(name, ""))
         if size is None:
@@ -77,6 +77,8 @@ def place_of(environment: Environment) -> Place | None:
         through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
         has_launcher = name != "WORLD_SIZE" or "TORCHELASTIC_RUN_ID" in environment
         return Place(rank, size, local_rank, address, through_store, has_launcher)
+    if rank_text := environment.get("RANK"):  # else this process would run all ranks
+        _variable_number(environment, "WORLD_SIZE", f"RANK is {rank_text}")
     return None
 
 

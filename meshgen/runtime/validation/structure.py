@@ -18,6 +18,7 @@ from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_tr
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, RESHARDS, RETILING
 from meshgen.ops.types.inference import verify_node
+from meshgen.printable import bytes_apart
 from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
@@ -96,7 +97,8 @@ def _buffer_faults(plan: Schedule) -> list[str]:
             found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
     most = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
     if plan.arena_bytes > most:
-        found.append(f"the arena has {plan.arena_bytes} bytes, but all buffers together need only {most}")
+        arena, needed = bytes_apart(plan.arena_bytes, most)
+        found.append(f"the arena has {arena}, but all buffers together need only {needed}")
     return found
 
 
@@ -129,7 +131,8 @@ def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     room = _room(item, plan)
     for region in item.regions:
         if region.arena_bytes > room:
-            found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
+            available, needed = bytes_apart(room, region.arena_bytes)
+            found.append(f"'{item.op}' has {available} for a region that needs {needed}")
         if any(is_transfer(inner) for inner in region.items):
             found.append(f"'{item.op}' holds a transfer between meshes")
         inner = islice(_faults(region, mesh, "given"), MAX_FAULTS)
@@ -153,7 +156,8 @@ def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     needed = packing(plan.collective(item, mesh)).scratch_bytes
     found = _kind_of_scratch_faults(item, plan)
     if needed > (room := _room(item, plan)):
-        found.append(f"'{item.label}' has {room} bytes of scratch, but needs {needed}")
+        available, least = bytes_apart(room, needed)
+        found.append(f"'{item.label}' has {available} of scratch, but needs {least}")
     return found
 
 

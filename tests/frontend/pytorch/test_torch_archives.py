@@ -185,7 +185,7 @@ def test_members_that_do_not_fit_into_memory_are_not_unpacked(tmp_path: Path, mo
     monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 26)
     tracemalloc.start()
     with pytest.raises(
-        UsageError, match=r"MG0002.*models/model\.json' takes 67,\d+,\d+ bytes of memory, but 67,108,864 bytes are free"
+        UsageError, match=r"MG0002.*models/model\.json' takes 67,\d+,\d+ B of memory, but 67,108,864 B are free"
     ):
         mg.compile(path, {"dp": 2}, target="cpu")
     peak = tracemalloc.get_traced_memory()[1]
@@ -198,7 +198,7 @@ def test_a_tensor_that_repeats_its_elements_beyond_the_memory_is_refused(monkeyp
     monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 22)
     assert strided("w", bytes(4), meta).shape == (1 << 20,)
     monkeypatch.setattr(budget, "free_bytes", lambda: (1 << 22) - 1)
-    with pytest.raises(UsageError, match=r"MG0002: 'w' takes 4,194,304 bytes of memory"):
+    with pytest.raises(UsageError, match=r"MG0002: 'w' takes 4,194,304 B of memory"):
         strided("w", bytes(4), meta)
 
 

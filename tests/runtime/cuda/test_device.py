@@ -55,8 +55,6 @@ def test_a_device_that_has_failed_is_abandoned() -> None:
 def test_a_kernel_with_more_shared_memory_than_the_gpu_has() -> None:
     device = Device(emulated(1, "sm_80"), 0)
     assert device.function(ADD_ONE.encode(), "add_one", 166_912)
-    with pytest.raises(
-        MissingError, match="takes 200000 bytes of shared memory per block, but GPU 0 has 166912"
-    ) as raised:
+    with pytest.raises(MissingError, match="takes 200 kB of shared memory per block, but GPU 0 has 167 kB") as raised:
         device.function(ADD_ONE.encode(), "add_one", 200_000)
     assert raised.value.diagnostics[0].hint == "compile again with --target cuda:sm_80"

@@ -1,0 +1,51 @@
+"""Files whose names are not UTF-8: every command reads and writes them, and shows the name with escapes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from meshgen.cli import main
+
+PROGRAM = """sdy.mesh @m = <["x"=2]>
+func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %b = stablehlo.tanh %a : tensor<8x4xf32>
+  return %b : tensor<8x4xf32>
+}
+"""
+ODD = os.fsdecode(b"odd\xff")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("odd")
+    (place / f"{ODD}.mlir").write_text(PROGRAM)
+    words = ["--target", "cpu", "--report", str(place / f"{ODD}.compiled.html"), "--dump", str(place / f"{ODD}.dump")]
+    assert main(["compile", str(place / f"{ODD}.mlir"), "-o", str(place / f"{ODD}.mgx"), *words]) == 0
+    return place
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check {mlir}", "explain {mlir} --json", "opt {mlir} --passes propagate -o {out}", "search {mlir} -o {out}", "report {mlir} -o {out}",
+        "report {mgx} -o {out}", "explain {mgx} --trace {out}", "run {mgx} --output {out}", "inspect {mgx}", "simulate {mgx} --trace {out}",
+        "diff {mgx} {mgx}", "run {mgx} --expect {mlir}",
+    ],
+)  # fmt: skip
+def test_file_name_that_is_not_utf_8_is_read_and_written(
+    command: str, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = place / f"{ODD}.out"
+    out.unlink(missing_ok=True)
+    names = {"mlir": str(place / f"{ODD}.mlir"), "mgx": str(place / f"{ODD}.mgx"), "out": str(out)}
+    assert main([word.format(**names) for word in command.split()]) == 0
+    assert out.exists() == ("{out}" in command)
+    assert "internal error" not in capfd.readouterr().err
+
+
+def test_fault_in_file_whose_name_is_not_utf_8_is_located(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(place / f"{ODD}.mlir"), "--spec", "a=q"]) == 1
+    assert "odd\\udcff.mlir:2: error MG0202" in capfd.readouterr().err
