@@ -181,19 +181,33 @@ def _refuse_lost_gradients(program: Any) -> None:
 
 
 def _written_out(program: Any) -> Any:
-    """The program without marks of `torch.vmap`, which torch cannot serialise, and with operations that are not read written out by torch's own rules."""
+    """Return the program without marks of `torch.vmap`, which torch cannot serialise, and with operations that are not read written out by torch's own rules.
+
+    Operations that have a rule in the default table get it. Those that torch defines as compositions of others without one in the table,
+    such as `ravel`, whose results may be views, are written out by every call of `run_decompositions`.
+    """
     known = import_module("torch.export").default_decompositions()
-    is_marked, done = True, set[Any]()
-    while is_marked or done:
+    done = set[Any]()
+    while True:
         modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))
         targets = {node.target for module in modules for node in module.graph.nodes if node.op == "call_function"}
         is_marked = any(getattr(each, "__module__", "") == "torch._functorch.predispatch" for each in targets - done)
-        rules = {each: known[each] for each in targets - done if each in known and find_op(str(each)) is None}
-        if not is_marked and not rules:
-            break
+        unread = {each for each in targets - done if is_operation(each) and find_op(str(each)) is None}
+        rules = {each: known[each] for each in unread if each in known}
+        if not (is_marked or rules or any(map(_is_composition, unread))):
+            return program
         program = program.run_decompositions(rules)
         done |= targets  # what is left of these has no rule
-    return program
+
+
+def is_operation(target: Any) -> bool:
+    """Whether the target of a node is an operation of a library, such as `aten.add.Tensor`."""
+    return type(target).__name__ == "OpOverload"
+
+
+def _is_composition(operation: Any) -> bool:
+    """Whether torch defines an operation by others."""
+    return bool(operation._can_decompose()) if hasattr(operation, "_can_decompose") else False
 
 
 def _plain_call(program: Any, pytree: Any) -> Any:

@@ -9,6 +9,7 @@ from meshgen.frontend.torch.ops import (
     linalg,
     losses,
     nn,
+    norm_gradients,
     products,
     recurrent,
     reductions,
@@ -18,6 +19,6 @@ from meshgen.frontend.torch.ops import (
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
 __all__ = [
-    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "fourier", "indexing", "linalg", "losses", "nn", "products", "recurrent", "reductions",
+    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "fourier", "indexing", "linalg", "losses", "nn", "norm_gradients", "products", "recurrent", "reductions",
     "shapes", "special",
 ]  # fmt: skip
