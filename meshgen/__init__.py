@@ -24,6 +24,7 @@ _PLACES = {
     "meshgen.frontend.constants": ("constant",),
     "meshgen.frontend.jax_calls": ("from_jax",),
     "meshgen.frontend.torch.placements": ("to_placements",),
+    "meshgen.frontend.torch.training": ("training_step",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),
     "meshgen.frontend.tracer.manual": ("manual",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from meshgen.calls.nodes import Node, Slot
@@ -70,6 +71,16 @@ def _entry(spec: Json) -> Entry:
         return Entry(kind, content["arg"]["name"], content["arg"]["name"], 0)
     text = f"the program takes an input of the kind {kind}, which is not supported"
     raise UsageError(Diagnostic("MG0001", text, hint="export a model whose inputs are tensors and numbers"))
+
+
+def held_apart(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tree:
+    """Make the tensors that the first argument holds in a list state of these names, and return the structure of the other arguments."""
+    by_position, by_name = tree.children
+    leaves = [each for each in entries if each.kind in ("user_input", "number")]
+    for entry, name in zip(leaves, names, strict=False):
+        entry.kind, entry.target = "state", name
+    others = by_position.children[1:]
+    return replace(tree, children=(replace(by_position, keys=tuple(range(len(others))), children=others), by_name))
 
 
 def argument_roots(entries: Sequence[Entry], tree: Tree, names: Sequence[str] | None) -> list[tuple[str, Tree]]:

@@ -15,7 +15,7 @@ from typing import Any
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.torch.kinds import is_module
+from meshgen.frontend.torch.kinds import is_module, is_training_step
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.trees import tree_text
@@ -41,9 +41,13 @@ def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
     """
     if isinstance(program, str | Path):
         return _from_archive(Path(program), args)
+    if is_training_step(program):
+        from meshgen.frontend.torch.training import read_step
+
+        return read_step(program, args)
     if not is_module(program):
-        return read_exported(_serialised(program), args)
-    return read_exported(_serialised(exported(program, args)), None)
+        return read_exported(serialized(program), args)
+    return read_exported(serialized(exported(program, args)), None)
 
 
 def _from_archive(path: Path, args: Args) -> tuple[Module, Signature]:
@@ -64,13 +68,13 @@ def exported(module: Any, args: Args) -> Any:
         raise UsageError(Diagnostic("MG0001", "a torch.nn.Module needs its arguments, or their types", hint=hint))
     by_name = isinstance(args, Mapping)
     try:
-        module, mode = _off_meta(module)
+        module, mode = off_meta(module)
         like = next(iter(module.parameters()), torch.zeros(()))
         named = {str(name): each for name, each in args.items()} if by_name else {}
         leading = _leading(module, named) if by_name else args
         with mode:
-            given = tuple(_example(each, like) for each in leading)
-            return torch.export.export(module, given, {name: _example(each, like) for name, each in named.items()})
+            given = tuple(as_tensors(each, like) for each in leading)
+            return torch.export.export(module, given, {name: as_tensors(each, like) for name, each in named.items()})
     except MeshgenError:
         raise
     except Exception as error:  # whatever tracing the module raises
@@ -89,7 +93,7 @@ def _leading(module: Any, named: dict[str, Any]) -> list[Any]:
     return leading
 
 
-def _off_meta(module: Any) -> tuple[Any, Any]:
+def off_meta(module: Any) -> tuple[Any, Any]:
     """The module with CPU tensors without elements in place of those on the meta device, and the mode to export it in.
 
     A model that asks for its device may use what torch does not have for the meta device (`torch.autocast`).
@@ -109,7 +113,7 @@ def _off_meta(module: Any) -> tuple[Any, Any]:
         return deepcopy(module, {id(each): on_cpu(each) if each.is_meta else each for each in tensors}), mode
 
 
-def _example(given: Any, like: Any) -> Any:
+def as_tensors(given: Any, like: Any) -> Any:
     """An argument with types such as `f32[8,16]` as tensors of that type; others as they are."""
     torch: Any = import_module("torch")
 
@@ -128,14 +132,14 @@ _TORCH_NAMES = {
 }  # fmt: skip
 
 
-def _serialised(program: Any) -> Exported:
+def serialized(program: Any) -> Exported:
     """A program as `torch.export.save` writes it, with its tensors as they are in memory.
 
     The serialiser is torch's own, without the part that copies the tensors: a model may be on the meta device.
     """
     serialize, pytree = (import_module(f"torch.{name}") for name in ("_export.serde.serialize", "utils._pytree"))
     _refuse_lost_gradients(program)
-    program = _written_out(program)
+    program = written_out(program)
     call = _plain_call(program, pytree)
     writer = serialize.GraphModuleSerializer(program.graph_signature, [call])
     try:
@@ -180,13 +184,16 @@ def _refuse_lost_gradients(program: Any) -> None:
         raise ProgramError(Diagnostic("MG0103", text, hint=_GRADIENTS))
 
 
-def _written_out(program: Any) -> Any:
+def written_out(program: Any) -> Any:
     """Return the program without marks of `torch.vmap`, which torch cannot serialise, and with operations that are not read written out by torch's own rules.
 
     Operations that have a rule in the default table get it. Those that torch defines as compositions of others without one in the table,
     such as `ravel`, whose results may be views, are written out by every call of `run_decompositions`.
     """
-    known = import_module("torch.export").default_decompositions()
+    known = {
+        **import_module("torch._decomp").decomposition_table,
+        **import_module("torch.export").default_decompositions(),
+    }
     done = set[Any]()
     while True:
         modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))

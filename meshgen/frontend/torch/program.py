@@ -19,7 +19,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.torch.document import Json, type_of
-from meshgen.frontend.torch.entries import Entry, aliases_of, argument_nodes, argument_roots, entries_of, name_inputs
+from meshgen.frontend.torch.entries import Entry, aliases_of, argument_nodes, argument_roots, entries_of, held_apart, name_inputs
 from meshgen.frontend.torch.nodes import Faults, Reader
 from meshgen.frontend.torch.results import results_of
 from meshgen.frontend.torch.symbols import guards_of, open_ranges, symbols_of
@@ -39,12 +39,16 @@ class Exported:
 
     Attributes:
         ties: from names of weights to the name under which the same tensor comes first.
+        held: names of state that the first argument holds in a list.
+        names: of the arguments, where they are not those of the program.
     """
 
     document: Json
     weights: Mapping[str, Any]
     constants: Mapping[str, Any]
     ties: Mapping[str, str] = field(default_factory=dict[str, str])
+    held: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
@@ -53,7 +57,7 @@ def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
     `args` have the sizes that the program leaves open, in order or by name. Raises ProgramError with everything that is not supported, each with its
     count and first place; UsageError MG0001 for open sizes without args, MG0002 for tensors that cannot be read.
     """
-    entries, _ = _inputs_of(exported)
+    entries, _, _ = _inputs_of(exported)
     inputs = [each.name for each in entries if each.kind == "user_input"]
     if isinstance(args, Mapping):
         names = {each.called: each.name for each in entries if each.kind == "user_input"}
@@ -65,8 +69,11 @@ def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
     return _at_sizes(exported, symbols, is_open=False)
 
 
-def _inputs_of(exported: Exported) -> tuple[list[Entry], list[tuple[str, Tree]]]:
-    """Return the inputs with their names, and the parameters of the user's function."""
+Roots = list[tuple[str, Tree]]
+
+
+def _inputs_of(exported: Exported) -> tuple[list[Entry], Roots, Roots]:
+    """Return the inputs with their names, and the parameters of the user's function: those by position, and those by name."""
     part: Json = exported.document["graph_module"]
     call = _call_of(part)
     entries = entries_of(part["signature"]["input_specs"])
@@ -74,9 +81,12 @@ def _inputs_of(exported: Exported) -> tuple[list[Entry], list[tuple[str, Tree]]]
         if entry.kind == "constant" and _home(entry, exported) is None:
             entry.kind = "state"  # of a model on the meta device, which has no elements
     tree = tree_of(call["in_spec"], part.get("treespec_namedtuple_fields") or {})
-    roots = argument_roots(entries, tree, call.get("forward_arg_names"))
+    names = call.get("forward_arg_names")
+    if exported.held:
+        tree, names = held_apart(entries, tree, exported.held), exported.names
+    roots = argument_roots(entries, tree, names)
     name_inputs(entries, roots, exported.ties)
-    return entries, roots
+    return entries, roots[: len(tree.children[0].children)], roots[len(tree.children[0].children) :]
 
 
 def _call_of(part: Json) -> Json:
@@ -87,7 +97,7 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> 
     """As `read_exported`, for numbers of all symbols; `is_open`: of a program that is read for several numbers of them."""
     part: Json = exported.document["graph_module"]
     graph, call = part["graph"], _call_of(part)
-    entries, roots = _inputs_of(exported)
+    entries, by_position, by_name = _inputs_of(exported)
     returned = tree_of(call["out_spec"], part.get("treespec_namedtuple_fields") or {})
     faults, made = Faults(), Graph("main")
     with recording(Trace(made)):
@@ -100,18 +110,16 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> 
     module = Module(make_mesh({}), made, donations=results.donations)
     module.in_annotations = [None] * len(made.inputs)
     module.out_annotations = [None] * len(made.outputs)
-    return module, _signature(
-        entries, roots, len(tree_of(call["in_spec"], {}).children[0].children), result, exported.weights
-    )
+    return module, _signature(entries, by_position, by_name, result, exported.weights)
 
 
-def _signature(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]], positional: int, result: Node, weights: Mapping[str, Any]) -> Signature:  # fmt: skip
-    """Return what callers pass and get; the first parameters may be given by position."""
+def _signature(entries: Sequence[Entry], by_position: Roots, by_name: Roots, result: Node, weights: Mapping[str, Any]) -> Signature:  # fmt: skip
+    """Return what callers pass and get."""
     state = [each for each in entries if each.kind == "state" and each.number is not None]
     homes = {each.called: (weights, each.target) for each in state if each.target in weights}
     return Signature(
-        argument_nodes(entries, roots), tuple(name for name, _ in roots[:positional]), is_typed=True, result=result, weights=Lazy(homes),
-        aliases=aliases_of(entries), weight_names=tuple(each.called for each in state),
+        argument_nodes(entries, [*by_position, *by_name]), tuple(name for name, _ in by_position), is_typed=True, result=result,
+        weights=Lazy(homes), aliases=aliases_of(entries), weight_names=tuple(each.called for each in state),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.torch.live import _written_out
+from meshgen.frontend.torch.live import written_out
 from tests.frontend.pytorch.archives import PLACE, save
 
 
@@ -62,7 +62,7 @@ def write(name: str) -> None:
     import torch
 
     model, args = {"tied": tied, "gradients": gradients}[name]()
-    save(_written_out(torch.export.export(model, args)), f"{name}.pt2")
+    save(written_out(torch.export.export(model, args)), f"{name}.pt2")
     given, made = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
     arrays = {f"arg{i}": each.numpy() for i, each in enumerate(given)}
     arrays |= {

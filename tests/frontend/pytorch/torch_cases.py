@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch._higher_order_ops import map as mapped
 from torch._higher_order_ops import scan, while_loop
 
-from meshgen.frontend.torch.live import _serialised
+from meshgen.frontend.torch.live import serialized
 from tests.frontend.pytorch.cases import PLACE, arguments
 
 # fmt: off
@@ -283,7 +283,7 @@ def written() -> bytes:
     rows: dict[str, Any] = {}
     for name, (function, kinds) in cases().items():
         given = [torch.from_numpy(each) for each in arguments(name, kinds)]
-        exported = _serialised(torch.export.export(module_of(name, function, given), tuple(given)))
+        exported = serialized(torch.export.export(module_of(name, function, given), tuple(given)))
         document = json.loads(json.dumps(exported.document))
         for node in document["graph_module"]["graph"]["nodes"]:
             node["metadata"] = {}
