@@ -19,7 +19,15 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.torch.document import Json, type_of
-from meshgen.frontend.torch.entries import Entry, aliases_of, argument_nodes, argument_roots, entries_of, held_apart, name_inputs
+from meshgen.frontend.torch.entries import (
+    Entry,
+    aliases_of,
+    argument_nodes,
+    argument_roots,
+    entries_of,
+    held_apart,
+    name_inputs,
+)
 from meshgen.frontend.torch.nodes import Faults, Reader
 from meshgen.frontend.torch.results import results_of
 from meshgen.frontend.torch.symbols import guards_of, open_ranges, symbols_of

@@ -59,9 +59,17 @@ def training_step(model: Any, loss: Callable[..., Any], optimizer: Any) -> Train
     kinds = ("torch.nn.modules.module", "Module"), ("torch.optim.optimizer", "Optimizer")
     for what, (place, title) in zip((model, optimizer), kinds, strict=True):
         if not any((each.__module__, each.__name__) == (place, title) for each in type(what).__mro__):
-            raise UsageError(Diagnostic("MG0001", f"expected a torch {title}, got {what!r:.60}", hint="training_step(model, loss, optimizer)"))
+            raise UsageError(
+                Diagnostic(
+                    "MG0001",
+                    f"expected a torch {title}, got {what!r:.60}",
+                    hint="training_step(model, loss, optimizer)",
+                )
+            )
     if not callable(loss):
-        raise UsageError(Diagnostic("MG0001", f"expected a function that returns the loss, got {loss!r:.60}", hint=_LOSS))
+        raise UsageError(
+            Diagnostic("MG0001", f"expected a function that returns the loss, got {loss!r:.60}", hint=_LOSS)
+        )
     return TrainingStep(model, loss, optimizer)
 
 
@@ -76,7 +84,9 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
         raise
     except Exception as error:  # whatever tracing the model raises
         text = " ".join(str(error).split())[:300]
-        raise UsageError(Diagnostic("MG0001", f"torch cannot export the training step for these args: {text}", hint=_LOSS)) from error
+        raise UsageError(
+            Diagnostic("MG0001", f"torch cannot export the training step for these args: {text}", hint=_LOSS)
+        ) from error
     module, signature = read_exported(exported, None)
     return _with_state(module, signature, held)
 
@@ -97,7 +107,9 @@ def _with_state(module: Module, signature: Signature, held: Sequence[str]) -> tu
     graph = replace(module.graph, outputs=kept)
     whole = Branch([("0", result), ("1", state)], Form("tuple"))
     out_annotations = module.out_annotations[: len(kept)]
-    return replace(module, graph=graph, donations=donations, out_annotations=out_annotations), replace(signature, result=whole)
+    return replace(module, graph=graph, donations=donations, out_annotations=out_annotations), replace(
+        signature, result=whole
+    )
 
 
 def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
@@ -138,7 +150,9 @@ def _batch(loss: Callable[..., Any], args: Args, like: Any) -> tuple[Any, ...]:
     try:
         bound = inspect.signature(loss).bind(None, **args)
     except TypeError as error:
-        raise UsageError(Diagnostic("MG0001", f"args do not fit the loss: {error}", hint="name its parameters after the model")) from error
+        raise UsageError(
+            Diagnostic("MG0001", f"args do not fit the loss: {error}", hint="name its parameters after the model")
+        ) from error
     return tuple(as_tensors(each, like) for each in bound.args[1:])
 
 
@@ -170,7 +184,9 @@ def _traced(forward: Forward, update: Update, held: Tensors, batch: Sequence[Any
         gradients = torch.autograd.grad(_loss_of(result, torch), [*trained.values()], allow_unused=True)
         with torch.no_grad():
             after = tensors | update(tensors, dict(zip(trained, gradients, strict=True)))
-        return torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in held]))
+        return torch.utils._pytree.tree_map_only(
+            torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in held])
+        )
 
     is_fake = any(type(each).__name__ == "FakeTensor" for each in held.values())
     make = proxies.make_fx(step, tracing_mode="real" if is_fake else "fake", _allow_non_fake_inputs=True)

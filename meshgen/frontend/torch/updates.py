@@ -28,10 +28,18 @@ class Update:
         unknown = [each for each in listed if id(each) not in parameters]
         if unknown or not listed:
             text = f"the optimizer has {len(unknown)} parameters that the model does not have, and {len(listed) - len(unknown)} of it"
-            raise UsageError(Diagnostic("MG0001", text, hint="make it of model.parameters(), after the model is on its device"))
+            raise UsageError(
+                Diagnostic("MG0001", text, hint="make it of model.parameters(), after the model is on its device")
+            )
         if not hasattr(optimizer, "_init_group"):
             text = f"the optimizer {type(optimizer).__name__} is not one of torch.optim that begins its state by itself"
-            raise UsageError(Diagnostic("MG0001", text, hint="take SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md"))
+            raise UsageError(
+                Diagnostic(
+                    "MG0001",
+                    text,
+                    hint="take SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md",
+                )
+            )
         self.trained = [parameters[id(each)] for each in listed]
         self._keys: dict[str, bool] = {}  # states of a parameter, and whether all parameters share one number
 
@@ -41,9 +49,16 @@ class Update:
         held: Tensors = {}
         for key, values in self._states({name: tensors[name] for name in self.trained}).items():
             self._keys[key] = _is_shared([*values.values()], len(self.trained))
-            held |= {f"optimizer.{key}": next(iter(values.values()))} if self._keys[key] else {f"optimizer.{key}.{name}": each for name, each in values.items()}
+            held |= (
+                {f"optimizer.{key}": next(iter(values.values()))}
+                if self._keys[key]
+                else {f"optimizer.{key}.{name}": each for name, each in values.items()}
+            )
         if self._takes_rate:
-            held |= {self._rate(number): torch.tensor(float(group["lr"])) for number, group in enumerate(self._optimizer.param_groups)}
+            held |= {
+                self._rate(number): torch.tensor(float(group["lr"]))
+                for number, group in enumerate(self._optimizer.param_groups)
+            }
         return held
 
     def __call__(self, tensors: Mapping[str, Any], gradients: Mapping[str, Any]) -> Tensors:
@@ -83,14 +98,22 @@ class Update:
         other.param_groups = []
         for group in self._optimizer.param_groups:
             names = [self._names[id(each)] for each in group["params"] if each.requires_grad]
-            options = {key: key == "differentiable" for key in ("foreach", "fused", "capturable", "differentiable") if key in group}
+            options = {
+                key: key == "differentiable"
+                for key in ("foreach", "fused", "capturable", "differentiable")
+                if key in group
+            }
             other.param_groups.append({**group, **options, "params": [tensors[name] for name in names]})
         return other
 
     def _states(self, tensors: Mapping[str, Any]) -> dict[str, Tensors]:
         """Return the state of each parameter by the name of the state: as it is, or as the optimizer begins it."""
         torch: Any = import_module("torch")
-        known = {self._names[id(each)]: state for each, state in self._optimizer.state.items() if id(each) in self._names and not each.is_meta}
+        known = {
+            self._names[id(each)]: state
+            for each, state in self._optimizer.state.items()
+            if id(each) in self._names and not each.is_meta
+        }
         fresh = {name: each.detach().clone() for name, each in tensors.items()}
         begun = self._copy(fresh)
         for each in fresh.values():
@@ -121,4 +144,8 @@ def _begin_momentum(optimizer: Any, group: Mapping[str, Any], known: Mapping[str
 def _is_shared(values: list[Any], count: int) -> bool:
     """Whether a state is one number for all parameters, such as the count of steps."""
     is_fake = any(type(each).__name__ == "FakeTensor" for each in values)
-    return len(values) == count and not any(each.ndim for each in values) and (is_fake or all(bool(each == values[0]) for each in values))
+    return (
+        len(values) == count
+        and not any(each.ndim for each in values)
+        and (is_fake or all(bool(each == values[0]) for each in values))
+    )
