@@ -15,6 +15,7 @@ from meshgen.errors import MeshgenError as MeshgenError
 from meshgen.frontend.constants import constant as constant
 from meshgen.frontend.jax_calls import from_jax as from_jax
 from meshgen.frontend.torch.placements import to_placements as to_placements
+from meshgen.frontend.torch.training import training_step as training_step
 from meshgen.frontend.tracer import Tensor as Tensor
 from meshgen.frontend.tracer import annotate as annotate
 from meshgen.frontend.tracer import spec as spec

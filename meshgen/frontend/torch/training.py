@@ -88,12 +88,26 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
             Diagnostic("MG0001", f"torch cannot export the training step for these args: {text}", hint=_LOSS)
         ) from error
     module, signature = read_exported(exported, None)
-    return _with_state(module, signature, held)
+    module, signature = _with_state(module, signature, held)
+    homes = {
+        name: home.name
+        for name, first in _first_names(step.model).items()
+        if name != first and isinstance(home := signature.weight(first), Slot)
+    }
+    return module, replace(signature, aliases={**signature.aliases, **homes})
+
+
+def _first_names(model: Any) -> dict[str, str]:
+    """Return, for each name of a tensor of a model, the first name of the same tensor."""
+    tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(each), name) for name, each in tensors}
 
 
 def _with_state(module: Module, signature: Signature, held: Sequence[str]) -> tuple[Module, Signature]:
     """Name the outputs that are next values of state, and donate the state to them. State that stays as it is, is no result."""
-    result, after = (signature.result or Branch()).values()
+    assert isinstance(signature.result, Branch)  # of the recorded step
+    result, after = signature.result.values()
     outputs, count = module.graph.outputs, len([*slots_of(result)])
     state = Branch()
     donations: dict[int, int | None] = {}
@@ -161,9 +175,7 @@ class Forward:
 
     def __init__(self, program: Any, model: Any) -> None:
         self._program = program
-        tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
-        first: dict[int, str] = {}
-        homes = {f"model.{name}": first.setdefault(id(each), name) for name, each in tensors}
+        homes = {f"model.{name}": first for name, first in _first_names(model).items()}
         own = [*program.named_parameters(remove_duplicate=False), *program.named_buffers(remove_duplicate=False)]
         self._homes = {name: homes[name] for name, _ in own if name in homes}
 
@@ -195,7 +207,9 @@ def _traced(forward: Forward, update: Update, held: Tensors, batch: Sequence[Any
 
 def _loss_of(result: Any, torch: Any) -> Any:
     """Return the loss: the result, or its first part. Raises UsageError MG0001 for anything but a number."""
-    loss = result if isinstance(result, torch.Tensor) else next(iter(torch.utils._pytree.tree_leaves(result)), None)
+    loss: Any = (
+        result if isinstance(result, torch.Tensor) else next(iter(torch.utils._pytree.tree_leaves(result)), None)
+    )
     if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
         text = f"the loss is a {type(loss).__name__} of shape {list(getattr(loss, 'shape', ()))}, not a number that depends on trained parameters"
         raise UsageError(Diagnostic("MG0001", text, hint=_LOSS))

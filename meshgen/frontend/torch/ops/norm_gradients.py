@@ -30,15 +30,16 @@ def batch_norm_without_statistics(x: Tensor, weight: Optional, bias: Optional, t
     return native_batch_norm(x, weight, bias, None, None, True, momentum, eps)[:3]
 
 
-def _gradients(grad: Tensor, x: Tensor, means: Tensor, factor: Tensor, weight: Optional, dims: Sequence[int], output_mask: Sequence[bool],
+def _gradients(grad: Tensor, x: Tensor, statistics: Sequence[Tensor], weight: Optional, dims: Sequence[int], output_mask: Sequence[bool],
                *, is_constant: bool = False) -> tuple[Optional, Tensor, Tensor]:  # fmt: skip
     """Return the gradient of the normalized tensor, and the terms of the gradients of weight and bias before their sums.
 
     Args:
-        means, factor, weight: in a shape that broadcasts to x.
+        statistics: the means and the factors, which broadcast to x as the weight does.
         dims: those that are normalized over.
         is_constant: the statistics do not depend on x, as in eval mode.
     """
+    means, factor = statistics
     normal = (x - means) * factor
     by_bias, by_weight = grad, grad * normal
     if not output_mask[0]:
@@ -62,7 +63,7 @@ def native_layer_norm_backward(grad: Tensor, x: Tensor, shape: Sequence[int], me
     lead = [*range(x.ndim - len(shape))]
     scale = None if weight is None else convert(weight, widened.type.dtype)
     dims = [*range(len(lead), x.ndim)]
-    found, by_weight, by_bias = _gradients(wide(grad)[0], widened, means, factor, scale, dims, output_mask)
+    found, by_weight, by_bias = _gradients(wide(grad)[0], widened, (means, factor), scale, dims, output_mask)
     return (
         None if found is None else convert(found, dtype),
         _summed(by_weight, lead, shape, dtype if weight is None else weight.type.dtype, output_mask[1]),
@@ -78,7 +79,7 @@ def native_group_norm_backward(grad: Tensor, x: Tensor, means: Tensor, factor: T
     shape = rows, groups, channels // groups, -1
     statistics = [convert(reshape(each, (rows, groups, 1, 1)), widened.type.dtype) for each in (means, factor)]
     scale = None if weight is None else convert(reshape(weight, (1, groups, channels // groups, 1)), widened.type.dtype)
-    terms = _gradients(reshape(wide(grad)[0], shape), reshape(widened, shape), *statistics, scale, [2, 3], output_mask)
+    terms = _gradients(reshape(wide(grad)[0], shape), reshape(widened, shape), statistics, scale, [2, 3], output_mask)
     kind = dtype if weight is None else weight.type.dtype
     return (
         None if terms[0] is None else convert(reshape(terms[0], x.shape), dtype),
@@ -100,7 +101,7 @@ def native_batch_norm_backward(grad: Tensor, x: Tensor, weight: Optional, runnin
     ]
     scale = None if weight is None else convert(reshape(weight, per_feature), widened.type.dtype)
     dims = [d for d in range(x.ndim) if d != 1]
-    terms = _gradients(wide(grad)[0], widened, *statistics, scale, dims, output_mask, is_constant=not training)
+    terms = _gradients(wide(grad)[0], widened, statistics, scale, dims, output_mask, is_constant=not training)
     kind = dtype if weight is None else weight.type.dtype
     return (
         None if terms[0] is None else convert(terms[0], dtype),

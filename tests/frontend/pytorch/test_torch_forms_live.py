@@ -1,0 +1,153 @@
+"""Structures, names and compositions of programs in memory, against torch itself, where it is installed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from tests.frontend.pytorch import forms
+from tests.frontend.pytorch.test_torch_ops import check
+
+torch = pytest.importorskip("torch")
+from tests.frontend.pytorch.torch_cases import flat, module_of  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclass
+class Output:
+    """An output of a model, registered with torch without a name for files."""
+
+    logits: Any
+    count: int = 0
+    cache: Any = None
+
+
+torch.utils._pytree.register_dataclass(Output)
+
+
+class Returning(torch.nn.Module):
+    """A model that returns structures of several classes."""
+
+    def forward(self, x: Any) -> Any:
+        return (
+            Output(x * 2, x.shape[0]),
+            Pair(x + 1, 0.5),
+            OrderedDict(b=x, a=None),
+            {1: x, 2: "two"},
+            torch.topk(x, 1),
+        )
+
+
+def test_results_are_of_the_classes_of_the_program(tmp_path: Path) -> None:
+    x = torch.randn(4, 3)
+    executable = mg.compile(Returning(), {"d": 2}, args=(x,), in_specs={"x": mg.P("d")}, target="cpu")
+    executable.save(tmp_path / "forms.mgx")
+    for program in (executable, mg.load(tmp_path / "forms.mgx")):
+        output, pair, ordered, numbered, top = program(x)
+        assert type(output) is Output and output.count == 4 and output.cache is None
+        assert type(pair) is Pair and pair.second == 0.5
+        assert [*ordered] == ["b", "a"] and numbered[2] == "two" and top._fields == ("values", "indices")
+        np.testing.assert_array_equal(output.logits, 2 * x.numpy())
+        np.testing.assert_array_equal(top.values, torch.topk(x, 1).values.numpy())
+
+
+def test_numbers_that_depend_on_open_sizes_are_of_the_call() -> None:
+    class Sizes(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2, x.shape[0], {"twice": 2 * x.shape[0] + 1, "width": x.shape[1]}
+
+    rows = torch.export.Dim("rows", min=2, max=64)
+    program = torch.export.export(Sizes(), (torch.ones(6, 3),), dynamic_shapes=({0: rows},))
+    executable = mg.compile(program, {"d": 2}, target="cpu")
+    for count in (4, 7):
+        _, number, sizes = executable(np.ones((count, 3), np.float32))
+        assert (number, sizes) == (count, {"twice": 2 * count + 1, "width": 3}) and type(number) is int
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_modules_bind_state_and_arguments_by_origin(by_name: bool) -> None:
+    model, (ids, scale) = forms.tied()
+    args = {"ids": ids, "scale": scale} if by_name else (ids, scale)
+    executable = mg.compile(model, {"d": 2}, args=args, in_specs={"scale": mg.P("d")}, target="cpu")
+    expected = model(ids, scale)["logits"].detach().numpy()
+    for result in (
+        executable(ids, scale),
+        executable(ids, scale=scale),
+        executable(ids, scale, **{"self.scale": model.scale}),
+    ):
+        np.testing.assert_allclose(result["logits"], expected, rtol=1e-5, atol=1e-5)
+    halved = {
+        name: each * 0.5 for name, each in model.state_dict().items() if name != "scale"
+    }  # both names of the tied tensor
+    model.load_state_dict(halved, strict=False)
+    np.testing.assert_allclose(
+        executable(ids, scale, **halved)["logits"], model(ids, scale)["logits"].detach().numpy(), rtol=1e-5, atol=1e-5
+    )
+
+
+COMPOSITIONS = {
+    "ravel": lambda x: x.ravel(),
+    "atleast_3d": lambda x: torch.atleast_3d(x),
+    "tensor_split": lambda x: torch.tensor_split(x, [1, 3])[1],
+    "unsafe_chunk": lambda x: torch.unsafe_chunk(x, 2)[1],
+    "cartesian_prod": lambda x: torch.cartesian_prod(x[0], x[1]),
+    "linalg.diagonal": lambda x: torch.linalg.diagonal(x),
+    "H": lambda x: x.H @ x,
+    "kron": lambda x: torch.kron(x, x),
+    "batch_norm": lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_compositions_are_written_out(name: str) -> None:
+    x = torch.randn(4, 4)
+    program = torch.export.export(module_of(name, COMPOSITIONS[name], [x]), (x,))
+    for form in (program, program.run_decompositions()) if name == "batch_norm" else (program,):
+        check(name, mg.compile(form, {"d": 2}, target="cpu")(x), flat(COMPOSITIONS[name](x)))
+
+
+def norm_gradients(mask: tuple[bool, ...]) -> dict[str, Any]:
+    """Gradients of norms as far as the mask has them, and their arguments."""
+    draw, aten = torch.randn, torch.ops.aten
+    x, grad = draw(4, 6, 5), draw(4, 6, 5)
+
+    def of(backward: Any, *args: Any) -> Any:
+        return lambda *tensors: [each for each in backward(*tensors, *args, [*mask]) if each is not None]
+
+    layer, group = (
+        aten.native_layer_norm(x, [6, 5], None, None, 1e-5)[1:],
+        aten.native_group_norm(x, None, None, 4, 6, 5, 3, 1e-5)[1:],
+    )
+    batch, running = (
+        aten.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[1:],
+        (draw(6), torch.rand(6) + 0.1),
+    )
+    return {
+        "layer": (
+            lambda g, x, *rest: of(aten.native_layer_norm_backward)(g, x, [6, 5], *rest),
+            (grad, x, *layer, draw(6, 5), draw(6, 5)),
+        ),
+        "group": (of(aten.native_group_norm_backward, 4, 6, 5, 3), (grad, x, *group, draw(6))),
+        "batch": (of(aten.native_batch_norm_backward, True, 1e-5), (grad, x, draw(6), *running, *batch)),
+        "batch, eval": (of(aten.native_batch_norm_backward, False, 1e-5), (grad, x, draw(6), *running, *batch)),
+    }
+
+
+@pytest.mark.parametrize(
+    "mask", [(True, True, True), (False, True, True), (True, False, False), (False, True, False)], ids=str
+)
+def test_gradients_of_norms_have_any_output_mask(mask: tuple[bool, ...]) -> None:
+    make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
+    torch.manual_seed(0)
+    for name, (function, args) in norm_gradients(mask).items():
+        results = mg.compile(make_fx(function)(*args), {"d": 2}, args=args, target="cpu")(*args)
+        for found, expected in zip(results, function(*args), strict=True):
+            np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
