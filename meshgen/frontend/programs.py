@@ -40,13 +40,17 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
 def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     from meshgen.frontend.jax import from_jax, is_jax
     from meshgen.frontend.onnx.files import is_onnx
-    from meshgen.frontend.torch.kinds import is_torch
+    from meshgen.frontend.torch.kinds import is_torch, is_training_step
 
     if is_onnx(graph) and not entry:
         from meshgen.frontend.onnx.model import from_onnx
 
         return from_onnx(graph, given, args)
     refuse_constants(args)
+    if is_training_step(graph) and not entry:
+        from meshgen.frontend.torch.training import read_step
+
+        return read_step(graph, args)
     if is_torch(graph) and not entry:
         from meshgen.frontend.torch.live import from_torch
 

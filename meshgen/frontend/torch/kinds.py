@@ -9,10 +9,10 @@ from meshgen.runtime.sessions.torch_files import is_archive
 
 
 def is_torch(program: Any) -> bool:
-    """Whether this is a `torch.export.ExportedProgram`, a `torch.nn.Module`, what `training_step` returns, or the path of a `.pt2` file."""
+    """Whether this is a `torch.export.ExportedProgram`, a `torch.nn.Module`, or the path of a `.pt2` file."""
     if isinstance(program, str | Path):
         return len(str(program)) < 4096 and "\n" not in str(program) and is_archive(Path(program))
-    return is_exported(program) or is_module(program) or is_training_step(program)
+    return is_exported(program) or is_module(program)
 
 
 def is_exported(program: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.torch.kinds import is_module, is_training_step
+from meshgen.frontend.torch.kinds import is_module
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.trees import tree_text
@@ -41,10 +41,6 @@ def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
     """
     if isinstance(program, str | Path):
         return _from_archive(Path(program), args)
-    if is_training_step(program):
-        from meshgen.frontend.torch.training import read_step
-
-        return read_step(program, args)
     if not is_module(program):
         return read_exported(serialized(program), args)
     return read_exported(serialized(exported(program, args)), None)

@@ -105,7 +105,7 @@ def _first_names(model: Any) -> dict[str, str]:
 
 
 def _with_state(module: Module, signature: Signature, held: Sequence[str]) -> tuple[Module, Signature]:
-    """Name the outputs that are next values of state, and donate the state to them. State that stays as it is, is no result."""
+    """Name the outputs that are next values of state, and donate the state to them. State that a step leaves as it was has no output."""
     assert isinstance(signature.result, Branch)  # of the recorded step
     result, after = signature.result.values()
     outputs, count = module.graph.outputs, len([*slots_of(result)])
@@ -211,6 +211,8 @@ def _loss_of(result: Any, torch: Any) -> Any:
         result if isinstance(result, torch.Tensor) else next(iter(torch.utils._pytree.tree_leaves(result)), None)
     )
     if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
-        text = f"the loss is a {type(loss).__name__} of shape {list(getattr(loss, 'shape', ()))}, not a number that depends on trained parameters"
+        text = (
+            f"the loss is of shape {list(getattr(loss, 'shape', ()))}, not a number that depends on trained parameters"
+        )
         raise UsageError(Diagnostic("MG0001", text, hint=_LOSS))
     return loss
