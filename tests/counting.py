@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -25,3 +25,21 @@ def calls(run: Callable[[], T]) -> tuple[int, T]:
     finally:
         sys.setprofile(before)
     return counted, result
+
+
+def steps(run: Callable[[], object]) -> int:
+    """Return how many lines of Python `run` executes, each turn of a comprehension as one: it counts loops that call nothing."""
+    counted = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal counted
+        counted += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return counted

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
@@ -62,10 +63,13 @@ def _candidates(program: Program) -> Iterator[tuple[int, Value, Value]]:
     for number, node in enumerate(program.nodes):
         operands = [program.storages.root[value] for value in program.reads(number)]
         pairs = _pairs(program, number)
+        uses = Counter(operands)
+        shared = Counter((operands[place], n) for place, numbers in pairs.items() for n in {*numbers})
         for place, numbers in pairs.items():
-            places = [n for n, used in enumerate(operands) if used is operands[place]]
             for n in numbers:
-                if all(n in pairs.get(each, ()) for each in places):
+                if (
+                    shared[operands[place], n] == uses[operands[place]]
+                ):  # it may be written over all of the operand's uses
                     yield number, operands[place], node.results[n]
 
 

@@ -45,7 +45,7 @@ def materialize(module: Module) -> Module:
     graph = Graph(module.graph.name, inputs)
     for number, (old, new) in enumerate(zip(module.graph.inputs, inputs, strict=True)):
         writer.define(old, new, _input(module, number), graph.nodes)
-    ends = [_output(module, number) for number in range(len(module.graph.outputs))]
+    ends = [_output(module, number, name) for number, name in enumerate(output_names(module.graph))]
     writer.write(module.graph, graph, module.out_shardings, ends)
     return replace(module, graph=graph, stage="materialize")
 
@@ -94,8 +94,7 @@ def _input(module: Module, number: int) -> Party:
     return _party(f"{_note(module.in_annotations, number)}input", (), name, value.loc)
 
 
-def _output(module: Module, number: int) -> Party:
-    name = output_names(module.graph)[number]
+def _output(module: Module, number: int, name: str) -> Party:
     return _party(f"{_note(module.out_annotations, number)}output", (), name)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -230,13 +230,13 @@ def _parsed(
     sides = [_tensors(left), _tensors(right)]
     if not arrow or [len(side) for side in sides] != [len(operands), len(results)]:
         raise ValueError(f"rule '{notation}' does not name {len(operands)} operands and {len(results)} results")
-    table = dict(notes.sizes)
-    order: list[str] = []
+    table, windowed = dict(notes.sizes), notes.windowed
+    order: dict[str, None] = {}
     for dims, kind in zip(sides[1], results, strict=True):
         _collect(notation, dims, kind, table, order, set())
     for dims, kind in zip(sides[0], operands, strict=True):
-        _collect(notation, dims, kind, table, order, notes.windowed)
-    for name in (*dict(notes.reduce), *notes.combine, *notes.scan, *notes.whole, *sorted(notes.windowed)):
+        _collect(notation, dims, kind, table, order, windowed)
+    for name in (*dict(notes.reduce), *notes.combine, *notes.scan, *notes.whole, *sorted(windowed)):
         if name not in order:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
     loops = tuple(_factor(name, table[name], notes) for name in _loop_order(order, sides))
@@ -261,25 +261,28 @@ def _tensors(side: str) -> list[list[list[str]]]:
 
 
 def _collect(
-    notation: str, dims: list[list[str]], kind: TensorType, table: dict[str, int], order: list[str], windowed: set[str]
+    notation: str,
+    dims: list[list[str]],
+    kind: TensorType,
+    table: dict[str, int],
+    order: dict[str, None],
+    windowed: set[str],
 ) -> None:
     """Note the factors of a tensor's dims and their sizes; that of a windowed one is the result's."""
     if len(dims) != kind.rank:
         raise ValueError(f"rule '{notation}' gives {len(dims)} dims to a tensor of rank {kind.rank}")
     for names, size in zip(dims, kind.sizes, strict=True):
-        order += [n for n in names if n not in order]
+        order |= dict.fromkeys(names)
         if len(names) == 1 and names[0] not in windowed and table.setdefault(names[0], size) != size:
             raise ValueError(f"rule '{notation}': factor '{names[0]}' has sizes {table[names[0]]} and {size}")
         if len(names) > 1 and math.prod(table[n] for n in names) != size:
             raise ValueError(f"rule '{notation}': factors {names} do not multiply to {size}")
 
 
-def _loop_order(order: list[str], sides: list[list[list[list[str]]]]) -> list[str]:
+def _loop_order(order: Iterable[str], sides: list[list[list[list[str]]]]) -> list[str]:
     """Loops of the results first, in their order, then the others in the operands' (the RFC's order)."""
-    first: list[str] = []
-    for dims in (*sides[1], *sides[0]):
-        first += [n for dim in dims for n in dim if n not in first]
-    return first + [n for n in order if n not in first]
+    named = (n for dims in (*sides[1], *sides[0]) for dim in dims for n in dim)
+    return [*dict.fromkeys(itertools.chain(named, order))]
 
 
 def _factor(name: str, size: int, notes: _Notes) -> Factor:

@@ -19,29 +19,19 @@ _PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS | {"constant"}
 
 def collective_cse(module: Module) -> Module:
     """Before: `%a = all_gather %x on t   %b = all_gather %x on t`.   After: `%b` is `%a`."""
-    seen: dict[Hashable, list[Node]] = {}  # by op and operands, or what else is quick to compare
+    seen: dict[Hashable, Node] = {}
 
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
         if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
-        same = seen.setdefault((node.op, *node.operands) if node.operands else (node.op, _attributes(node)), [])
-        for number, first in enumerate(same):
-            if _is_alike(first, node):
-                if walk.is_made(first.result):  # not from another region: that may run less often
-                    return first.results
-                same[number] = node
-                return None
-        same.append(node)
+        key = node.op, tuple(node.operands), node.result.type, node.result.sharding, _attributes(node)
+        first = seen.get(key)
+        if first is not None and walk.is_made(first.result):  # not from another region: that may run less often
+            return first.results
+        seen[key] = node
         return None
 
     return walk(module, merge, of=_PURE)
-
-
-def _is_alike(first: Node, second: Node) -> bool:
-    """Whether nodes of one op and the same operands have the same result."""
-    one, other = first.result, second.result
-    is_typed_alike = one.type == other.type and one.sharding == other.sharding
-    return is_typed_alike and (first.attrs is second.attrs or _attributes(first) == _attributes(second))
 
 
 def _attributes(node: Node) -> Hashable:

@@ -134,7 +134,8 @@ class _Regions:
     bandwidth: float
     latency: float
     devices: int  # in a region
-    _tables: dict[tuple[Split, Split], Numbers]
+    _common_rows: dict[tuple[Split, Split], Numbers]
+    _tiles_of: dict[Split, _Tiles]
     _wanted: Numbers | None = None
 
     @staticmethod
@@ -142,7 +143,7 @@ class _Regions:
         axes = tuple(axis for axis in problem.axes if problem.links[axis].bandwidth <= bandwidth)
         devices = problem.parts(problem.axes) // problem.parts(axes)
         latency = min(problem.links[axis].latency for axis in axes)
-        return _Regions(grid_of(problem.mesh, problem.axes), axes, bandwidth, latency, devices, {})
+        return _Regions(grid_of(problem.mesh, problem.axes), axes, bandwidth, latency, devices, {}, {})
 
     def missing(self, wanted: list[Split], held: list[Split]) -> int:
         """Elements that some device of a region needs and none of them holds; the maximum over all regions."""
@@ -158,18 +159,41 @@ class _Regions:
         return self._wanted
 
     def _common(self, want: Split, have: Split) -> Numbers:
-        """Per region: rows of a dim that are both needed and held in it."""
-        found = self._tables.get((want, have))
+        """Return per region the rows of a dim that are both needed and held in it. The work is that of sorting the devices."""
+        found = self._common_rows.get((want, have))
         if found is None:
-            bounds = np.unique(np.concatenate([self.grid.tiles(split)[0] for split in (want, have)] + [[want.size]]))
-            both = self._holds(want, bounds) & self._holds(have, bounds)
-            found = self._tables[want, have] = both @ np.diff(bounds)
+            wanted, held = self._tiles(want), self._tiles(have)
+            rows = np.unique(np.concatenate([self.grid.tiles(split)[0] for split in (want, have)] + [[want.size]]))
+            both = held.below(wanted.region, wanted.stop, rows) - held.below(wanted.region, wanted.start, rows)
+            firsts = np.flatnonzero(np.diff(wanted.region, prepend=-1))  # every region has a device, and so a tile
+            found = self._common_rows[want, have] = np.add.reduceat(both, firsts)
         return found
 
-    def _holds(self, split: Split, bounds: Numbers) -> Numbers:
-        """Per region and run of rows between bounds: whether some device has them."""
-        starts, _ = self.grid.tiles(split)
-        region = self.grid.index(self.axes)
-        table = np.zeros((int(region.max()) + 1, len(starts)), np.int64)
-        table[region, self.grid.index(split.axes)] = 1
-        return table[:, np.searchsorted(starts, bounds[:-1], side="right") - 1]
+    def _tiles(self, split: Split) -> _Tiles:
+        """Return the tiles of a split in each region, each tile once."""
+        found = self._tiles_of.get(split)
+        if found is None:
+            starts, stops = self.grid.tiles(split)
+            numbers = np.unique(self.grid.index(self.axes) * len(starts) + self.grid.index(split.axes))
+            region, number = np.divmod(numbers, len(starts))
+            found = self._tiles_of[split] = _Tiles(region, starts[number], stops[number])
+        return found
+
+
+class _Tiles:
+    """Disjoint ranges of rows in regions, in the order of the regions and then of the rows."""
+
+    def __init__(self, region: Numbers, start: Numbers, stop: Numbers) -> None:
+        self.region, self.start, self.stop = region, start, stop
+        self._before = np.concatenate([[0], np.cumsum(stop - start)])  # rows of the ranges before each
+
+    def below(self, region: Numbers, row: Numbers, rows: Numbers) -> Numbers:
+        """Return the rows before `row` in the ranges of a region, and all rows of earlier regions. `rows` has all starts and rows, sorted."""
+
+        def key(region: Numbers, row: Numbers) -> Numbers:
+            return region * len(rows) + np.searchsorted(rows, row)
+
+        count = np.searchsorted(key(self.region, self.start), key(region, row))  # of ranges that begin before
+        last = np.maximum(count - 1, 0)
+        is_open = (count > 0) & (self.region[last] == region)
+        return self._before[count] - np.where(is_open, np.maximum(self.stop[last] - row, 0), 0)
