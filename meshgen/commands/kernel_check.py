@@ -43,7 +43,10 @@ def _ways(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch
     archs = (
         [emulation.arch] if emulation.arch else list(found) or [""]
     )  # without any, the module raises what is missing
-    return {a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races) for a in archs}
+    return {
+        a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races, issues=emulation.instructions)
+        for a in archs
+    }
 
 
 def _checked(

@@ -107,6 +107,14 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="SEED",
         help="seed of the order in which emulated GPUs run, among those that streams and events allow (default: %(default)s)",
     )
+    parser.add_argument(
+        "--instruction-limit",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="give a kernel up as endless after N instructions of its blocks that emulated GPUs run at once "
+        "(default: the variable MESHGEN_INSTRUCTION_LIMIT, else 20,000,000)",
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -141,8 +149,9 @@ def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> i
     made = module.record().get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled at load: {options.module} has no specialisation for {sizes_text(made)}")
-    if (options.arch or options.races or options.order) and options.device != "emulate":
-        option = "--arch" if options.arch else "--races" if options.races else "--order"
+    of_emulation = {"--arch": options.arch, "--races": options.races, "--order": options.order, "--instruction-limit": options.instruction_limit}  # fmt: skip
+    if any(of_emulation.values()) and options.device != "emulate":
+        option = next(name for name, value in of_emulation.items() if value)
         raise UsageError(
             Diagnostic("MG0001", f"{option} applies to the emulated GPU only", hint="add --device emulate")
         )
@@ -169,7 +178,9 @@ def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Outpu
     module.require_sizes()
     module.require_memory()
     begin = time.perf_counter()
-    emulation = Emulation(options.arch or "", options.races) if options.device == "emulate" else None
+    limit = options.instruction_limit
+    is_emulated = options.device == "emulate"
+    emulation = Emulation(options.arch or "", options.races, instructions=limit) if is_emulated else None
     rows = check_kernels(module, options.seed, emulation)
     seconds = time.perf_counter() - begin
     if faults := [row["fault"] for row in rows if row["fault"]]:
@@ -212,7 +223,7 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     tf32 = options.device in ("emulate", "cuda")
     expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and speaks else Expected({})
     begin = time.perf_counter()
-    emulation = Emulation(options.arch or "", options.races, options.order)
+    emulation = Emulation(options.arch or "", options.races, options.order, options.instruction_limit)
     with measured() as spans:
         results = module.run(args, emulation if options.device == "emulate" else options.device)
     seconds = time.perf_counter() - begin

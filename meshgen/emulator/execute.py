@@ -156,7 +156,9 @@ class Execution:
             self.at = place
             wave.issued += 1
             if wave.issued > self.limit:
-                raise DeviceFault("time", f"the kernel did not end within {self.limit} instructions")
+                raise DeviceFault(
+                    "time", f"the kernel did not end within {self.limit:,} instructions (--instruction-limit)"
+                )
             pending = wave.pending.numbers
             if pending and not step.asynchronous and not step.reads.isdisjoint(pending) and self._is_early(step, mask):
                 raise DeviceFault(
@@ -251,15 +253,26 @@ class Execution:
             self._put(place + 1, done)
         return False
 
+    def _deadlock(self) -> str:
+        """Return what the first waiting threads wait for, and what is missing there."""
+        lanes = self.asleep[self.at]
+        block = int(np.argmax(lanes.any(1)))
+        missing = [
+            f"{address:#x} lacks {int(state.missing[block])} arrivals and {int(state.bytes[block])} bytes"
+            for address, state in self.wave.under_way.mbarriers.items()
+            if state.expected[block] and (state.missing[block] or state.bytes[block])
+        ]
+        name = f"{int(lanes[block].sum())} threads of block {int(self.wave.numbers[block])}"
+        return f"deadlock: {name} wait for an mbarrier that no pending operation completes ({', '.join(missing[:4])})"
+
     _seen: int = -1  # instructions issued when threads last woke
 
     def _wake(self) -> bool:
         """No thread is ready: retry the sleeping ones if anything has happened since. False at the end."""
         if self.asleep:
             if self.wave.issued - self._seen <= len(self.asleep):
-                raise DeviceFault(
-                    "barrier", "deadlock: no pending operation completes the mbarrier that threads wait for"
-                )
+                self.at = min(self.asleep)
+                raise DeviceFault("barrier", self._deadlock())
             self._seen = self.wave.issued
             for place, lanes in self.asleep.items():
                 self._put(place, lanes)

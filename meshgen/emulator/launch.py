@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.spaces import SPACES
 from meshgen.emulator.types import TYPES, Array
 from meshgen.emulator.wave import WARP, Wave, initial_registers
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.names import whole_number
 from meshgen.records import dataclass
 
 LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
@@ -28,6 +31,7 @@ MOST_SHARED = (
 )  # bytes of a block on sm_90, more than on any other (CUDA C++ guide, "Technical Specifications")
 MOST_LOCAL = 512 * 1024  # bytes of a thread, on every architecture
 ISSUES = 20_000_000  # instructions of a wave before it is taken for endless
+INSTRUCTION_LIMIT = "MESHGEN_INSTRUCTION_LIMIT"  # variable with another number
 
 
 Shape = tuple[int, int, int]
@@ -41,16 +45,26 @@ class Checks:
         races: accesses to shared memory that no barrier orders, and to global memory by several blocks.
         operands: (first address, bytes, whether writable) of all that the kernel may touch; None: all that is allocated.
         touch: called with every access to global memory.
-        issues: instructions that a wave of blocks may issue before the launch is given up.
+        issues: instructions that a wave of blocks may issue before the launch is given up; 0: `instruction_limit`.
     """
 
     races: bool = False
     operands: Sequence[Range] | None = None
     touch: Touch | None = None
-    issues: int = ISSUES
+    issues: int = 0
 
 
 NO_CHECKS = Checks()
+
+
+def instruction_limit() -> int:
+    """Return the variable MESHGEN_INSTRUCTION_LIMIT, else `ISSUES`. Raises UsageError MG0001 for a variable that is not a positive number."""
+    text = os.environ.get(INSTRUCTION_LIMIT, "")
+    number = whole_number(text) if text else ISSUES
+    if not number:
+        hint = "give a number of instructions, such as 20000000"
+        raise UsageError(Diagnostic("MG0001", f"{INSTRUCTION_LIMIT} is '{text}'", hint=hint))
+    return number
 
 
 def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameters: bytes, memory: Memory, *,
@@ -65,7 +79,7 @@ def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameter
     """
     _check_shape(entry, grid, block, parameters)
     _check_memory(entry, shared_bytes)
-    steps = steps_of(entry)
+    steps, limit = steps_of(entry), checks.issues or instruction_limit()
     threads = math.prod(block)
     total = math.prod(grid)
     at_once = max(1, LANES // threads)
@@ -82,7 +96,7 @@ def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameter
             for start in range(0, total, at_once):
                 numbers = np.arange(start, min(total, start + at_once))
                 wave = _wave(entry, grid, block, numbers, shared_bytes, parameters, whole, checks, places)
-                Execution(wave, steps, checks.issues).run()
+                Execution(wave, steps, limit).run()
     finally:
         for address, _ in added:
             memory.free(address)

@@ -54,13 +54,19 @@ class EmulatedKernel:
         self._entry: Entry = entries[how.entry]
 
     def launch(
-        self, args: Sequence[Array | np.generic | int], writable: Sequence[bool], *, races: bool = False
+        self,
+        args: Sequence[Array | np.generic | int],
+        writable: Sequence[bool],
+        *,
+        races: bool = False,
+        issues: int = 0,
     ) -> None:
         """Run the whole grid.
 
         Args:
             args: the parameters in order; an array or NumPy scalar stands for a pointer to its first element, an int for
                 an i32. Arrays that are writable are written in place.
+            issues: as of `Checks`.
         Raises:
             DeviceFault: MG0608, with the line of the Triton source.
         """
@@ -70,7 +76,7 @@ class EmulatedKernel:
         passed, ranges = _placed(memory, args, writable)
         block = (self._binary.threads, 1, 1)
         scratch, more = self._scratch(memory)
-        checks = Checks(races=races, operands=[*ranges, *more])
+        checks = Checks(races=races, operands=[*ranges, *more], issues=issues)
         try:
             parameters = _block(self._entry, [*passed, *scratch])
             launch(self._entry, self._how.grid, block, self._binary.shared, parameters, memory, checks=checks)

@@ -19,11 +19,14 @@ class Emulation:
         races: whether to refuse unordered accesses: to shared memory without a barrier between them, to global
             memory without a stream, event or graph edge, or by several blocks of a launch; takes about twice the time.
         order: seed of the random order in which work runs that streams and events do not order.
+        instructions: that each wave of blocks of a kernel may issue before the kernel is given up as endless; 0: the variable
+            MESHGEN_INSTRUCTION_LIMIT, else 20 million.
     """
 
     arch: str = ""
     races: bool = False
     order: int = 0
+    instructions: int = 0
 
 
 def first_arch(kernels: Mapping[str, Kernel]) -> str:

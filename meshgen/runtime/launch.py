@@ -55,7 +55,9 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
     return launch
 
 
-def emulated(manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: bool = False) -> Launch:
+def emulated(
+    manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: bool = False, issues: int = 0
+) -> Launch:
     """Launcher of PTX on the emulated GPU. A kernel without code runs as its body."""
     by_body = evaluated(manifest)
 
@@ -65,7 +67,7 @@ def emulated(manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: 
         results = before_launch(manifest.plan.kernels[name], operands)
         how = manifest.kernels[name]
         args = arguments(how, manifest.mesh, rank, operands, results)
-        codes[name].launch(args, [param.kind == "result" for param in how.params], races=races)
+        codes[name].launch(args, [param.kind == "result" for param in how.params], races=races, issues=issues)
         return results
 
     return launch

@@ -9,6 +9,7 @@ from meshgen.emulator.faults import KINDS, DeviceFault
 from meshgen.emulator.launch import launch
 from meshgen.emulator.memory import Memory
 from meshgen.emulator.parse import parse
+from meshgen.errors import UsageError
 from tests.emulator.snippets import ptx, run
 
 WORDS = np.arange(64, dtype=np.uint32)
@@ -140,3 +141,32 @@ def test_warps_hand_over_by_an_mbarrier() -> None:
     np.testing.assert_array_equal(found, np.r_[np.zeros(32), np.arange(32)])
     with pytest.raises(DeviceFault, match="deadlock"):
         run(text.replace("ARRIVE", ""), np.zeros(64, np.uint32), threads=64, shared=SHARED)
+
+
+def test_a_deadlock_at_an_mbarrier_names_the_wait_and_what_is_missing() -> None:
+    """It is at the instruction that waits, also where other threads have run on."""
+    text = """mov.b32 %r9, global_smem;
+setp.eq.s32 %p1, %r61, 0;
+@%p1 mbarrier.init.shared.b64 [%r9], 3;
+bar.sync 0;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r9], 64;
+wait: mbarrier.try_wait.parity.shared.b64 %p2, [%r9], 0;
+@!%p2 bra wait;"""
+    with pytest.raises(
+        DeviceFault, match=r"32 threads of block 0 wait for an mbarrier .* lacks 2 arrivals and 64 bytes"
+    ) as caught:
+        run(text, WORDS, shared=SHARED)
+    assert caught.value.instruction.startswith("mbarrier.try_wait")
+
+
+def test_a_kernel_is_given_up_after_as_many_instructions_as_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = "on: add.s32 %r1, %r1, 1;\nbra on;"
+    with pytest.raises(DeviceFault, match="did not end within 5,000 instructions") as caught:
+        run(endless, WORDS, issues=5000)
+    assert caught.value.kind == "time"
+    monkeypatch.setenv("MESHGEN_INSTRUCTION_LIMIT", "700")
+    with pytest.raises(DeviceFault, match="did not end within 700 instructions"):
+        run(endless, WORDS, issues=0)
+    monkeypatch.setenv("MESHGEN_INSTRUCTION_LIMIT", "many")
+    with pytest.raises(UsageError, match="MG0001: MESHGEN_INSTRUCTION_LIMIT is 'many'"):
+        run("", WORDS, issues=0)

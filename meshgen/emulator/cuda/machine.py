@@ -69,8 +69,9 @@ class Machine:
         fault: what has gone wrong on a device; from then on every call fails.
     """
 
-    def __init__(self, devices: int, kind: DeviceKind, *, seed: int = 0, races: bool = False) -> None:
-        """`seed` decides in which order work runs; `races`: check that accesses to the same bytes are ordered."""
+    def __init__(self, devices: int, kind: DeviceKind, *, seed: int = 0, races: bool = False, issues: int = 0) -> None:
+        """`seed` decides in which order work runs; `races`: check that accesses to the same bytes are ordered; `issues` as of `Checks`."""
+        self.issues = issues
         self.devices, self.kind = devices, kind
         self.memory = Memory(devices * kind.memory_bytes)  # one range of addresses for all devices
         self.timeline = Timeline(seed)

@@ -185,7 +185,7 @@ class ModuleFunctions(Functions):
         machine, accesses = self.machine, Accesses()
         races = machine.history is not None
         allowed = machine.ranges_of(stream.device) if ranges is None else ranges
-        checks = Checks(races, allowed, accesses.add if races else None)
+        checks = Checks(races, allowed, accesses.add if races else None, machine.issues)
         launch(entry, grid, block, shared_bytes, parameters, machine.memory, checks=checks)
         for kind in (READ, WRITE):
             machine.touch(work, stream.device, kind, accesses.ranges(kind))

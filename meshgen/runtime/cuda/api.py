@@ -160,19 +160,21 @@ def keeps_context(
     return wrapper
 
 
-def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, world: World | None = None) -> Api:
+def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, issues: int = 0,
+             world: World | None = None) -> Api:  # fmt: skip
     """Emulated GPUs.
 
     Args:
         arch: of the GPUs, as `sm_90`. Raises MissingError MG0602 for an unknown one.
         seed: of the random order in which work runs.
         races: check that accesses to the same bytes are ordered.
+        issues: instructions that a wave of blocks may issue; 0: the default.
         world: the ranks, one of which is this process's; None: all are.
     """
     if arch not in DEVICE_KINDS:
         hint = f"known architectures are {', '.join(DEVICE_KINDS)}"
         raise MissingError(Diagnostic("MG0602", f"unknown architecture '{arch}' of an emulated GPU", hint=hint))
-    machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)
+    machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races, issues=issues)
     driver = EmulatedDriver(machine)
     api = Api(driver, machine, EmulatedNccl(driver, world))
     api.cuda("cuInit", 0)

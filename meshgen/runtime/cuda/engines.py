@@ -20,7 +20,9 @@ def on_emulated_gpus(run: Run) -> Results:
     """The CUDA executor on emulated GPUs, new for each step. Raises RuntimeFailure MG0608 for their faults."""
     how = run.emulation
     arch = how.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
-    gpus = api.emulated(1 if run.world else _ranks(run), arch, seed=how.order, races=how.races, world=run.world)
+    gpus = api.emulated(
+        1 if run.world else _ranks(run), arch, seed=how.order, races=how.races, issues=how.instructions, world=run.world
+    )
     executor = _executor(run, gpus)
     results = executor.run(run.args)
     executor.close()

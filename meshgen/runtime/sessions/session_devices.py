@@ -39,7 +39,7 @@ def devices_of(modules: Mapping[str, LoadedEntry], device: str | Emulation) -> D
 def _emulated(modules: Mapping[str, LoadedEntry], ranks: int, how: Emulation) -> api.Api:
     arches = (first_arch(part.manifest.kernels) for module in modules.values() for part in module.parts)
     arch = how.arch or next(filter(None, arches), DEFAULT_ARCH)
-    return api.emulated(ranks, arch, seed=how.order, races=how.races)
+    return api.emulated(ranks, arch, seed=how.order, races=how.races, issues=how.instructions)
 
 
 def _real(modules: Mapping[str, LoadedEntry], ranks: int, how: Any) -> api.Api:
