@@ -24,6 +24,7 @@ from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.validation.checker import check
 from meshgen.testing.oracle import check as checked
 from tests.cost_models import use
+from tests.counting import steps
 from tests.runtime.cuda.steps import arguments, assert_same_bits, on_gpus, planned
 
 # States are stacked forwards and backwards, and added up with the trip's number; layers come forwards, biases backwards.
@@ -253,6 +254,21 @@ def test_what_is_carried_is_overwritten_after_its_last_read_only(compiled: Execu
     items[reader], items[writer] = items[writer], items[reader]
     with pytest.raises(ScheduleError, match=r"nothing orders that and .*, which overwrites it"):
         check(with_body(compiled.plan, replace(body, items=tuple(items))), compiled.mesh)
+
+
+def test_a_body_that_overwrites_a_value_many_times_is_refused_with_linear_work(compiled: Executable) -> None:
+    (body,) = scan_of(compiled.plan).regions
+    counter = body.inputs[0]
+    writer = next(item for item in body.items if body.buffers[item.outputs[0]].storage == counter)
+    reader = next(item for item in body.items if counter in item.inputs and item is not writer)
+
+    def refused(count: int) -> None:
+        plan = with_body(compiled.plan, replace(body, items=(*body.items, *[writer] * count, *[reader] * count)))
+        with pytest.raises(ScheduleError):
+            check(plan, compiled.mesh)
+
+    few, many = (steps(lambda count=count: refused(count)) for count in (200, 800))
+    assert many < 1.4 * 4 * few
 
 
 def test_nothing_else_that_is_given_may_be_overwritten(compiled: Executable) -> None:

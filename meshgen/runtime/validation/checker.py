@@ -26,7 +26,7 @@ from meshgen.ir.predicates import is_scan
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import updates
-from meshgen.runtime.plan import COMMUNICATION, NETWORK, STREAMS, Buffer, Item, Schedule
+from meshgen.runtime.plan import COMMUNICATION, MOST_PARTS, NETWORK, STREAMS, Buffer, Item, Schedule
 from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
 from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
@@ -128,7 +128,7 @@ def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
 def _race_faults(plan: Schedule, order: Order, carried: frozenset[int]) -> list[Diagnostic]:
     writes = writes_of(plan)
     faults = list(itertools.islice(write_faults(plan, writes, carried), MAX_FAULTS))
-    faults += _update_faults(plan, order, writes, carried)
+    faults += itertools.islice(_update_faults(plan, order, writes, carried), MAX_FAULTS)
     faults += _in_place_faults(plan)
     touched: dict[int, list[int]] = {}
     for number, item in enumerate(plan.items):
@@ -150,7 +150,7 @@ def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozen
     for number, item in enumerate(plan.items):
         for b in item.inputs:
             storage = plan.buffers[b].storage
-            for write in writes.get(storage, ()) if storage in carried else ():
+            for write in writes.get(storage, ())[:MOST_PARTS] if storage in carried else ():
                 is_own = write.item == number and plan.replaced.get(write.buffer) == storage
                 is_before, is_after = order.is_before(number, write.item), order.is_before(write.item, number)
                 if not (is_own or (is_before and b != write.buffer) or (is_after and b != storage)):
