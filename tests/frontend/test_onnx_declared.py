@@ -102,6 +102,12 @@ def test_attributes_must_fit_the_weights() -> None:
         computed("LSTM", f32(5, 2, 4), *weights, hidden_size=3, direction="bidirectional")
 
 
+def test_groups_must_divide_the_features() -> None:
+    for groups in (0, 3):
+        with pytest.raises(MeshgenError, match=f"{groups} groups do not divide 4 features"):
+            computed("GroupNormalization", f32(2, 4, 3), f32(4), f32(4), num_groups=groups)
+
+
 def test_results_that_are_not_supported_are_refused() -> None:
     b = Builder()
     names = b("Split", "x", b.ints(1, 1), results=3)

@@ -86,6 +86,16 @@ def test_sizes_without_a_name_are_each_a_size_of_its_own(height: Any, width: Any
     assert str(read(model, {"d": 2}, args={"x": (1, 8, 16)})[0].graph.outputs[0].type) == "f32[1,8,16]"
 
 
+def test_open_sizes_that_must_be_equal_are_named() -> None:
+    b = Builder()
+    model = b.model([("x", "f32", ["?", 4]), ("z", "f32", ["?", 4])], [(b("Add", "x", "z"), "f32")])
+    with pytest.raises(
+        mg.MeshgenError, match=r"MG0104: Add .*\n.*the open sizes x.0, z.0 were tried as numbers that differ.*--shape"
+    ):
+        read(model, {"d": 2})
+    assert str(read(model, {"d": 2}, args={"x": (8, 4), "z": (8, 4)})[0].graph.outputs[0].type) == "f32[8,4]"
+
+
 def test_sizes_that_are_texts_of_numbers_are_numbers() -> None:
     b = Builder()
     model = b.model([("x", "f32", ["n", "24"])], [(b("Relu", "x"), "f32")])

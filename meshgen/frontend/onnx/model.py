@@ -17,6 +17,7 @@ from meshgen.frontend.arguments import Args
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Array, Initializers, read_model
 from meshgen.frontend.onnx.ops.table import Elements
+from meshgen.frontend.onnx.origins import with_hint
 from meshgen.frontend.onnx.prepare import domain_of, prepared
 from meshgen.frontend.onnx.sizes import read_inputs
 from meshgen.frontend.onnx.walk import MOST_FOLDED, Walk, Weight, as_operand, refuse_unknown
@@ -81,7 +82,24 @@ def _read_model(
     try:
         return opened(ranges, read)
     except ProgramError:  # what is computed of shapes is left to the program, but for lists of sizes
-        return opened(ranges, lambda sizes: read(sizes, LONGEST_SHAPE))
+        with _told_open(symbols):
+            return opened(ranges, lambda sizes: read(sizes, LONGEST_SHAPE))
+
+
+@contextmanager
+def _told_open(symbols: Sequence[str]) -> Generator[None]:
+    """Tell in faults of nodes that open sizes were tried as numbers."""
+    try:
+        yield
+    except ProgramError as error:
+        listed = ", ".join(symbols)
+        hint = f"the open sizes {listed} were tried as numbers that differ; give them, or shapes of inputs, by args= or --shape"
+        faults = [
+            fault
+            for each in error.diagnostics
+            for fault in ([each] if each.code == "MG0208" else with_hint([each], hint))
+        ]
+        raise type(error)(*faults) from error
 
 
 def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[str, Array], initializers: Initializers, given: Sequence[Mesh],

@@ -112,6 +112,8 @@ def group_normalization(call: Call, x: Operand, scale: Operand, bias: Operand) -
     """Scale and bias are per feature; before opset 21 per group."""
     n, c, *sizes = shape_of(x)
     groups = call["num_groups"]
+    if groups < 1 or c % groups:
+        refuse(f"{groups} groups do not divide {c} features")
     parts, _, _ = standardised(reshape(x, (n, groups, c // groups, *sizes)), tuple(range(2, rank_of(x) + 1)), call["epsilon"])  # fmt: skip
     kind = parts.type.dtype
     if shape_of(scale)[0] == groups != c:
