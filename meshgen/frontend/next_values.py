@@ -115,9 +115,9 @@ class _Pairing:
         roots = (_Tree((name,), node) for name, node in signature.nodes.items())
         waiting = [tree for root in roots for tree in self._donated(root)]
         while waiting:
-            most = max(_count(tree.node) for tree in waiting)
-            largest = [tree for tree in waiting if _count(tree.node) == most]
-            waiting = [tree for tree in waiting if _count(tree.node) < most]
+            most = max(_size(tree.node) for tree in waiting)
+            largest = [tree for tree in waiting if _size(tree.node) == most]
+            waiting = [tree for tree in waiting if _size(tree.node) < most]
             for arguments, results in self._groups(largest):
                 waiting += self._decide(arguments, results)
         for slot in signature.slots:
@@ -269,8 +269,12 @@ def _most_alike(tree: _Tree, others: Iterable[_Tree]) -> _Tree | None:
     return best[0] if most and len(best) == 1 else None
 
 
-def _count(node: Node) -> int:
-    return sum(1 for _ in slots_of(node))
+def _size(node: Node) -> tuple[int, int]:
+    """How many arrays a structure has, and how deep they are in it: a structure is larger than every one in it."""
+    if isinstance(node, Slot):
+        return 1, 0
+    sizes = [_size(branch) for branch in node.values()]
+    return sum(count for count, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
 
 
 def _form(node: Node) -> tuple[str, str]:

@@ -64,6 +64,11 @@ def test_equal_structures_are_paired_in_order() -> None:
     assert found == {"p.b": "result.1.b", "p.w": "result.1.w", "v.b": "result.2.b", "v.w": "result.2.w"}
 
 
+def test_a_structure_of_one_array_is_paired_before_arrays() -> None:
+    found = next_values(lambda p, q, x: ([p[0] + x], q - x), [[W], W, W], ["p", "q"])
+    assert found == {"p.0": "result.0.0", "q": "result.1"}
+
+
 def test_names_of_results_decide_before_their_order() -> None:
     found = next_values(lambda p, v, x: {"v": updated(v), "p": updated(p)}, [TREE, TREE, W], ["p", "v"])
     assert found == {"p.b": "result.p.b", "p.w": "result.p.w", "v.b": "result.v.b", "v.w": "result.v.w"}
