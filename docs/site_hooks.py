@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_SWITCHED = '<style id="hljs-light"></style><style id="hljs-dark"></style>'
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
 
 
@@ -30,3 +31,13 @@ def _files(nav: Any) -> Iterator[str]:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Files of the repository are not part of the site."""
     return _OUTSIDE.sub(r"`\2`", markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Add the style sheets that the theme's darkmode.js switches: without highlight.js there are none, and the script fails."""
+    return output.replace("</head>", f"{_SWITCHED}</head>", 1)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same for pages that are not of a Markdown file."""
+    return on_post_page(output_content)

@@ -37,6 +37,9 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
         for each in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", page.read_text())
     ]
     assert fetched == []
+    for page in pages:  # the elements that the theme's script looks up on each page
+        text = page.read_text()
+        assert "darkmode.js" not in text or ('id="hljs-light"' in text and 'id="hljs-dark"' in text), page.name
 
 
 def test_pages_without_a_place_come_last(tmp_path: Path) -> None:
