@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,9 @@ def bound_arrays(signature: Signature, types: Mapping[str, TensorType], args: Se
     found = signature.bind(args, kwargs)
     faults = [Diagnostic("MG0601", text, hint=f"the arguments are {signature}") for text in found.faults]
     arrays: dict[str, Array] = {}
+    _tell_of_gradients(
+        [slot.name for slot, given in found.pairs if slot.name not in signature.weight_names and _has_gradient(given)]
+    )
     for slot, given in found.pairs:
         if slot.number is not None:
             try:
@@ -29,6 +34,19 @@ def bound_arrays(signature: Signature, types: Mapping[str, TensorType], args: Se
     if faults:
         raise ArgumentError(*faults)
     return arrays | {name: plain_array(given) for name, given in signature.weights.items() if name not in arrays}
+
+
+def _has_gradient(given: Any) -> bool:
+    """Whether PyTorch would compute a gradient of an argument."""
+    torch = sys.modules.get("torch")
+    return torch is not None and getattr(given, "requires_grad", False) is True and bool(torch.is_grad_enabled())
+
+
+def _tell_of_gradients(names: Sequence[str]) -> None:
+    if names:
+        hint = "pass .detach(), or call it under torch.no_grad(); for gradients compile a step that computes them (mg.training_step)"
+        text = f"arguments require grad, but results are arrays without a gradient: {', '.join(names)}; {hint}"
+        warnings.warn(text, UserWarning, stacklevel=5)
 
 
 def weight_arrays(signature: Signature, weights: Any) -> dict[str, Array]:

@@ -17,6 +17,7 @@ from meshgen.errors import ArgumentError, Diagnostic, Location, ShardingError, U
 from meshgen.names import nearest_names
 
 _COMMAND_LINE = str(Path(__file__).parents[1] / "cli.py")
+_NOT_TRACED = "meshgen runs compiled programs on arrays: wrap the call in torch.library.custom_op for fullgraph=True"
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
@@ -38,6 +39,8 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
             faults = (replace(each, loc=each.loc or line) for each in error.diagnostics)
             raise type(error)(*faults) from error.__cause__
 
+    # torch.compile runs functions with this mark as they are, outside of what it traces.
+    called.__dict__ |= {"_torchdynamo_disable": True, "_torchdynamo_disable_msg": _NOT_TRACED}
     return called
 
 

@@ -3,6 +3,7 @@
 [Shard(0), Replicate()] on a mesh (dp, tp)      P("dp", None)
 [Shard(1), Shard(1)]                            P(None, ("dp", "tp")): the first axis is major
 [Partial(), Shard(0)]                           P("tp", partial="dp")
+[_StridedShard(0, split_factor=4), Shard(0)]    P(("tp", "dp")), with tp = 4: FSDP of what tensor parallelism has split
 """
 
 from __future__ import annotations
@@ -31,17 +32,39 @@ def from_placements(given: Sequence[Any], rank: int, mesh: Mesh) -> Sharding:
         raise ShardingError(Diagnostic("MG0204", text, hint="give a placement for each mesh axis, in order"))
     dims: list[list[str]] = [[] for _ in range(rank)]
     partial: list[tuple[str, str]] = []
-    for axis, each in zip(mesh.names, given, strict=True):
+    for axis, each in reversed(list(zip(mesh.names, given, strict=True))):
         if each.is_partial():
-            kind = _KINDS.get(each.reduce_op)
-            if kind is None:
-                raise ShardingError(Diagnostic("MG0204", f"{each} is not supported", hint=f"the reductions are {', '.join(_KINDS)}"))  # fmt: skip
-            partial.append((axis, kind))
+            partial.insert(0, (axis, _reduction(each)))
         elif not each.is_replicate():
-            if type(each).__name__ != "Shard" or not -rank <= each.dim < rank:
+            if type(each).__name__ not in ("Shard", "_StridedShard") or not -rank <= each.dim < rank:
                 raise ShardingError(Diagnostic("MG0204", f"{each} does not fit a tensor of rank {rank}", hint="give Shard(dim) of one of its dims"))  # fmt: skip
-            dims[each.dim].append(axis)
+            dims[each.dim].insert(_major_axes(each, dims[each.dim], mesh), axis)
     return Sharding(tuple(map(tuple, dims)), tuple(partial))
+
+
+def _reduction(placement: Any) -> str:
+    """Return the kind of a partial placement. Raises ShardingError MG0204 for a reduction that shardings do not have."""
+    kind = _KINDS.get(placement.reduce_op)
+    if kind is None:
+        hint = f"the reductions are {', '.join(_KINDS)}"
+        if placement.reduce_op == "avg":
+            hint = "an average is a sum of values that are divided by the size of the axis: divide them, and give Partial('sum')"
+        raise ShardingError(Diagnostic("MG0204", f"{placement} is not supported", hint=hint))
+    return kind
+
+
+def _major_axes(placement: Any, later: Sequence[str], mesh: Mesh) -> int:
+    """Return how many of the later mesh axes that split a dim split it before this placement does: their sizes give its factor.
+
+    Raises ShardingError MG0204 where no such axes have this factor.
+    """
+    factor, product = getattr(placement, "split_factor", 1), 1
+    for count, axis in enumerate([*later, ""]):
+        if product == factor:
+            return count
+        product *= (axis and mesh.by_name[axis]) or 1
+    text = f"{placement} has a factor of {factor}, but the later mesh axes that split its dim are {', '.join(later) or 'none'} of {mesh}"
+    raise ShardingError(Diagnostic("MG0204", text, hint="give the placements and the mesh of one DTensor"))
 
 
 def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,3 +152,28 @@ def test_gradients_of_norms_have_any_output_mask(mask: tuple[bool, ...]) -> None
         results = mg.compile(make_fx(function)(*args), {"d": 2}, args=args, target="cpu")(*args)
         for found, expected in zip(results, function(*args), strict=True):
             np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_a_program_runs_under_torch_compile_outside_of_its_trace() -> None:
+    executable = mg.compile(torch.nn.Linear(8, 4), {"d": 2}, args=["f32[4,8]"], target="cpu")
+    x = torch.randn(4, 8)
+
+    def doubled(x: Any) -> Any:
+        return torch.from_numpy(np.asarray(executable(x))) * 2
+
+    np.testing.assert_array_equal(torch.compile(doubled, backend="eager")(x).numpy(), 2 * executable(x))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"torch\.library\.custom_op"):
+        torch.compile(doubled, backend="eager", fullgraph=True)(x)
+
+
+def test_arguments_that_require_grad_are_told() -> None:
+    executable = mg.compile(torch.nn.Linear(8, 4), {"d": 2}, args=["f32[4,8]"], target="cpu")
+    x = torch.randn(4, 8, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"without a gradient: input; pass \.detach\(\)"):
+        executable(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with torch.no_grad():
+            executable(x)
+        executable(x.detach(), weight=torch.nn.Parameter(torch.ones(4, 8)))

@@ -39,6 +39,12 @@ class Partial(Shard):
         return True
 
 
+class _StridedShard(Shard):
+    def __init__(self, dim: int, split_factor: int) -> None:
+        super().__init__(dim)
+        self.split_factor = split_factor
+
+
 R: Any = Replicate(0)
 
 
@@ -48,13 +54,16 @@ R: Any = Replicate(0)
     ([Shard(1), Shard(1)], mg.P(None, ("dp", "tp"))),
     ([Partial(), Shard(0)], mg.P("tp", None, partial="dp")),
     ([R, R], mg.P(None, None)),
+    ([_StridedShard(0, 4), Shard(0)], mg.P(("tp", "dp"), None)),
+    ([_StridedShard(-1, 1), Shard(0)], mg.P("tp", "dp")),
 ])  # fmt: skip
 def test_placements_are_shardings(placements: list[Any], spec: mg.Sharding) -> None:
     assert from_placements(placements, 2, MESH) == spec
 
 
 @pytest.mark.parametrize(("placements", "text"), [
-    ([R], "1 placements"), ([R, Shard(2)], "does not fit a tensor of rank 2"), ([Partial("avg"), R], "is not supported"),
+    ([R], "1 placements"), ([R, Shard(2)], "does not fit a tensor of rank 2"), ([Partial("avg"), R], r"is not supported(?s:.)*Partial\('sum'\)"),
+    ([_StridedShard(0, 3), Shard(0)], "a factor of 3"), ([_StridedShard(0, 4), Shard(1)], "a factor of 4"),
 ])  # fmt: skip
 def test_placements_that_do_not_fit_are_refused(placements: list[Any], text: str) -> None:
     with pytest.raises(ShardingError, match=text) as refused:
