@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,10 @@ from meshgen.frontend.carried_names import name_carried_values
 from meshgen.frontend.constants import refuse_constants
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
+
+_CALLS_TORCH = re.compile(
+    r"\w\(\): argument '\w+' \(position \d+\) must be .*Tensor"
+)  # what torch says of other objects
 
 
 def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str = "") -> tuple[Module, Signature | None]:
@@ -66,6 +71,9 @@ def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tu
         return graph, None
     if is_jax(graph):
         return from_jax(graph, args)
+    if isinstance(graph, type):
+        hint = "pass an object of the class, such as a module with its parameters, or a function"
+        raise UsageError(Diagnostic("MG0001", f"expected a program, got the class {graph.__name__}", hint=hint))
     if not callable(graph):
         raise UsageError(
             Diagnostic("MG0001", f"expected a program, got {graph!r:.60}", hint="pass a function, MLIR text or a path")
@@ -88,6 +96,10 @@ def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Arg
     try:
         traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
     except MeshgenError as error:
+        if _CALLS_TORCH.search(str(error)):
+            text = f"the function {getattr(graph, '__name__', 'given')} calls operations of PyTorch, which take PyTorch's tensors only"
+            hint = "pass a torch.nn.Module with it as forward, or what make_fx or torch.export.export returns"
+            raise UsageError(Diagnostic("MG0001", text, hint=hint)) from error
         return from_function(graph, args, error)
     return traced.module, traced.signature
 

@@ -27,6 +27,7 @@ _GRADIENTS = "take gradients in a function and trace it with make_fx, as in docs
 _CALL = "args are those of a call: in order, or a dict by name; see torch.export's documentation"
 _HINTS = {  # for what torch.export's own refusals say; gradients it refuses from torch 2.11 on
     "fake tensor in the exported program": _GRADIENTS,
+    "ScriptModule": "pass the module itself, as it was before torch.jit.script",
     "data-dependent expression": "which way to go is data here: write both ways with torch.where, or the branch with torch.cond",
 }
 # What reading a document raises whose parts are missing or of another kind.
@@ -62,6 +63,14 @@ def exported(module: Any, args: Args) -> Any:
     if args is None:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
         raise UsageError(Diagnostic("MG0001", "a torch.nn.Module needs its arguments, or their types", hint=hint))
+    if distributed := [
+        name
+        for name, each in module.named_parameters()
+        if type(each.data).__name__ == "DTensor" or hasattr(each, "placements")
+    ]:
+        text = f"parameters of the module are DTensors, tiles of one process: {distributed[0]}, ..."
+        hint = "compile the model as it is before it is parallelized, with in_specs={name: parameter.placements, ...}"
+        raise UsageError(Diagnostic("MG0001", text, hint=hint))
     by_name = isinstance(args, Mapping)
     try:
         module, mode = off_meta(module)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen.errors import UsageError
 from tests.frontend.pytorch import forms
 from tests.frontend.pytorch.test_torch_ops import check
 
@@ -177,3 +178,14 @@ def test_arguments_that_require_grad_are_told() -> None:
         with torch.no_grad():
             executable(x)
         executable(x.detach(), weight=torch.nn.Parameter(torch.ones(4, 8)))
+
+
+def test_programs_that_are_none_are_refused_with_what_to_pass() -> None:
+    with pytest.raises(UsageError, match=r"got the class Linear(?s:.)*object of the class"):
+        mg.compile(torch.nn.Linear, {"d": 2}, args=["f32[4,8]"], target="cpu")
+    with pytest.raises(UsageError, match=r"calls operations of PyTorch(?s:.)*torch\.nn\.Module"):
+        mg.compile(lambda x: torch.relu(x), {"d": 2}, args=["f32[4,8]"], target="cpu")
+    model = torch.nn.Linear(8, 4)
+    model.weight.placements = ()  # as a DTensor has them
+    with pytest.raises(UsageError, match=r"are DTensors(?s:.)*before it is parallelized"):
+        mg.compile(model, {"d": 2}, args=["f32[4,8]"], target="cpu")
