@@ -154,7 +154,7 @@ def test_times_with_noise_give_links_within_it() -> None:
         (["-b", "1M", "-e", "1K"], "are none"),
         (["-r", "9"], "root 9 is not one of the 8 ranks"),
         (["--groups", "across"], "no ranks form groups 'across'"),
-        (["-g", "12"], "12 ranks do not fill hosts of 8"),
+        (["-g", "12", "--machine", "dgx-h100"], "12 ranks do not fill hosts of 8"),
         (["--machine", "cray"], "unknown machine 'cray'"),
         (["--save-profile", "own.txt"], "a profile is a .json file"),
         (["all_reduce", "-b", "1M", "-e", "1M", "--save-profile", "own.json"], "needs times of two sizes"),
