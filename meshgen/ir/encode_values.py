@@ -235,14 +235,18 @@ def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
 
 
 def value_to_json(value: Any) -> Json:
-    """An attribute: JSON's own scalars as they are, everything else as an object with one tag."""
+    """Return an attribute as JSON: its own scalars as they are, everything else as an object with one tag.
+
+    NumPy's integers in a tuple are dims or sizes and become integers; by themselves they are constants and keep their type.
+    """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, tuple | list):
         tag = "tuple" if isinstance(value, tuple) else "list"
-        return {tag: [value_to_json(v) for v in cast("Sequence[Any]", value)]}
+        entries = [int(v) if isinstance(v, np.integer) else v for v in cast("Sequence[Any]", value)]
+        return {tag: [value_to_json(entry) for entry in entries]}
     if isinstance(value, dict):
         return {"map": [[value_to_json(k), value_to_json(v)] for k, v in cast("dict[Any, Any]", value).items()]}
     if isinstance(value, np.generic):

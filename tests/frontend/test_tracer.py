@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -318,3 +319,12 @@ def test_numpys_logical_functions_ask_whether_numbers_are_zero() -> None:
     for function in (np.logical_and, np.logical_or):
         assert traced(lambda a, b, f=function: f(a, b), x, y).tolist() == function(x, y).tolist()
     assert traced(np.logical_not, x).tolist() == [False, False, True]
+
+
+def test_moved_axes_survive_saving(tmp_path: Path) -> None:
+    """Axes that NumPy computed are attributes of kernels, which a module holds as plain integers."""
+    x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+    mg.compile(lambda x: mg.moveaxis(mg.tanh(x), (0, 1), (1, 2)), {"dp": 2}, args=[x], target="cpu").save(
+        tmp_path / "m.mgx"
+    )
+    np.testing.assert_array_equal(mg.load(tmp_path / "m.mgx")(x), np.moveaxis(np.tanh(x), (0, 1), (1, 2)))

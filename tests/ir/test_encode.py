@@ -26,6 +26,7 @@ from meshgen.ir.encode import (
     type_from_json,
     type_to_json,
 )
+from meshgen.ir.encode_values import value_from_json, value_to_json
 from meshgen.ir.graph import DTYPES, Graph, NodeSharding, TensorType, Value
 from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
@@ -94,6 +95,12 @@ def sample_graph() -> Graph:
     branch.regions = (body, body)
     graph.outputs = [branch.result, x]
     return graph
+
+
+def test_numpy_integers_in_tuples_become_integers() -> None:
+    assert value_to_json((np.int64(1), 0, [np.int32(2)])) == {"tuple": [1, 0, {"list": [2]}]}
+    found = value_from_json(value_to_json(np.int64(3)))
+    assert found == 3 and found.dtype == np.int64
 
 
 def test_graphs_round_trip() -> None:

@@ -191,7 +191,7 @@ def axis_of(axis: int, rank: int) -> int:
     """A dim counted from the front. Raises ProgramError if it is out of range."""
     if not isinstance(cast("Any", axis), Integral) or not -rank <= axis < rank:
         refuse(f"axis {axis} is out of range for a tensor of rank {rank}")
-    return axis % rank
+    return int(axis) % rank
 
 
 def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
