@@ -13,7 +13,7 @@ from typing import Any
 
 from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
-from meshgen.frontend.torch.document import Json, argument_of, names_in, only, type_of
+from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
 from meshgen.frontend.torch.values import COPIES, READ_ONLY, SPLITS, VIEWS, Values, refuse_write, written_part
@@ -125,6 +125,8 @@ class Reader:
         given = [(each, argument_of(each["arg"], values.__getitem__, self._part)) for each in node["inputs"]]
         args = [value for each, value in given if each.get("kind") != 2]
         options = {each["name"]: value for each, value in given if each.get("kind") == 2 and each["name"] not in WHERE}
+        if target.startswith("aten.as_strided"):
+            options["layout"] = self._layout(node, graph)
         function, mutates = self._function(target, node)
         found = function(*args, **options)
         results = [*found] if isinstance(found, list | tuple) else [found]
@@ -158,6 +160,15 @@ class Reader:
         if op is None:
             refuse(f"{target} is not supported", UNKNOWN, "MG0103")
         return op.function, op.mutates
+
+    def _layout(self, node: Json, graph: Json) -> tuple[list[int], int] | None:
+        """Return the strides and the offset in memory that torch has for the first argument."""
+        names = names_in(node["inputs"][0]["arg"])
+        meta = graph["tensor_values"].get(names[0]) if names else None
+        if meta is None:
+            return None
+        sizes = [size_of(each, self._symbols) for each in (*meta["strides"], meta["storage_offset"])]
+        return [size or 0 for size in sizes[:-1]], sizes[-1] or 0
 
     def _number(self, target: str) -> Callable[..., Any]:
         if target.startswith("aten.sym_size"):

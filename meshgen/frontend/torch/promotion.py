@@ -6,13 +6,16 @@ as i64, f32 or c64. Source: "Type promotion" in the documentation of `torch.tens
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import reduce, wraps
+from typing import Any
 
 import numpy as np
 
 from meshgen.frontend.tracer.elementwise import as_float
 from meshgen.frontend.tracer.operands import aligned, convert, tensor
 from meshgen.frontend.tracer.reduce import widened
+from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, dtype_name, is_complex, is_float, is_inexact
 
@@ -38,6 +41,24 @@ def promoted(*operands: Operand, floats: bool = False) -> list[Tensor]:
 def floats(x: Operand, dtype: str | None = None) -> Tensor:
     """The tensor as floats, of a type if one is given."""
     return as_float(x) if dtype is None else convert(tensor(x), dtype)
+
+
+def on_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of rows along a dim take tensors without dims as single rows, as PyTorch does."""
+
+    @wraps(function)
+    def lifted(x: Tensor, *args: Any, **options: Any) -> Any:
+        if x.ndim:
+            return function(x, *args, **options)
+        rest = [_as_row(each) for each in args]
+        results = function(_as_row(x), *rest, **{name: _as_row(each) for name, each in options.items()})
+        return tuple(reshape(each, ()) for each in results) if isinstance(results, tuple) else reshape(results, ())
+
+    return lifted
+
+
+def _as_row(x: Any) -> Any:
+    return reshape(x, (1,)) if isinstance(x, Tensor) and not x.ndim else x
 
 
 def wide(x: Operand) -> tuple[Tensor, str]:

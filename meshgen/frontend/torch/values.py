@@ -10,9 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops import indexing
+from meshgen.frontend.torch.ops.elementwise import complex_, view_as_complex, view_as_real
+from meshgen.frontend.torch.ops.shapes import adjoint
+from meshgen.frontend.torch.ops.strided import as_strided_scatter
+from meshgen.frontend.tracer.elementwise import imag, real
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import reshape, swapaxes, transpose
+from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpose
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.records import dataclass
 
@@ -43,11 +47,19 @@ VIEWS: Mapping[str, Written] = {
     "transpose": lambda _x, new, first, second: swapaxes(new, first, second),
     "permute": _permuted_back,
     **dict.fromkeys(("t", "numpy_T"), lambda _x, new: transpose(new)),
-    **dict.fromkeys(("mT", "adjoint"), lambda _x, new: swapaxes(new, -1, -2)),
+    "mT": lambda _x, new: swapaxes(new, -1, -2),
+    "diagonal": lambda x, new, *args, **options: indexing.diagonal_scatter(x, new, *args, **options),
+    "as_strided": lambda x, new, *args, **options: as_strided_scatter(x, new, *args, **options),
+    "real": lambda x, new: complex_(new, imag(x)),
+    "imag": lambda x, new: complex_(real(x), new),
+    "view_as_real": lambda _x, new: view_as_complex(new),
+    "view_as_complex": lambda _x, new: view_as_real(new),
+    **dict.fromkeys(("movedim", "moveaxis"), lambda _x, new, source, destination: moveaxis(new, destination, source)),
+    **dict.fromkeys(("adjoint", "mH", "H", "matrix_H"), lambda _x, new: adjoint(new)),
 }  # fmt: skip
 # Operations that give several views, rows along a dim one after the other, and those whose views cannot be written here.
 SPLITS = ("unbind", "split", "split_with_sizes", "chunk", "tensor_split")
-READ_ONLY = ("expand", "diagonal", "movedim", "unfold", "view_as_real", "view_as_complex", "real", "imag", "broadcast_to", "expand_as")  # fmt: skip
+READ_ONLY = ("expand", "unfold", "broadcast_to", "expand_as")  # fmt: skip
 
 
 def written_part(parts: Sequence[Tensor], number: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:

@@ -100,6 +100,12 @@ def qr(x: Operand, *, mode: str = "reduced") -> QRResult:
     return QRResult(householder_product(reflectors, scales), triu(packed[..., :width, :]))
 
 
+def qr_factor(x: Operand) -> tuple[Tensor, Tensor]:
+    """Return R with the elementary reflectors below its diagonal, and their scales."""
+    packed, scales = _factorised("geqrf", [_matrices(x)])
+    return packed, scales
+
+
 def householder_product(reflectors: Tensor, scales: Tensor) -> Tensor:
     """The orthonormal columns of elementary reflectors below the diagonal, as LAPACK's geqrf leaves them."""
     return _factorised("orgqr", [reflectors, scales])[0]

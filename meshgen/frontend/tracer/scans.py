@@ -19,15 +19,19 @@ from meshgen.ir.graph import TensorType
 
 
 def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list[int], strides: list[int],
-            low: list[int], high: list[int], dilations: list[int] | None = None) -> Tensor:  # fmt: skip
-    """A function of two elements over windows; `low` and `high` neutral elements are before and after each dim."""
-    ones = (1,) * x.ndim
-    dilations = dilations or list(ones)
+            low: list[int], high: list[int], dilations: list[int] | None = None, base: list[int] | None = None) -> Tensor:  # fmt: skip
+    """A function of two elements over windows; `low` and `high` neutral elements are before and after each dim.
+
+    Rows of x are `base` apart, with neutral elements between them.
+    """
+    ones = [1] * x.ndim
+    dilations, base = dilations or ones, base or ones
     spans = [(n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True)]
+    rows = [max(0, (n - 1) * d + 1) for n, d in zip(x.shape, base, strict=True)]
     shape = [max(0, (a + n + b - span) // step + 1)
-             for a, n, b, span, step in zip(low, x.shape, high, spans, strides, strict=True)]  # fmt: skip
+             for a, n, b, span, step in zip(low, rows, high, spans, strides, strict=True)]  # fmt: skip
     attrs = {
-        "window_dimensions": tuple(sizes), "window_strides": tuple(strides), "base_dilations": ones,
+        "window_dimensions": tuple(sizes), "window_strides": tuple(strides), "base_dilations": tuple(base),
         "window_dilations": tuple(dilations), "low": tuple(low), "high": tuple(high),
     }  # fmt: skip
     element = TensorType((), x.type.dtype)
@@ -37,7 +41,7 @@ def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list
     )[0]
 
 
-def _running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) -> Tensor:
+def running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) -> Tensor:
     """A function of all elements up to each, as windows of the whole dim."""
     dim = axis_of(axis, x.ndim)
     size = max(x.shape[dim], 1)
@@ -50,7 +54,7 @@ def _accumulated(function: Callable[..., Any], neutral: int, x: Operand, axis: i
     x = ravel(x) if axis is None else tensor(x)
     result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
     dim = axis_of(0 if axis is None else axis, x.ndim)
-    found = convert(_running(function, convert(x, "f32" if result in NARROW else result), neutral, dim), result)
+    found = convert(running(function, convert(x, "f32" if result in NARROW else result), neutral, dim), result)
     if not has_start:
         return found
     first = [1 if d == dim else size for d, size in enumerate(x.shape)]
@@ -73,14 +77,14 @@ def cumprod(x: Operand, axis: int | None = None, dtype: Any = None, include_init
 def cummax(x: Operand, axis: int = 0) -> Tensor:
     """The largest of all elements up to each along a dim."""
     x = tensor(x)
-    return _running(maximum, x, extreme("maximum", x.type.dtype), axis)
+    return running(maximum, x, extreme("maximum", x.type.dtype), axis)
 
 
 @traced
 def cummin(x: Operand, axis: int = 0) -> Tensor:
     """The smallest of all elements up to each along a dim."""
     x = tensor(x)
-    return _running(minimum, x, extreme("minimum", x.type.dtype), axis)
+    return running(minimum, x, extreme("minimum", x.type.dtype), axis)
 
 
 @traced

@@ -54,7 +54,7 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
     and out, others spatial; ("NCHW", "OIHW", "NCHW") unless given. `lhs_dilation` puts zeros between the image's elements.
     """
     dtype = promote(lhs, rhs)
-    image, kernel = as_float(tensor(lhs, dtype)), as_float(tensor(rhs, dtype))
+    image, kernel = tensor(lhs, dtype), tensor(rhs, dtype)
     count = image.ndim - 2
     letters = "DHW"[-count:] if 0 < count <= 3 else ""
     ins, taps, outs = dimension_numbers or (f"NC{letters}", f"OI{letters}", f"NC{letters}")

@@ -18,6 +18,7 @@ from torch._higher_order_ops import map as mapped
 from torch._higher_order_ops import scan, while_loop
 
 from meshgen.frontend.torch.live import serialized
+from tests.frontend.pytorch import op_cases
 from tests.frontend.pytorch.cases import PLACE, arguments
 
 # fmt: off
@@ -253,7 +254,7 @@ def control_flow(add: Add) -> None:
     add("cond", lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)), *ONE)
 
 
-SECTIONS = (fourier, linear_algebra, samples, elementwise, reductions, shapes, indexing, products, layers, losses, updates, recurrent, control_flow)
+SECTIONS = (fourier, linear_algebra, samples, elementwise, reductions, shapes, indexing, products, layers, losses, updates, recurrent, control_flow, *op_cases.SECTIONS)
 
 # Cases that take gradients: `make_fx` writes them out before they are exported.
 TRACED = ("trained",)
@@ -261,7 +262,7 @@ TRACED = ("trained",)
 
 def module_of(name: str, function: Callable[..., Any], given: Sequence[Any]) -> Any:
     """A function as a module, which torch.export takes."""
-    if name in TRACED:
+    if name in TRACED or name.startswith("gradient_"):
         from torch.fx.experimental.proxy_tensor import make_fx
 
         return make_fx(function)(*given)

@@ -3,22 +3,32 @@
 from meshgen.frontend.torch.ops import (
     conv,
     creation,
+    distances,
     elementwise,
+    embedding_bags,
     fourier,
+    grids,
     indexing,
     linalg,
     losses,
+    lu,
     nn,
     norm_gradients,
+    padding,
+    pooling,
     products,
     recurrent,
     reductions,
+    resizing,
+    scattering,
+    searching,
     shapes,
     special,
+    strided,
 )
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
 __all__ = [
-    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "fourier", "indexing", "linalg", "losses", "nn", "norm_gradients", "products", "recurrent", "reductions",
-    "shapes", "special",
+    "TORCH_OPS", "TorchOp", "conv", "creation", "distances", "elementwise", "embedding_bags", "find_op", "fourier", "grids", "indexing", "linalg", "losses", "lu", "nn", "norm_gradients", "padding", "pooling", "products", "recurrent",
+    "reductions", "resizing", "scattering", "searching", "shapes", "special", "strided",
 ]  # fmt: skip

@@ -33,6 +33,16 @@ def zeros(size: Sequence[int], dtype: str | None = None, **_: Any) -> Tensor:
     return creation.zeros(size, dtype)
 
 
+@aten("empty_strided", "empty_permuted")
+def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: str | None = None) -> Tensor:
+    return creation.zeros(size, dtype)
+
+
+@aten("new_empty_strided")
+def new_empty_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], dtype: str | None = None) -> Tensor:
+    return creation.zeros(size, dtype or x.type.dtype)
+
+
 @aten("zeros_like", "empty_like")
 def zeros_like(x: Tensor, dtype: str | None = None, **_: Any) -> Tensor:
     return full_like(x, 0, dtype)
@@ -85,7 +95,15 @@ def arange_between(start: float, end: float, step: float = 1, dtype: str | None 
 
 
 @aten("linspace")
-def linspace(start: float, end: float, steps: int, dtype: str | None = None) -> Tensor:
+def linspace(start: Operand, end: Operand, steps: int, dtype: str | None = None) -> Tensor:
+    """Return numbers evenly apart; those of tensors are counted from the nearer end, as torch does."""
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        wide = dtype if dtype in ("f64", "c64", "c128") else "f32"
+        low, high = (tensor(each, wide) for each in (start, end))
+        number = creation.iota((steps,), 0, wide)
+        step = (high - low) / max(steps - 1, 1)
+        rising, falling = low + step * number, high - step * (steps - 1 - number)
+        return convert(where(creation.iota((steps,), 0) < max(steps // 2, steps == 1), rising, falling), dtype or "f32")
     return tensor(np.linspace(start, end, steps, dtype=np.float64).astype(DTYPES[dtype or "f32"]))
 
 

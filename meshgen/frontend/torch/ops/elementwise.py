@@ -14,12 +14,12 @@ from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_complex, is_inexact
 
-_SAME = "neg negative abs absolute sign sgn logical_not bitwise_not isnan isinf isposinf isneginf real imag square conj conj_physical _conj positive signbit"
+_SAME = "neg negative abs absolute sign sgn logical_not bitwise_not isnan isinf isposinf isneginf real imag square conj conj_physical _conj _conj_physical positive signbit"
 _FLOATS = (
     "exp expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh asin arcsin acos arccos atan arctan asinh acosh atanh erf erfc erfinv lgamma "
     "digamma sigmoid reciprocal exp2 log2 log10 deg2rad rad2deg special_expit special_exp2 special_gammaln special_psi arcsinh arccosh arctanh"
 )
-_NAMES = {"neg": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "_conj": "conj", "special_expit": "sigmoid", "special_exp2": "exp2", "special_gammaln": "lgamma", "special_psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"}  # fmt: skip
+_NAMES = {"neg": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "_conj": "conj", "_conj_physical": "conj", "special_expit": "sigmoid", "special_exp2": "exp2", "special_gammaln": "lgamma", "special_psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"}  # fmt: skip
 
 
 def _of_one(name: str, is_float: bool) -> Callable[..., Tensor]:
@@ -309,3 +309,25 @@ def entropy(x: Operand) -> Tensor:
     x = floats(x)
     found = -x * elementwise.log(logic.where(x > 0, x, 1))
     return logic.where(x >= 0, found, logic.where(logic.isnan(x), x, -math.inf))
+
+
+@aten("frexp.Tensor")
+def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mantissa, from 0.5 to 1, and the exponent of 2; of zeros, infinities and NaN themselves and 0."""
+    wide_x, dtype = wide(x)
+    bits, mantissa_bits, bias = ("i64", 52, 1022) if wide_x.type.dtype == "f64" else ("i32", 23, 126)
+    is_small = elementwise.abs_(wide_x) < 2.0 ** (1 - bias)  # its exponent is in the mantissa
+    pattern = logic.bitcast_convert_type(logic.where(is_small, wide_x * 2.0**mantissa_bits, wide_x), bits)
+    exponent = logic.bitwise_and(pattern >> mantissa_bits, 2 * bias + 3)
+    rest = pattern - ((exponent - bias) << mantissa_bits)
+    exponent = exponent - bias - logic.where(is_small, mantissa_bits, 0)
+    is_plain = logic.logical_and(logic.isfinite(wide_x), wide_x != 0)
+    mantissa = logic.where(is_plain, logic.bitcast_convert_type(rest, wide_x.type.dtype), wide_x)
+    return convert(mantissa, dtype), convert(logic.where(is_plain, exponent, 0), "i32")
+
+
+def _shrunk_backward(grad: Tensor, x: Tensor, lambd: float) -> Tensor:
+    return logic.where(elementwise.abs_(x) <= lambd, 0, grad)
+
+
+enter(("softshrink_backward", "hardshrink_backward"), _shrunk_backward)

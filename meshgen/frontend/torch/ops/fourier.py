@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.torch.ops.shapes import pad
+from meshgen.frontend.torch.ops.padding import pad
 from meshgen.frontend.torch.ops.table import aten, enter
 from meshgen.frontend.tracer import fft
 from meshgen.frontend.tracer.creation import zeros

@@ -1,4 +1,4 @@
-"""PyTorch's linear algebra, and distances."""
+"""PyTorch's linear algebra."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from meshgen.frontend.torch.ops.elementwise import add, mul
-from meshgen.frontend.torch.ops.reductions import vector_norm
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import promoted, result_type
 from meshgen.frontend.tracer import joining, linalg
-from meshgen.frontend.tracer.creation import eye, zeros
+from meshgen.frontend.tracer.creation import eye, ones, tril, zeros
 from meshgen.frontend.tracer.elementwise import conj, maximum
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.joining import concatenate, pad
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
+from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import max_
 from meshgen.frontend.tracer.shapes import expand_dims, matrix_transpose, moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import real_dtype
 
 
 @aten("linalg_cholesky", "cholesky")
@@ -46,23 +46,25 @@ def inv_ex(x: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
 
 @aten("linalg_det", "det")
 def det(x: Tensor) -> Tensor:
-    return linalg.det(x)
+    return linalg.det(x) if x.shape[-1] else ones(x.shape[:-2], x.type.dtype)
 
 
 @aten("_linalg_det")
 def det_with_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return linalg.det(x), *linalg.lu_factor(x)
+    return det(x), *lu_factor(x)[:2]
 
 
 @aten("linalg_slogdet", "slogdet")
 def slogdet(x: Tensor) -> tuple[Tensor, Tensor]:
+    if not x.shape[-1]:
+        return ones(x.shape[:-2], x.type.dtype), zeros(x.shape[:-2], real_dtype(x.type.dtype))
     sign, size = linalg.slogdet(x)
     return sign, size
 
 
 @aten("_linalg_slogdet")
 def slogdet_with_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return *slogdet(x), *linalg.lu_factor(x)
+    return *slogdet(x), *lu_factor(x)[:2]
 
 
 @aten("linalg_qr")
@@ -102,7 +104,8 @@ def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
 @aten("linalg_pinv")
 def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, atol: Operand | None = None, rtol: Operand | None = None) -> Tensor:  # fmt: skip
     """The inverse where singular values are above `atol` and `rtol` times the largest."""
-    del hermitian
+    if hermitian:  # the lower triangle is read
+        x = tril(x) + conj(matrix_transpose(tril(x, -1)))
     relative = rcond if rtol is None else rtol
     if atol is None:
         return linalg.pinv(x, rtol=relative)
@@ -130,7 +133,18 @@ def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 @aten("_linalg_solve_ex")
 def solve_with_factors(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, ...]:
-    return solve(a, b, left=left), *linalg.lu_factor(a), zeros(a.shape[:-2], "i32")
+    return solve(a, b, left=left), *lu_factor(a)
+
+
+@aten("linalg_lu_factor_ex")
+def lu_factor(x: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Return both triangular factors in one matrix, the row, from 1, that each row was exchanged with, and that all went well."""
+    del check_errors
+    if not pivot:
+        refuse("LU without exchanges of rows is not supported", "leave pivot=True", "MG0103")
+    if 0 in x.shape:
+        return x, zeros((*x.shape[:-2], min(x.shape[-2:])), "i32"), zeros(x.shape[:-2], "i32")
+    return *linalg.lu_factor(x), zeros(x.shape[:-2], "i32")
 
 
 @aten("linalg_solve_triangular")
@@ -174,33 +188,6 @@ def householder_product(x: Tensor, scales: Tensor) -> Tensor:
 @aten("ormqr")
 def ormqr(x: Tensor, scales: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     return linalg.householder_multiply(x, scales, other, left=left, transposed=transpose)
-
-
-@aten("_cdist_forward", "cdist")
-def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
-    """Distances of each row of x from each row of y."""
-    del compute_mode
-    left, right = promoted(expand_dims(x, -2), expand_dims(y, -3))
-    return vector_norm(left - right, p, -1)
-
-
-@aten("_pdist_forward", "pdist")
-def pdist(x: Tensor, p: float = 2.0) -> Tensor:
-    """Distances of each row from each later one."""
-    first, second = (each.astype(np.int32) for each in np.triu_indices(x.shape[0], 1))
-    return vector_norm(getitem(x, (first,)) - getitem(x, (second,)), p, -1)
-
-
-@aten("dist")
-def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
-    left, right = promoted(x, y)
-    return vector_norm(left - right, p)
-
-
-@aten("pairwise_distance")
-def pairwise_distance(x: Tensor, y: Tensor, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    left, right = promoted(x, y)
-    return vector_norm(left - right + eps, p, -1, keepdim)
 
 
 @aten("trace")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from meshgen.frontend.torch.ops.products import linear_
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import promoted, wide
 from meshgen.frontend.tracer import elementwise, nn
+from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.indexing import gathered, take_along_axis
-from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.logic import logical_and, logical_not, where
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.reduce import sum_
+from meshgen.frontend.tracer.reduce import any_, min_, sum_
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Tensor
 
@@ -163,3 +165,68 @@ def gelu_backward(grad: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
         density = elementwise.exp(wide_x * wide_x * -0.5) * 0.3989422804014327  # 1 / sqrt(2 pi)
         found = 0.5 * (1 + elementwise.erf(wide_x * 0.7071067811865476)) + wide_x * density
     return convert(tensor(grad, wide_x.type.dtype) * found, dtype)
+
+
+def _of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:
+    """Return the gradient of losses [rows, classes] whose rows are summed: of one number, of its share in the mean, or of each row."""
+    if reduction == NONE:
+        return slope * reshape(grad, (-1, 1))
+    return slope * (grad / slope.shape[0] if reduction == MEAN else grad)
+
+
+@aten("multi_margin_loss_backward")
+def multi_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, p: float, margin: float, weight: Tensor | None = None,
+                               reduction: int = MEAN) -> Tensor:  # fmt: skip
+    rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
+    target = reshape(target, (-1, 1))
+    over = margin - take_along_axis(rows, target, 1) + rows
+    slope = convert(over > 0, x.type.dtype) if p == 1 else 2 * elementwise.maximum(over, 0)
+    slope = slope / rows.shape[1] if weight is None else slope * expand_dims(gathered(weight, {0: target[:, 0]}, 0), 1) / rows.shape[1]  # fmt: skip
+    is_target = iota(rows.shape, 1, target.type.dtype) == target
+    slope = where(is_target, 0.0, slope)
+    slope = where(is_target, -sum_(slope, 1, True), slope)
+    return reshape(_of_losses(grad, slope, reduction), x.shape)
+
+
+def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return by how much classes come too near to labels, [rows, labels, classes], which label each is, and which classes are labels.
+
+    The labels of a row end at the first -1.
+    """
+    width = x.shape[-1] if x.ndim else 1
+    rows, labels = reshape(x, (-1, width)), reshape(target, (-1, width))
+    place = iota(labels.shape, 1, "i32")
+    is_counted = place < min_(where(labels == -1, place, labels.shape[1]), 1, True)
+    safe = where(is_counted, labels, 0)
+    is_label = logical_and(expand_dims(safe, 2) == expand_dims(place, 1), expand_dims(is_counted, 2))
+    has_label = any_(is_label, 1)
+    over = 1 - expand_dims(take_along_axis(rows, safe, 1), 2) + expand_dims(rows, 1)
+    is_compared = logical_and(expand_dims(is_counted, 2), logical_not(expand_dims(has_label, 1)))
+    return where(logical_and(is_compared, over > 0), over, 0.0), is_label, has_label
+
+
+@aten("multilabel_margin_loss_forward")
+def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
+    """Return the loss, and which classes are labels."""
+    over, _, has_label = _margins_of_labels(x, target)
+    losses = sum_(over, (1, 2)) / over.shape[-1]
+    flags = reshape(convert(has_label, x.type.dtype), x.shape)
+    return reduced(losses if x.ndim > 1 else losses[0], reduction), flags
+
+
+@aten("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, reduction: int, is_target: Tensor
+) -> Tensor:
+    del is_target
+    over, is_label, _ = _margins_of_labels(x, target)
+    slope = convert(over > 0, x.type.dtype) / over.shape[-1]
+    of_labels = convert(is_label, x.type.dtype) * sum_(slope, 2, True)
+    return reshape(_of_losses(grad, sum_(slope - of_labels, 1), reduction), x.shape)
+
+
+@aten("torch_nn._linear_cross_entropy_batch_chunked_no_reduction")
+def linear_cross_entropy_of_rows(x: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, class_weight: Tensor | None,
+                                 ignore_index: int, *_: object) -> Tensor:  # fmt: skip
+    """Return the cross-entropy of the rows of a linear layer, which torch computes in chunks."""
+    return cross_entropy(linear_(x, weight, bias), target, class_weight, NONE, ignore_index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import mean
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import is_inexact
 
 
 def _rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -66,7 +68,8 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 @aten("hardtanh")
 def hardtanh(x: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
-    return elementwise.clip(x, min_val, max_val)
+    bounds = (min_val, max_val) if is_inexact(x.type.dtype) else (int(min_val), int(max_val))
+    return elementwise.clip(x, *bounds)
 
 
 @aten("threshold")
@@ -104,10 +107,11 @@ def safe_softmax(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
 
 @aten("log_softmax.int", "_log_softmax")
 def log_softmax(x: Tensor, dim: int, dtype: str | bool | None = None) -> Tensor:
-    return nn.log_softmax(convert(x, dtype) if isinstance(dtype, str) else floats(x), dim)
+    x = convert(x, dtype) if isinstance(dtype, str) else floats(x)
+    return nn.log_softmax(x, dim) if x.ndim else x * 0
 
 
-@aten("dropout", "feature_dropout", "alpha_dropout", "native_dropout")
+@aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout")
 def dropout(x: Tensor, p: float, train: bool) -> Any:
     if train and p:
         refuse("dropout draws random numbers, which differ from PyTorch's", "export the model in eval mode, or with dropout 0", "MG0103")  # fmt: skip
@@ -172,14 +176,25 @@ def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, row
     return group_norm(x, groups, weight, bias, eps), reshape(means, (rows, groups)), reshape(factor, (rows, groups))
 
 
-@aten("instance_norm")
+@aten("instance_norm", mutates=(3, 4))
 def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
-                  use_input_stats: bool, momentum: float, eps: float, *_: Any) -> Tensor:  # fmt: skip
+                  use_input_stats: bool, momentum: float, eps: float, *_: Any) -> tuple[Any, ...]:  # fmt: skip
+    """Return the result, and the running statistics after it."""
     if not use_input_stats:
-        return batch_norm_inference(x, weight, bias, running_mean, running_var, eps)
-    if running_mean is not None:
-        refuse("instance_norm that updates running statistics is not supported", "use track_running_stats=False", "MG0103")  # fmt: skip
-    return group_norm(x, x.shape[1], weight, bias, eps)
+        return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), running_mean, running_var
+    normal = group_norm(x, x.shape[1], weight, bias, eps)
+    if running_mean is None or running_var is None:
+        return normal, running_mean, running_var
+    widened, dims = wide(x)[0], range(2, x.ndim)
+    count = math.prod(x.shape[2:])
+    centred = widened - mean(widened, dims, True)
+    means, spread = mean(mean(widened, dims), 0), mean((centred * centred).sum(list(dims)), 0) / max(count - 1, 1)
+    return normal, *(_updated(old, new, momentum) for old, new in ((running_mean, means), (running_var, spread)))
+
+
+def _updated(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+    """Return a running statistic after a batch."""
+    return old * (1 - momentum) + convert(new, old.type.dtype) * momentum
 
 
 def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor | None, variances: Tensor | None, eps: float) -> Tensor:  # fmt: skip
@@ -214,8 +229,7 @@ def native_batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, run
         return found, *vectors, running_mean, running_var
     count = widened.size // x.shape[1]
     unbiased = reshape(spread, (-1,)) * (count / max(count - 1, 1))
-    updated = [old * (1 - momentum) + convert(new, old.type.dtype) * momentum for old, new in ((running_mean, vectors[0]), (running_var, unbiased))]  # fmt: skip
-    return found, *vectors, *updated
+    return found, *vectors, _updated(running_mean, vectors[0], momentum), _updated(running_var, unbiased, momentum)
 
 
 @aten("_native_batch_norm_legit_no_training")

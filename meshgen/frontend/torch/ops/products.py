@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.tracer import joining, linear
+from meshgen.frontend.torch.promotion import promoted
+from meshgen.frontend.tracer import elementwise, joining
+from meshgen.frontend.tracer import linear as traced
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.einsum import einsum as traced_einsum
 from meshgen.frontend.tracer.linear import dot_general
@@ -15,8 +17,10 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.nn import MASKED, softmax
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.reduce import any_, logsumexp
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import is_inexact
 
 
 @aten("linear")
@@ -28,30 +32,47 @@ def linear_(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @aten("matmul", "mm", "bmm", "mv", "linalg_matmul")
 def matmul(x: Tensor, y: Tensor) -> Tensor:
-    return linear.matmul(x, y)
+    return traced.matmul(x, y)
 
 
-@aten("dot", "vdot")
+@aten("dot")
 def dot(x: Tensor, y: Tensor) -> Tensor:
-    return linear.tensordot(x, y, 1)
+    return traced.tensordot(x, y, 1)
+
+
+@aten("vdot")
+def vdot(x: Tensor, y: Tensor) -> Tensor:
+    return traced.tensordot(elementwise.conj(x), y, 1)
+
+
+@aten("linalg_vecdot")
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    left, right = promoted(x, y)
+    return (elementwise.conj(left) * right).sum(dim)
 
 
 @aten("outer", "ger")
 def outer(x: Tensor, y: Tensor) -> Tensor:
-    return linear.outer(x, y)
+    return traced.outer(x, y)
 
 
 @aten("addmm", "addmv", "baddbmm")
 def addmm(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
-    found = linear.matmul(left, right)
-    found = found if alpha == 1 else found * alpha
-    return found if beta == 0 else found + (x if beta == 1 else x * beta)
+    return _scaled_sum(x, traced.matmul(left, right), beta, alpha)
+
+
+def _scaled_sum(x: Tensor, product: Tensor, beta: complex, alpha: complex) -> Tensor:
+    """Return beta * x + alpha * product in the type of the product: of integers the factors are cut off."""
+    if not is_inexact(product.type.dtype):
+        beta, alpha = int(beta.real), int(alpha.real)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (x if beta == 1 else x * beta)
 
 
 @aten("addbmm")
 def addbmm(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
-    found = dot_general(left, right, (), (), (0, 2), (0, 1)) if left.ndim == 3 else linear.matmul(left, right)
-    return x * beta + found * alpha
+    found = dot_general(left, right, (), (), (0, 2), (0, 1)) if left.ndim == 3 else traced.matmul(left, right)
+    return _scaled_sum(x, found, beta, alpha)
 
 
 @aten("einsum")
@@ -67,14 +88,30 @@ def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -
 
 @aten("tensordot")
 def tensordot(x: Tensor, y: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
-    return linear.tensordot(x, y, (list(ours), list(theirs)))
+    """Sum products over pairs of dims; a dim of size 1 is repeated to the size of the other one."""
+    for d, e in zip(ours, theirs, strict=True):
+        x = x.sum(d, keepdims=True) if y.shape[e] == 1 else x
+        y = y.sum(e, keepdims=True) if x.shape[d] == 1 else y
+    return traced.tensordot(x, y, (list(ours), list(theirs)))
+
+
+@aten("_trilinear")
+def trilinear(x: Tensor, y: Tensor, z: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
+              sumdim: Sequence[int], unroll_dim: int = 1) -> Tensor:  # fmt: skip
+    """Sum products of three tensors over dims; each gets new dims first, in which it is repeated."""
+    del unroll_dim
+    rank = x.ndim + len(expand1)
+    letters = "abcdefghijklmnop"[:rank]
+    terms = ["".join(c for d, c in enumerate(letters) if d not in new) for new in (expand1, expand2, expand3)]
+    kept = "".join(c for d, c in enumerate(letters) if d not in sumdim)
+    return traced_einsum(f"{','.join(terms)}->{kept}", x, y, z)
 
 
 @aten("_grouped_mm", "transformers.grouped_mm_fallback")
 def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:  # fmt: skip
     """Rows [rows, k] times the matrix of their group [groups, k, n]: each group ends before the row that `ends` says."""
     if ends is None:
-        return linear.matmul(x, weight)
+        return traced.matmul(x, weight)
     if x.ndim != 2 or weight.ndim != 3 or bias is not None:
         refuse(f"a grouped product of {x.type} and {weight.type} is not supported", "give rows [rows, k] and matrices [groups, k, n]", "MG0103")  # fmt: skip
     row = iota((weight.shape[0], x.shape[0]), 1, ends.type.dtype)
@@ -111,8 +148,14 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     scores = reshape(scores, [*(lead if groups > 1 else shared), rows, columns])
     weights = convert(_weights(scores, mask, is_causal), dtype)
     weights = reshape(weights, [*query.shape[:-1], columns])
-    found = dot_general(weights, value, batch, batch, [last], [len(shared)])
-    return reshape(found, [*(lead if groups > 1 else shared), rows, value.shape[-1]])
+    mixed = dot_general(weights, value, batch, batch, [last], [len(shared)])
+    result = reshape(mixed, [*(lead if groups > 1 else shared), rows, value.shape[-1]])
+    return result if mask is None or mask.type.dtype == "i1" else where(_has_key(mask), result, 0)
+
+
+def _has_key(mask: Tensor) -> Tensor:
+    """Whether a row of an additive mask allows a key, [..., rows, 1]: softmax is NaN for a row of -inf, where torch has 0."""
+    return any_(mask > -math.inf, -1, True)
 
 
 def _common(*tensors: Tensor) -> list[int]:
@@ -137,11 +180,24 @@ def _weights(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
 @aten("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention")
 def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *more: Any,
                     attn_mask: Tensor | None = None, scale: float | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Attention, and per row the logarithm of the sum of exponentials, which its gradient reads."""
-    from meshgen.frontend.tracer.reduce import logsumexp
+    """Return attention, and per row the logarithm of the sum of exponentials, which `flash_attention_backward` takes."""
+    is_grouped = query.shape[-3] != key.shape[-3]
+    result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, is_grouped)
+    key = _per_head(key, query)
+    return result, logsumexp(_masked_scores(query, key, attn_mask, is_causal, scale), -1)
 
-    found = attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
-    return found, logsumexp(_masked_scores(query, key, attn_mask, is_causal, scale), -1)
+
+def _per_head(x: Tensor, query: Tensor) -> Tensor:
+    """Repeat the heads of keys or values so that each head of the query has its own."""
+    return joining.repeat(x, query.shape[-3] // x.shape[-3], x.ndim - 3)
+
+
+def _summed_heads(gradient: Tensor, x: Tensor) -> Tensor:
+    """Sum the gradients of all heads of the query that share a head of x."""
+    if gradient.shape == x.shape:
+        return gradient
+    *lead, heads, rows, size = x.shape
+    return reshape(gradient, (*lead, heads, gradient.shape[-3] // heads, rows, size)).sum(-3)
 
 
 def _masked_scores(query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
@@ -161,10 +217,15 @@ def _masked_scores(query: Tensor, key: Tensor, mask: Tensor | None, is_causal: b
 def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
                              dropout_p: float, is_causal: bool, *, attn_mask: Tensor | None = None,
                              scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of query, key and value; the weights are computed again.
+    """Return the gradients of query, key and value; the weights are computed again.
 
     `logsumexp` is not read: where torch decomposes the forward pass, it hands over the weights in its place.
     """
+    whole_key, whole_value = key, value
+    key, value = _per_head(key, query), _per_head(value, query)
+    if attn_mask is not None and attn_mask.type.dtype != "i1":
+        grad = where(_has_key(attn_mask), grad, 0)
+        attn_mask = elementwise.maximum(attn_mask, MASKED if attn_mask.type.dtype != "f16" else -65504.0)
     batch, rows, last = range(query.ndim - 2), query.ndim - 2, query.ndim - 1
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     weights = softmax(_masked_scores(query, key, attn_mask, is_causal, scale))
@@ -174,6 +235,6 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
     scores = convert(weights * (upper - inner[..., None]) * factor, query.type.dtype)
     return (
         dot_general(scores, key, batch, batch, [last], [rows]),
-        dot_general(scores, query, batch, batch, [rows], [rows]),
-        dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows]),
+        _summed_heads(dot_general(scores, query, batch, batch, [rows], [rows]), whole_key),
+        _summed_heads(dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows]), whole_value),
     )

@@ -6,44 +6,57 @@ import math
 from collections.abc import Callable, Sequence
 
 from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import floats, promoted, wide
-from meshgen.frontend.tracer import elementwise, logic, reduce, scans, searching
-from meshgen.frontend.tracer.creation import iota
-from meshgen.frontend.tracer.operands import axis_of, convert, tensor
-from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import is_inexact
+from meshgen.frontend.torch.promotion import floats, on_rows, promoted, wide
+from meshgen.frontend.tracer import elementwise, logic, reduce, scans
+from meshgen.frontend.tracer.operands import axes_of, convert
+from meshgen.frontend.tracer.recording import OPS
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import is_complex, is_inexact
 
 Dims = int | Sequence[int] | None
 
 
-def dims_of(dim: Dims) -> int | tuple[int, ...] | None:
-    """Dims as the tracer takes them: PyTorch's empty list are all dims."""
-    return dim if dim is None or isinstance(dim, int) else tuple(dim) or None
+def dims_of(x: Tensor, dim: Dims) -> int | tuple[int, ...] | None:
+    """Return dims as the tracer takes them: an empty list means all dims, and a tensor without dims has a dim 0."""
+    if not x.ndim or dim is None:
+        return None
+    return dim if isinstance(dim, int) else tuple(dim) or None
 
 
 @aten("sum")
 def sum_(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.sum_(x, dims_of(dim) if x.ndim else None, keepdim, dtype=dtype)
+    return reduce.sum_(x, dims_of(x, dim), keepdim, dtype=dtype)
 
 
 @aten("prod")
 def prod(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.prod(x, dims_of(dim), keepdim, dtype=dtype)
+    return reduce.prod(x, dims_of(x, dim), keepdim, dtype=dtype)
 
 
 @aten("mean")
 def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.mean(floats(x, dtype), dims_of(dim) if x.ndim else None, keepdim)
+    x = floats(x, dtype)
+    return _nan(x, dim, keepdim) if _is_of_nothing(x, dim) else reduce.mean(x, dims_of(x, dim), keepdim)
+
+
+def _is_of_nothing(x: Tensor, dim: Dims) -> bool:
+    """Whether a reduction over dims has no elements."""
+    return not math.prod(x.shape[d] for d in axes_of(dims_of(x, dim), x.ndim))
+
+
+def _nan(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """Return NaN in place of a mean of no elements."""
+    return reduce.sum_(x, dims_of(x, dim), keepdim) * math.nan
 
 
 @aten("amax")
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.max_(x, dims_of(dim), keepdim)
+    return reduce.max_(x, dims_of(x, dim), keepdim)
 
 
 @aten("amin")
 def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.min_(x, dims_of(dim), keepdim)
+    return reduce.min_(x, dims_of(x, dim), keepdim)
 
 
 @aten("max")
@@ -66,44 +79,28 @@ def minimum(x: Tensor, y: Tensor) -> Tensor:
     return elementwise.minimum(*promoted(x, y))
 
 
-@aten("max.dim")
-def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return reduce.max_(x, dim, keepdim), argmax(x, dim, keepdim)
-
-
-@aten("min.dim")
-def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return reduce.min_(x, dim, keepdim), argmin(x, dim, keepdim)
-
-
-@aten("argmax")
-def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return convert(searching.argmax(x, dim, keepdim), "i64")
-
-
-@aten("argmin")
-def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return convert(searching.argmin(x, dim, keepdim), "i64")
-
-
 @aten("any")
 def any_(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.any_(x, dims_of(dim), keepdim)
+    return reduce.any_(x, dims_of(x, dim), keepdim)
 
 
 @aten("all")
 def all_(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.all_(x, dims_of(dim), keepdim)
+    return reduce.all_(x, dims_of(x, dim), keepdim)
 
 
 @aten("count_nonzero")
 def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
-    return reduce.count_nonzero(x, dims_of(dim))
+    return reduce.count_nonzero(x, dims_of(x, dim))
 
 
 @aten("var.correction")
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
-    return reduce.var(x, dims_of(dim), keepdim, correction=1 if correction is None else correction)
+    if is_complex(x.type.dtype):
+        return var(elementwise.real(x), dim, correction=correction, keepdim=keepdim) + var(elementwise.imag(x), dim, correction=correction, keepdim=keepdim)  # fmt: skip
+    if _is_of_nothing(x, dim):
+        return _nan(floats(x), dim, keepdim)
+    return reduce.var(x, dims_of(x, dim), keepdim, correction=1 if correction is None else correction)
 
 
 @aten("std.correction")
@@ -146,55 +143,15 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tupl
     return amin(x, dim, keepdim), amax(x, dim, keepdim)
 
 
-@aten("kthvalue")
-def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The k-th smallest element, and its place."""
-    at = (slice(None),) * (dim % x.ndim) + (slice(k - 1, k) if keepdim else k - 1,)
-    values, places = sort(x, dim)
-    return values[at], places[at]
-
-
-@aten("median.dim")
-def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of the two in the middle, and its place; NaN where there is one."""
-    value, place = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
-    if not is_inexact(x.type.dtype):
-        return value, place
-    bad = logic.isnan(x)
-    has_bad = reduce.any_(bad, dim, keepdim)
-    return logic.where(has_bad, math.nan, value), logic.where(has_bad, argmax(convert(bad, "i32"), dim, keepdim), place)
-
-
-def _running_extreme(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    def running(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        """The extreme so far, and the last place of it."""
-        found = function(x, dim)
-        places = iota(x.shape, axis_of(dim, x.ndim), "i32")
-        return found, convert(scans.cummax(logic.where(x == found, places, 0), dim), "i64")
-
-    return running
-
-
-cummax = aten("cummax")(_running_extreme(scans.cummax))
-cummin = aten("cummin")(_running_extreme(scans.cummin))
-
-
-@aten("median")
-def median(x: Tensor) -> Tensor:
-    from meshgen.frontend.tracer.shapes import reshape
-
-    return median_dim(reshape(x, (-1,)))[0]
-
-
 @aten("logsumexp")
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    return reduce.logsumexp(x, dims_of(dim), keepdim)
+    return reduce.logsumexp(x, dims_of(x, dim), keepdim)
 
 
 @aten("linalg_vector_norm")
 def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
     x, result = wide(floats(x, dtype))
-    size, dims = elementwise.abs_(x), dims_of(dim)
+    size, dims = elementwise.abs_(x), dims_of(x, dim)
     if math.isinf(ord):
         found = (reduce.max_ if ord > 0 else reduce.min_)(size, dims, keepdim)
     elif ord == 0:
@@ -220,6 +177,13 @@ def _running(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return running
 
 
+@aten("logcumsumexp")
+@on_rows
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    widened, dtype = wide(x)
+    return convert(scans.running(OPS["logaddexp"], widened, -math.inf, dim), dtype)
+
+
 cumsum = aten("cumsum")(_running(scans.cumsum))
 cumprod = aten("cumprod")(_running(scans.cumprod))
 
@@ -227,39 +191,6 @@ cumprod = aten("cumprod")(_running(scans.cumprod))
 @aten("diff")
 def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     return scans.diff(x, n, dim, prepend=prepend, append=append)
-
-
-@aten("topk")
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
-    if largest:
-        values, places = searching.top_k(x, k, dim)
-        return values, convert(places, "i64")
-    values, places = sort(x, dim)
-    rows = (slice(None),) * (dim % x.ndim) + (slice(k),)
-    return values[rows], places[rows]
-
-
-@aten("sort")
-def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    from meshgen.frontend.tracer.indexing import take_along_axis
-
-    places = searching.argsort(x, dim, descending=descending)
-    return take_along_axis(x, places, dim), convert(places, "i64")
-
-
-@aten("sort.stable")
-def sort_stable(x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return sort(x, dim, descending)
-
-
-@aten("argsort", "argsort.stable")
-def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    return convert(searching.argsort(x, dim, descending=descending), "i64")
-
-
-@aten("searchsorted.Tensor")
-def searchsorted(table: Tensor, values: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    return convert(searching.searchsorted(table, tensor(values), "right" if right else "left"), "i32" if out_int32 else "i64")  # fmt: skip
 
 
 @aten("nansum")
@@ -270,8 +201,3 @@ def nansum(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None
 @aten("std_mean", "std_mean.dim")
 def std_mean_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     return std_unbiased(x, dim, unbiased, keepdim), mean(x, None if isinstance(dim, bool) else dim, keepdim)
-
-
-@aten("isin")
-def isin(x: Tensor, values: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    return searching.isin(x, tensor(values), assume_unique=assume_unique, invert=invert)

@@ -9,7 +9,7 @@ from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten, enter
 from meshgen.frontend.torch.promotion import result_type
-from meshgen.frontend.tracer import creation, indexing, joining, shapes
+from meshgen.frontend.tracer import creation, elementwise, indexing, joining, shapes
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.tensor import Operand, Tensor
@@ -57,9 +57,14 @@ def t(x: Tensor) -> Tensor:
     return shapes.transpose(x)
 
 
-@aten("mT", "adjoint", "mH")
+@aten("mT", "matrix_transpose", "linalg_matrix_transpose")
 def matrix_transpose(x: Tensor) -> Tensor:
     return shapes.matrix_transpose(x)
+
+
+@aten("adjoint", "mH", "H", "matrix_H")
+def adjoint(x: Tensor) -> Tensor:
+    return elementwise.conj(shapes.matrix_transpose(x)) if x.ndim else elementwise.conj(x)
 
 
 @aten("movedim", "moveaxis")
@@ -245,33 +250,15 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     return creation.diag(x, diagonal)
 
 
-def _pad_pairs(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int]]:
-    """What is added before and after each dim: PyTorch gives it from the last dim on."""
-    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
-    return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
-
-
-@aten("constant_pad_nd", "pad")
-def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: float | None = None) -> Tensor:
-    if not isinstance(mode, str):  # of constant_pad_nd, which has the value there
-        mode, value = "constant", mode
-    if mode != "constant":
-        return joining.pad(x, _pad_pairs(x, pad), {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
-    pairs = _pad_pairs(x, pad)
-    kept = tuple(slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, x.shape, strict=True))
-    x = indexing.getitem(x, kept) if any(min(pair) < 0 for pair in pairs) else x
-    return joining.pad(x, [(max(0, a), max(0, b)) for a, b in pairs], constant_values=value or 0)
-
-
-for _name, _mode in (("reflection_pad", "reflect"), ("replication_pad", "edge")):
-    enter([f"{_name}{n}d" for n in (1, 2, 3)], lambda x, pad, mode=_mode: joining.pad(x, _pad_pairs(x, pad), mode))
-
-
-@aten("unfold")
+@aten("unfold", "unfold_copy")
 def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     """Windows of `size` along a dim, their elements in a new last dim."""
+    if not x.ndim:
+        return slice_(shapes.reshape(x, (1,)), 0, 0, size)
     dim = axis_of(dim, x.ndim)
     count = (x.shape[dim] - size) // step + 1
+    if not size:
+        return creation.zeros((*x.shape[:dim], count, *x.shape[dim + 1 :], 0), x.type.dtype)
     parts = [slice_(x, dim, i, i + (count - 1) * step + 1, step) for i in range(size)]
     return shapes.moveaxis(stack(parts, 0), 0, -1)
 
@@ -300,5 +287,18 @@ def meshgrid(tensors: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
 
 
 @aten("atleast_1d")
-def atleast_1d(x: Operand) -> Tensor:
-    return shapes.atleast_1d(tensor(x))
+def atleast_1d(x: Operand | Sequence[Tensor]) -> Tensor | list[Tensor]:
+    return [shapes.atleast_1d(each) for each in x] if isinstance(x, list | tuple) else shapes.atleast_1d(tensor(x))
+
+
+@aten("resize")
+def resize(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
+    """Return the first elements in another shape; torch leaves elements beyond them uninitialized."""
+    flat, count = shapes.reshape(x, (-1,)), math.prod(size)
+    flat = joining.pad(flat, (0, count - x.size)) if count > x.size else slice_(flat, 0, 0, count)
+    return shapes.reshape(flat, size)
+
+
+@aten("resize_as")
+def resize_as(x: Tensor, like: Tensor, **_: Any) -> Tensor:
+    return resize(x, like.shape)

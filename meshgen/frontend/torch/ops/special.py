@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from meshgen.frontend.torch.ops import special_fits as fits
 from meshgen.frontend.torch.ops.elementwise import bessel_i1, bessel_i1e, sinc
 from meshgen.frontend.torch.ops.table import enter
-from meshgen.frontend.torch.promotion import floats, wide
-from meshgen.frontend.tracer import elementwise, logic
-from meshgen.frontend.tracer.operands import convert
+from meshgen.frontend.torch.promotion import floats, promoted, wide
+from meshgen.frontend.tracer import control_flow, elementwise, logic, rounding
+from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import OPS
+from meshgen.frontend.tracer.reduce import any_, max_
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 _Function = Callable[[Tensor], Tensor]
@@ -153,7 +154,7 @@ def ndtri(p: Tensor) -> Tensor:
     return logic.where(elementwise.abs_(middle) <= 0.425, centre, logic.where(middle < 0, -tail, tail))
 
 
-_Step = Callable[[int, Tensor, Tensor, Tensor], Tensor]  # of p[k + 1] from k, x, p[k] and p[k - 1]
+_Step = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]  # of p[k + 1] from k, x, p[k] and p[k - 1]
 _CHEBYSHEV: _Step = lambda k, x, now, before: 2 * x * now - before  # noqa: E731  # a table of formulas
 _POLYNOMIALS: dict[str, tuple[_Function, _Step]] = {
     "chebyshev_polynomial_t": (lambda x: x, _CHEBYSHEV),
@@ -167,10 +168,12 @@ _POLYNOMIALS: dict[str, tuple[_Function, _Step]] = {
 }  # fmt: skip
 
 
-def _by_recurrence(first: _Function, step: _Step, is_shifted: bool) -> Callable[[Operand, float], Tensor]:
-    """The polynomial of a degree that is a number; shifted ones are on [0, 1]."""
+def _by_recurrence(first: _Function, step: _Step, is_shifted: bool) -> Callable[[Operand, Operand], Tensor]:
+    """Return the polynomial of a degree, a number or data; shifted ones are on [0, 1]."""
 
-    def polynomial(x: Operand, n: float) -> Tensor:
+    def polynomial(x: Operand, n: Operand) -> Tensor:
+        if isinstance(n, Tensor):
+            return _of_each_degree(first, step, is_shifted, *promoted(x, n, floats=True))
         x = floats(x)
         x = 2 * x - 1 if is_shifted else x
         one = x * 0 + 1
@@ -184,7 +187,96 @@ def _by_recurrence(first: _Function, step: _Step, is_shifted: bool) -> Callable[
     return polynomial
 
 
+def _of_each_degree(first: _Function, step: _Step, is_shifted: bool, x: Tensor, n: Tensor) -> Tensor:
+    """Return the polynomial of the degree that each element has, by as many steps as the largest degree needs."""
+    x = 2 * x - 1 if is_shifted else x
+    degrees = rounding.trunc(n)
+    one = x * 0 + 1
+
+    def stepped(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        k, now, before = held
+        is_below = k < degrees
+        return k + 1, logic.where(is_below, step(k, x, now, before), now), logic.where(is_below, now, before)
+
+    start = (tensor(1.0, x.type.dtype), broadcast(first(x), x.shape), one)
+    _, top, _ = control_flow.while_loop(lambda held: held[0] < max_(degrees), stepped, start)
+    return logic.where(degrees < 0, 0.0, logic.where(degrees == 0, one, top))
+
+
 for _name, (_first, _step) in _POLYNOMIALS.items():
-    enter((f"special_{_name}.n_scalar",), _by_recurrence(_first, _step, is_shifted=False))
+    enter((f"special_{_name}",), _by_recurrence(_first, _step, is_shifted=False))
     if _step is _CHEBYSHEV:
-        enter((f"special_shifted_{_name}.n_scalar",), _by_recurrence(_first, _step, is_shifted=True))
+        enter((f"special_shifted_{_name}",), _by_recurrence(_first, _step, is_shifted=True))
+
+
+def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
+    """Return P(a, x) by its power series, which ends soon where x is below a + 1."""
+
+    def more(held: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        return any_(held[1] > held[2] * _least_step(a))
+
+    def added(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        n, term, total = held
+        term = term * x / n
+        return n + 1, term, total + term
+
+    one = x * 0 + 1
+    return scale / a * control_flow.while_loop(more, added, (a + 1, one, one))[2]
+
+
+def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
+    """Return Q(a, x) by its continued fraction (modified Lentz), which ends soon where x is above a + 1."""
+    tiny = 1e-30
+
+    def away(value: Tensor) -> Tensor:
+        return logic.where(elementwise.abs_(value) < tiny, tiny, value)
+
+    def more(held: tuple[Tensor, ...]) -> Tensor:
+        return logic.logical_and(held[0] < 500, any_(elementwise.abs_(held[4] - 1) > _least_step(a)))
+
+    def refined(held: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        i, b, c, d, _, h = (*held[:4], held[4], held[5])
+        factor = -i * (i - a)
+        b = b + 2
+        d = 1 / away(factor * d + b)
+        c = away(b + factor / c)
+        return i + 1, b, c, d, c * d, h * (c * d)
+
+    b = x + 1 - a
+    d = 1 / away(b)
+    start = (tensor(1.0, x.type.dtype), b, x * 0 + 1 / tiny, d, x * 0 + 2, d)
+    return scale * control_flow.while_loop(more, refined, start)[5]
+
+
+def _least_step(x: Tensor) -> float:
+    return 2.0**-53 if x.type.dtype == "f64" else 2.0**-24
+
+
+def _regularised_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
+    """Return P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x)."""
+
+    def function(a: Operand, x: Operand) -> Tensor:
+        (a, dtype), (x, _) = (wide(each) for each in promoted(a, x, floats=True))
+        is_plain = logic.logical_and(logic.logical_and(a > 0, x > 0), logic.logical_and(a < math.inf, x < math.inf))
+        is_low = x < a + 1
+        base, low = logic.where(is_plain, a, 1.0), logic.where(logic.logical_and(is_plain, is_low), x, 1.0)
+        high = logic.where(logic.logical_and(is_plain, logic.logical_not(is_low)), x, base + 2)
+        point = logic.where(is_low, low, high)
+        scale = elementwise.exp(base * elementwise.log(point) - point - OPS["lgamma"](base))
+        lower, upper = _gamma_series(base, low, scale), _gamma_fraction(base, high, scale)
+        found = logic.where(is_low, 1 - lower, upper) if is_upper else logic.where(is_low, lower, 1 - upper)
+        none, whole = (1.0, 0.0) if is_upper else (0.0, 1.0)
+        edge = logic.where(logic.logical_and(a == 0, x > 0), whole, logic.where(x == 0, none, math.nan))
+        edge = logic.where(logic.logical_and(x == math.inf, a < math.inf), whole, edge)
+        edge = logic.where(logic.logical_and(a == math.inf, x < math.inf), none, edge)
+        is_valid = logic.logical_and(a >= 0, x >= 0)
+        is_valid = logic.logical_and(
+            is_valid, logic.logical_not(logic.logical_and(a == x, logic.logical_or(a == 0, a == math.inf)))
+        )
+        return convert(logic.where(is_plain, found, logic.where(is_valid, edge, math.nan)), dtype)
+
+    return function
+
+
+enter(("igamma", "special_gammainc"), _regularised_gamma(is_upper=False))
+enter(("igammac", "special_gammaincc"), _regularised_gamma(is_upper=True))

@@ -1,0 +1,102 @@
+"""PyTorch's bags of embeddings: sums, means and maxima of rows of a table, and their gradients; and rows of a limited norm."""
+
+from __future__ import annotations
+
+import math
+
+from meshgen.frontend.torch.ops.indexing import embedding
+from meshgen.frontend.torch.ops.reductions import vector_norm
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.promotion import wide
+from meshgen.frontend.tracer import elementwise, searching
+from meshgen.frontend.tracer.creation import full, iota, zeros
+from meshgen.frontend.tracer.indexing import gathered
+from meshgen.frontend.tracer.logic import logical_and, where
+from meshgen.frontend.tracer.operands import broadcast, convert
+from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.tensor import Tensor
+
+
+@aten("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
+                  include_last_offset: bool = False, padding_idx: int | None = -1) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return sums (mode 0), means (1) or maxima (2) of the rows of each bag: `offsets` are where bags begin among the indices.
+
+    Beside these are the bag of each index (empty where torch sums without it), how many rows each bag has, and the row of each maximum.
+    """
+    del scale_grad_by_freq, sparse
+    count = offsets.shape[0] - include_last_offset
+    offsets = offsets[:count]
+    bags = _bag_of_each(indices, offsets)
+    rows, dtype = wide(embedding(weight, indices))
+    if per_sample_weights is not None:
+        rows = rows * expand_dims(convert(per_sample_weights, rows.type.dtype), 1)
+    counted = convert(indices != (-1 if padding_idx is None else padding_idx), "i32")
+    sizes = zeros((count,), "i32").at[bags].add(counted)
+    is_counted, has_rows = expand_dims(counted != 0, 1), expand_dims(sizes != 0, 1)
+    largest = convert(sizes, "i64")
+    if mode == 2:
+        lowest = -math.inf
+        found = full((count, weight.shape[1]), lowest, rows.type.dtype).at[bags].max(where(is_counted, rows, lowest))
+        is_largest = logical_and(is_counted, rows == gathered(found, {0: bags}, 0))
+        number = broadcast(expand_dims(indices, 1), rows.shape)
+        count_of_rows = weight.shape[0]
+        largest = (
+            full(found.shape, count_of_rows, number.type.dtype).at[bags].min(where(is_largest, number, count_of_rows))
+        )
+        largest = where(has_rows, convert(largest, "i64"), -1)
+        found = where(has_rows, found, 0)
+    else:
+        found = zeros((count, weight.shape[1]), rows.type.dtype).at[bags].add(where(is_counted, rows, 0))
+        found = where(has_rows, found / expand_dims(sizes, 1), 0) if mode == 1 else found
+    has_no_bags = mode == 0 and padding_idx in (None, -1) and dtype in ("f32", "f16")
+    return (
+        convert(found, dtype),
+        zeros((0,), "i64") if has_no_bags else convert(bags, "i64"),
+        convert(sizes, "i64"),
+        largest,
+    )
+
+
+def _bag_of_each(indices: Tensor, offsets: Tensor) -> Tensor:
+    places = iota(indices.shape, 0, offsets.type.dtype)
+    return convert(searching.searchsorted(offsets, places, "right"), "i32") - 1
+
+
+@aten("_embedding_bag_backward")
+def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags: Tensor, sizes: Tensor, largest: Tensor,
+                           num_weights: int, scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Tensor | None,
+                           padding_idx: int = -1) -> Tensor:  # fmt: skip
+    """Return the gradient of the table: each row gets the gradient of its bag, its share of a mean, or that of its maxima."""
+    del bags, sparse
+    table = zeros((num_weights, grad.shape[1]), grad.type.dtype)
+    if mode == 2:
+        column = broadcast(iota(largest.shape, 1, largest.type.dtype), largest.shape)
+        return table.at[(where(largest < 0, num_weights, largest), column)].add(grad)
+    share = grad / convert(expand_dims(elementwise.maximum(sizes, 1), 1), grad.type.dtype) if mode == 1 else grad
+    rows = gathered(share, {0: _bag_of_each(indices, offsets[: sizes.shape[0]])}, 0)
+    if per_sample_weights is not None:
+        rows = rows * expand_dims(per_sample_weights, 1)
+    if scale_grad_by_freq:
+        counts = zeros((num_weights,), "i32").at[indices].add(1)
+        rows = rows / convert(expand_dims(gathered(counts, {0: indices}, 0), 1), grad.type.dtype)
+    return table.at[where(indices == padding_idx, num_weights, indices)].add(rows)
+
+
+@aten("_embedding_bag_per_sample_weights_backward")
+def embedding_bag_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, bags: Tensor, mode: int,
+                                   padding_idx: int = -1) -> Tensor:  # fmt: skip
+    """Return the gradient of the factor of each row of a sum."""
+    del bags, mode
+    bag_of_each = _bag_of_each(indices, offsets[: grad.shape[0]])
+    products = (gathered(grad, {0: bag_of_each}, 0) * embedding(weight, indices)).sum(-1)
+    return where(indices == padding_idx, 0, products)
+
+
+@aten("embedding_renorm")
+def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Return the table with the rows that are looked up scaled to at most a norm."""
+    size = vector_norm(weight, norm_type, -1, True)
+    is_read = zeros((weight.shape[0],), "i1").at[reshape(indices, (-1,))].set(True)
+    is_large = logical_and(expand_dims(is_read, 1), size > max_norm)
+    return where(is_large, weight * (max_norm / (size + 1e-7)), weight)

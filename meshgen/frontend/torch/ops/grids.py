@@ -1,0 +1,25 @@
+"""PyTorch's samples of images at places that are data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.tracer.sampling import grid_samples, grid_samples_gradient
+from meshgen.frontend.tracer.tensor import Tensor
+
+_MODES, _PADDINGS = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
+
+
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    return grid_samples(x, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+
+
+@aten("grid_sampler_2d_backward", "grid_sampler_3d_backward")
+def grid_sampler_backward(grad: Tensor, x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool,
+                          output_mask: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+    """Return the gradients of image and grid, as far as they are wanted."""
+    how = _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners
+    image, places = grid_samples_gradient(grad, x, grid, *how)
+    return image if output_mask[0] else None, places if output_mask[1] else None

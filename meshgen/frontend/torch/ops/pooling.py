@@ -1,0 +1,271 @@
+"""PyTorch's pools of images [..., features, rows, ...], and their gradients. The leading dims may be a batch and features, or features only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.torch.ops.conv import Sizes, per_spatial_dim
+from meshgen.frontend.torch.ops.resizing import mixed_by_table
+from meshgen.frontend.torch.ops.scattering import scatter_add
+from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.promotion import wide
+from meshgen.frontend.tracer import elementwise, searching
+from meshgen.frontend.tracer.creation import zeros
+from meshgen.frontend.tracer.indexing import getitem
+from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.operands import broadcast, convert, tensor
+from meshgen.frontend.tracer.reduce import extreme, max_, mean
+from meshgen.frontend.tracer.scans import windows
+from meshgen.frontend.tracer.shapes import reshape
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import is_inexact
+from meshgen.records import dataclass
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class _Windows:
+    """The windows along one spatial dim of `rows` rows: elements of a window, rows between windows and between elements, padding before."""
+
+    rows: int
+    size: int
+    step: int
+    padding: int
+    apart: int = 1
+    is_ceil: bool = False
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.is_ceil:  # of a window that is larger than the image only its beginning has rows
+            self.size = min(self.size, (self.rows + 2 * self.padding - 1) // self.apart + 1)
+        reach = self.rows + 2 * self.padding - self.span
+        self.count = max(0, reach // self.step + 1)
+        if self.is_ceil and reach % self.step and self.count * self.step < self.rows + self.padding:
+            self.count += 1  # a last window that begins inside, or in the padding before
+
+    @property
+    def span(self) -> int:
+        return (self.size - 1) * self.apart + 1
+
+    @property
+    def after(self) -> int:
+        """Rows to add after the image, so that the last window is whole."""
+        return (self.count - 1) * self.step + self.span - self.rows - self.padding
+
+    def places(self) -> Array:
+        """Return the row of each element of each window, [windows, size]; those outside of the image are in the padding."""
+        return np.arange(self.count)[:, None] * self.step - self.padding + np.arange(self.size) * self.apart
+
+    def divisors(self, counts_padding: bool) -> Array:
+        """Return how many elements a mean over each window counts."""
+        begins = np.arange(self.count) * self.step - self.padding
+        ends = np.minimum(begins + self.size, self.rows + self.padding)
+        return ends - begins if counts_padding else np.minimum(ends, self.rows) - np.maximum(begins, 0)
+
+
+def _windows(x: Tensor, count: int, size: Sizes, stride: Sizes | None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> list[_Windows]:  # fmt: skip
+    sizes, pads, apart = (per_spatial_dim(each, count) for each in (size, padding, dilation))
+    steps = per_spatial_dim(stride, count) if stride else sizes
+    given = zip(x.shape[x.ndim - count :], sizes, steps, pads, apart, strict=True)
+    return [_Windows(*each, ceil_mode) for each in given]
+
+
+def _over_windows(kind: str, x: Tensor, dims: Sequence[_Windows]) -> Tensor:
+    combine = elementwise.maximum if kind == "maximum" else elementwise.add
+    neutral = extreme("maximum", x.type.dtype) if kind == "maximum" else 0
+    lead = x.ndim - len(dims)
+    ones, none = [1] * lead, [0] * lead
+    return windows(combine, x, neutral, ones + [d.size for d in dims], ones + [d.step for d in dims],
+                   none + [d.padding for d in dims], none + [d.after for d in dims], ones + [d.apart for d in dims])  # fmt: skip
+
+
+def _outer(vectors: Sequence[Array], combine: Callable[[Array, Array], Array] = np.multiply) -> Array:
+    """Combine a vector for each dim to a tensor over all of them."""
+    return reduce(lambda left, right: combine(left[..., None], right), vectors)
+
+
+# Maxima --------------------------------------------------------------------------------------------------------------
+
+
+def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each window, and its place in the flat image; of equal elements the first.
+
+    `places` has for each spatial dim the row of each element of each window, [windows, size]; rows outside of the image are not read.
+    """
+    count, sizes = len(places), [each.shape[1] for each in places]
+    lead, old = x.shape[: x.ndim - count], x.shape[x.ndim - count :]
+    shape = [*(each.shape[0] for each in places), *sizes]
+    flat, is_inside = np.zeros(shape, np.int64), np.ones(shape, bool)
+    for d, (rows, size) in enumerate(zip(places, old, strict=True)):
+        own = rows.reshape([rows.shape[i // count] if i % count == d else 1 for i in range(2 * count)])
+        flat, is_inside = flat * size + own, is_inside & (own >= 0) & (own < size)
+    merged = (*shape[:count], math.prod(sizes))
+    flat, is_inside = np.where(is_inside, flat, 0).reshape(merged).astype(np.int32), is_inside.reshape(merged)
+    seen = getitem(reshape(x, (*lead, math.prod(old))), (..., tensor(flat)))
+    seen = seen if is_inside.all() else where(tensor(is_inside), seen, extreme("maximum", x.type.dtype))
+    number = searching.argmax(seen, -1)
+    at = tensor(np.zeros((), np.int32))
+    for d, (rows, size) in enumerate(zip(places, old, strict=True)):
+        begins = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
+        apart = int(rows[0, 1] - rows[0, 0]) if rows.size > 1 and rows.shape[1] > 1 else 1
+        own = number // math.prod(sizes[d + 1 :]) % sizes[d]
+        at = at * size + (own * apart + tensor(begins))
+    return max_(seen, -1), convert(broadcast(at, number.shape), "i64")
+
+
+def _max_pool(count: int) -> Callable[..., Tensor]:
+    def pooled(x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
+        return _over_windows("maximum", x, _windows(x, count, size, stride, padding, dilation, ceil_mode))
+
+    return pooled
+
+
+def _max_pool_with_indices(count: int) -> Callable[..., tuple[Tensor, Tensor]]:
+    def pooled(x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+        dims = _windows(x, count, size, stride, padding, dilation, ceil_mode)
+        return _over_windows("maximum", x, dims), _largest_of(x, [each.places() for each in dims])[1]
+
+    return pooled
+
+
+def _adaptive_places(rows: int, count: int) -> Array:
+    """Return the rows of each window of an adaptive pool, [windows, size]; windows that have fewer end outside of the image."""
+    begins, ends = np.arange(count) * rows // count, -(-(np.arange(count) + 1) * rows // count)
+    own = begins[:, None] + np.arange((ends - begins).max(initial=1))
+    return np.where(own < ends[:, None], own, rows + own)
+
+
+def _adaptive_max_pool(count: int) -> Callable[..., tuple[Tensor, Tensor]]:
+    def pooled(x: Tensor, size: Sizes) -> tuple[Tensor, Tensor]:
+        rows = zip(x.shape[x.ndim - count :], per_spatial_dim(size, count), strict=True)
+        return _largest_of(x, [_adaptive_places(old, new) for old, new in rows])
+
+    return pooled
+
+
+def _scattered_maxima(count: int) -> Callable[..., Tensor]:
+    def gradient(grad: Tensor, x: Tensor, *how: Any, **named: Any) -> Tensor:
+        """Add the gradient of each window at the place of its largest element, which is the last argument."""
+        indices = named.get("indices", how[-1] if how else None)
+        lead = x.shape[: x.ndim - count]
+        flat = zeros((*lead, math.prod(x.shape[len(lead) :])), grad.type.dtype)
+        return reshape(scatter_add(flat, -1, reshape(indices, (*lead, -1)), reshape(grad, (*lead, -1))), x.shape)
+
+    return gradient
+
+
+# Means ---------------------------------------------------------------------------------------------------------------
+
+
+def _divisor(dims: Sequence[_Windows], counts_padding: bool, override: int | None) -> Array:
+    """Return how many elements each window counts, or one number where all windows count as many."""
+    found = np.asarray(override) if override else _outer([each.divisors(counts_padding) for each in dims])
+    return found.flat[:1].reshape(()) if found.size and (found == found.flat[0]).all() else found
+
+
+def _divided(total: Tensor, divisor: Array, dtype: str) -> Tensor:
+    if not is_inexact(total.type.dtype):  # integers are cut off towards zero
+        return elementwise.binary("divide", total, tensor(divisor.astype(np.int64), total.type.dtype))
+    return convert(total / tensor(divisor.astype(np.float32), total.type.dtype), dtype)
+
+
+def _avg_pool(count: int) -> Callable[..., Tensor]:
+    def pooled(x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
+        dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
+        widened, dtype = wide(x) if is_inexact(x.type.dtype) else (x, x.type.dtype)
+        return _divided(_over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
+
+    return pooled
+
+
+def _avg_pool_backward(count: int) -> Callable[..., Tensor]:
+    def gradient(grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
+                 divisor_override: int | None) -> Tensor:  # fmt: skip
+        """Sum the shares of the windows that have an element: windows of as many rows over the shares, which are the steps apart."""
+        dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
+        lead = x.ndim - count
+        ones, none = [1] * lead, [0] * lead
+        widened, dtype = wide(grad)
+        share = _divided(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
+        after = [each.rows + each.padding - ((each.count - 1) * each.step + 1) for each in dims]
+        total = windows(elementwise.add, share, 0, ones + [d.size for d in dims], ones + [1] * count,
+                        none + [d.size - 1 - d.padding for d in dims], none + after, None, ones + [d.step for d in dims])  # fmt: skip
+        return convert(total, dtype)
+
+    return gradient
+
+
+def _bins(old: int, new: int) -> Array:
+    """Return the share of each row in each window of an adaptive pool, [new, old]."""
+    rows = np.arange(old)
+    begins, ends = np.arange(new) * old // new, -(-(np.arange(new) + 1) * old // new)
+    is_member = (begins[:, None] <= rows) & (rows < ends[:, None])
+    return is_member / is_member.sum(1, keepdims=True)
+
+
+def _adaptive_avg_pool(count: int) -> Callable[..., Tensor]:
+    def pooled(x: Tensor, size: Sizes) -> Tensor:
+        old = x.shape[x.ndim - count :]
+        new = per_spatial_dim(size, count)
+        if all(each == 1 for each in new):
+            return mean(x, list(range(-count, 0)), True)
+        if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
+            return _avg_pool(count)(x, [n // s for s, n in zip(new, old, strict=True)])
+        pooled_rows, dtype = wide(x)
+        for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
+            pooled_rows = mixed_by_table(pooled_rows, d, _bins(n, s))
+        return convert(pooled_rows, dtype)
+
+    return pooled
+
+
+def _adaptive_avg_pool_backward(count: int) -> Callable[..., Tensor]:
+    def gradient(grad: Tensor, x: Tensor) -> Tensor:
+        old, new = x.shape[x.ndim - count :], grad.shape[x.ndim - count :]
+        if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
+            sizes = [n // s for s, n in zip(new, old, strict=True)]
+            return _avg_pool_backward(count)(grad, x, sizes, sizes, 0, False, True, None)
+        spread, dtype = wide(grad)
+        for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
+            spread = mixed_by_table(spread, d, _bins(n, s).T)
+        return convert(spread, dtype)
+
+    return gradient
+
+
+for _count in (1, 2, 3):
+    enter((f"max_pool{_count}d",), _max_pool(_count))
+    enter((f"max_pool{_count}d_with_indices",), _max_pool_with_indices(_count))
+    enter((f"adaptive_max_pool{_count}d",), _adaptive_max_pool(_count))
+    enter(
+        (f"max_pool{_count}d_with_indices_backward", f"adaptive_max_pool{_count}d_backward"), _scattered_maxima(_count)
+    )
+    enter((f"avg_pool{_count}d",), _avg_pool(_count))
+    enter((f"avg_pool{_count}d_backward",), _avg_pool_backward(_count))
+    enter((f"adaptive_avg_pool{_count}d", f"_adaptive_avg_pool{_count}d"), _adaptive_avg_pool(_count))
+    enter((f"_adaptive_avg_pool{_count}d_backward",), _adaptive_avg_pool_backward(_count))
+
+
+def _unpooled(count: int) -> Callable[..., Tensor]:
+    def unpooled(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
+        """Set the elements at their places in images of zeros."""
+        lead = x.shape[: x.ndim - count]
+        number = np.arange(math.prod(lead), dtype=np.int32).reshape(*lead, *[1] * count)
+        image = math.prod(output_size)
+        flat = zeros((math.prod(lead) * image,), x.type.dtype)
+        places = reshape(convert(indices, "i32") + tensor(number * image), (-1,))
+        return reshape(flat.at[places].set(reshape(x, (-1,))), (*lead, *output_size))
+
+    return unpooled
+
+
+aten("max_unpool2d")(_unpooled(2))
+aten("max_unpool3d")(_unpooled(3))

@@ -1,0 +1,171 @@
+"""PyTorch's resizing of images [n, features, rows, ...], and its gradients.
+
+Each spatial dim is resized for itself: a table [new rows, old rows] has the weight of each old row in each new one, and its transpose
+is the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.torch.ops.table import enter
+from meshgen.frontend.torch.promotion import wide
+from meshgen.frontend.tracer.indexing import getitem
+from meshgen.frontend.tracer.joining import repeat
+from meshgen.frontend.tracer.linear import tensordot
+from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.shapes import moveaxis, reshape
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import DTYPES
+
+Array = np.ndarray[Any, Any]
+Scales = Sequence[float | None] | None
+Table = Callable[[int, int, float | None, bool], Array]  # of old and new sizes, the user's scale, and align_corners
+
+
+def mixed_by_table(x: Tensor, dim: int, table: Array) -> Tensor:
+    """Return x with the rows of a dim mixed by a table [new rows, old rows]."""
+    return moveaxis(tensordot(x, tensor(table.astype(DTYPES[x.type.dtype])), ([dim], [1])), -1, dim)
+
+
+def _places(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
+    """Return where the new rows are among the old ones."""
+    if align_corners:
+        return np.arange(new) * ((old - 1) / max(new - 1, 1))
+    return (np.arange(new) + 0.5) * (1 / scale if scale else old / new) - 0.5
+
+
+def nearest_rows(old: int, new: int, scale: float | None, is_exact: bool) -> Array:
+    """Return the old row of each new one; torch computes it in f32 for all types."""
+    step = np.float32(1 / scale) if scale else np.float32(old) / np.float32(new)
+    rows = np.arange(new, dtype=np.float32) + np.float32(0.5 if is_exact else 0)
+    return np.minimum((rows * step).astype(np.int32), old - 1)
+
+
+def _linear(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
+    places = np.maximum(_places(old, new, scale, align_corners), 0)
+    low = np.minimum(places.astype(int), old - 1)
+    share, rows = np.minimum(places - low, 1)[:, None], np.eye(old)
+    return rows[low] * (1 - share) + rows[np.minimum(low + 1, old - 1)] * share
+
+
+def _keys(distance: Array, a: float) -> Array:
+    """Return the cubic kernel at a distance (Keys, IEEE TASSP 29(6), 1981)."""
+    x = np.abs(distance)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+def _cubic(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
+    places = _places(old, new, scale, align_corners)
+    low, rows = np.floor(places).astype(int), np.eye(old)
+    taps = [(rows[np.clip(low + n, 0, old - 1)], _keys(places - low - n, -0.75)[:, None]) for n in (-1, 0, 1, 2)]
+    return sum((row * weight for row, weight in taps), np.zeros((new, old)))
+
+
+def _triangle(distance: Array) -> Array:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _lanczos(distance: Array) -> Array:
+    return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+
+
+def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Table:
+    """Return the table of a kernel that is widened where the image becomes smaller, and cut at the border."""
+
+    def table(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
+        step = (old - 1) / max(new - 1, 1) if align_corners else 1 / scale if scale else old / new
+        width = max(step, 1.0)
+        centres = step * (np.arange(new) + 0.5)
+        first = np.maximum((centres - reach * width + 0.5).astype(int), 0)
+        last = np.minimum((centres + reach * width + 0.5).astype(int), old)
+        rows = np.arange(old)
+        is_seen = (rows >= first[:, None]) & (rows < last[:, None])
+        weights = np.where(is_seen, kernel((rows - centres[:, None] + 0.5) / width), 0)
+        return weights / weights.sum(1, keepdims=True)
+
+    return table
+
+
+def _scales(args: Sequence[Any], count: int) -> Sequence[float | None]:
+    """Return the scale of each dim: a list of the overload `vec`, else a number or None for each."""
+    if not args or all(each is None for each in args):
+        return [None] * count
+    return args[0] if isinstance(args[0], list | tuple) else list(args)
+
+
+def _output_sizes(old: Sequence[int], output_size: Sequence[int] | None, scales: Sequence[float | None]) -> Sequence[int]:  # fmt: skip
+    if output_size:
+        return output_size
+    return [math.floor(size * (scale or 1)) for size, scale in zip(old, scales, strict=True)]
+
+
+def _by_tables(table: Table) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Return the resizing by a table for each dim, and its gradient."""
+
+    def resized(x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
+        found, dtype = wide(x)
+        factors = _scales(scales, x.ndim - 2)
+        new = _output_sizes(x.shape[2:], output_size, factors)
+        for d, each in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
+            found = mixed_by_table(found, d, table(*each, align_corners))
+        return convert(found, dtype)
+
+    def gradient(grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
+        found, dtype = wide(grad)
+        for d, each in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
+            found = mixed_by_table(found, d, table(*each, align_corners).T)
+        return convert(found, dtype)
+
+    return resized, gradient
+
+
+def _nearest(is_exact: bool) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Return the resizing that repeats or leaves out rows, and its gradient."""
+
+    def resized(x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
+        factors = _scales(scales, x.ndim - 2)
+        new = _output_sizes(x.shape[2:], output_size, factors)
+        for d, (old, size, scale) in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
+            rows = nearest_rows(old, size, scale, is_exact)
+            if _is_repeated(rows, old):
+                x = repeat(x, size // old, d)
+            else:
+                x = getitem(x, (slice(None),) * d + (tensor(rows),))
+        return x
+
+    def gradient(grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], *scales: Any) -> Tensor:
+        found, dtype = wide(grad)
+        for d, (old, size, scale) in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
+            rows = nearest_rows(old, size, scale, is_exact)
+            if _is_repeated(rows, old):
+                found = reshape(found, (*found.shape[:d], old, size // old, *found.shape[d + 1 :])).sum(d + 1)
+            else:
+                found = mixed_by_table(found, d, np.eye(old)[rows].T)
+        return convert(found, dtype)
+
+    return resized, gradient
+
+
+def _is_repeated(rows: Array, old: int) -> bool:
+    """Whether each old row is repeated as often as each other one."""
+    return len(rows) % old == 0 and np.array_equal(rows, np.repeat(np.arange(old), len(rows) // old))
+
+
+_MODES = {
+    "nearest{}d": _nearest(is_exact=False), "_nearest_exact{}d": _nearest(is_exact=True), "linear1d": _by_tables(_linear),
+    "bilinear2d": _by_tables(_linear), "trilinear3d": _by_tables(_linear), "bicubic2d": _by_tables(_cubic),
+    "_bilinear2d_aa": _by_tables(_antialiased(_triangle, 1)), "_bicubic2d_aa": _by_tables(_antialiased(lambda x: _keys(x, -0.5), 2)),
+    "_lanczos2d_aa": _by_tables(_antialiased(_lanczos, 3)),
+}  # fmt: skip
+for _mode, (_resized, _gradient) in _MODES.items():
+    for _count in (1, 2, 3) if "{}" in _mode else (0,):
+        _name = ("_upsample" if _mode.startswith("_") else "upsample_") + _mode.format(_count)
+        enter((_name,), _resized)
+        enter((f"{_name}_backward",), _gradient)

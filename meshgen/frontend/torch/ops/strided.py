@@ -1,0 +1,58 @@
+"""PyTorch's views of a tensor's memory: elements that are any number of places apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import mul
+
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.tracer.creation import iota
+from meshgen.frontend.tracer.indexing import getitem
+from meshgen.frontend.tracer.operands import broadcast, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import reshape, transpose
+from meshgen.frontend.tracer.tensor import Tensor
+
+Layout = tuple[Sequence[int], int]  # strides and offset that torch gives a tensor
+
+
+def _memory_order(x: Tensor, layout: Layout | None) -> list[int]:
+    """Return the dims of x from the outermost in memory on. Raises ProgramError MG0103 for a tensor with holes or shared elements."""
+    if layout is None:
+        return [*range(x.ndim)]
+    strides = layout[0]
+    order = sorted(range(x.ndim), key=lambda d: -strides[d] if x.shape[d] > 1 else -x.size - 1)
+    dense = [*accumulate([x.shape[d] for d in order[:0:-1]], mul, initial=1)][::-1]
+    if any(x.shape[d] > 1 and strides[d] != own for d, own in zip(order, dense, strict=False)):
+        refuse(f"as_strided of {x.type} with strides {list(strides)}, between whose elements there are others", "take .contiguous() of it first", "MG0103")  # fmt: skip
+    return order
+
+
+def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], start: int | None, layout: Layout | None) -> Tensor:
+    """Return the places of elements in the memory of x. Raises ProgramError MG0103 for memory beyond x."""
+    begin = 0 if layout is None else layout[1]
+    first = (begin if start is None else start) - begin
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if 0 not in size and (first < 0 or last >= x.size):
+        refuse(f"as_strided of {x.type} reads elements {first} to {last}, beyond its memory", "take it of the tensor that has this memory", "MG0103")  # fmt: skip
+    places = broadcast(tensor(first, "i32"), size)
+    for d, step in enumerate(stride):
+        places = places + iota(size, d, "i32") * step
+    return places
+
+
+@aten("as_strided", "as_strided_copy")
+def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None, layout: Layout | None = None) -> Tensor:  # fmt: skip
+    flat = reshape(transpose(x, _memory_order(x, layout)), (-1,))
+    return getitem(flat, (_places(x, size, stride, storage_offset, layout),))
+
+
+@aten("as_strided_scatter")
+def as_strided_scatter(x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None,
+                       layout: Layout | None = None) -> Tensor:  # fmt: skip
+    """Return x with the elements of a view replaced."""
+    order = _memory_order(x, layout)
+    moved = transpose(x, order)
+    flat = reshape(moved, (-1,)).at[_places(x, size, stride, storage_offset, layout)].set(src)
+    return transpose(reshape(flat, moved.shape), [order.index(d) for d in range(x.ndim)])
