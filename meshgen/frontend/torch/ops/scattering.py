@@ -82,7 +82,7 @@ def _mean(total: Tensor, counts: Tensor) -> Tensor:
 
 
 def _group_reduced(x: Tensor, values: Tensor, kind: str, include_self: bool, put: _Put) -> Tensor:
-    """Reduce each element of x with its values; without `include_self` the element counts only where there is no value."""
+    """Reduce each element of x with its values; without `include_self` the element counts only where it has none."""
     combined = put(x if include_self else full(x.shape, _neutral(kind, x.type.dtype), x.type.dtype), values, kind)
     if include_self and kind != "mean":
         return combined

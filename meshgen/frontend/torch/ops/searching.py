@@ -124,7 +124,7 @@ def median(x: Tensor) -> Tensor:
 @aten("nanmedian.dim")
 @on_rows
 def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower one of the two in the middle of the numbers, and its place; NaN where there is no number."""
+    """Return the lower one of the two in the middle of the numbers, and its place; NaN of a row of NaN."""
     if not is_inexact(x.type.dtype):
         return median_dim(x, dim, keepdim)
     values, places = sort(x, dim)
@@ -186,7 +186,7 @@ def isin(x: Tensor, values: Operand, *, assume_unique: bool = False, invert: boo
     return searching.isin(x, tensor(values), assume_unique=assume_unique, invert=invert)
 
 
-def _bounds(x: Tensor, low: float, high: float, apart: float) -> tuple[Operand, Operand]:
+def _histogram_bounds(x: Tensor, low: float, high: float, apart: float) -> tuple[Operand, Operand]:
     """Return the outer bounds of a histogram: those of the user, or of the elements, moved apart where they are equal."""
     if low != high or not x.size:
         return (low, high) if low != high else (0, 1)
@@ -197,7 +197,7 @@ def _bounds(x: Tensor, low: float, high: float, apart: float) -> tuple[Operand, 
 
 @aten("histc")
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    low, high = _bounds(x, min, max, 1)
+    low, high = _histogram_bounds(x, min, max, 1)
     place = elementwise.clip((x - low) * (bins / (tensor(high, x.type.dtype) - low)), 0, bins - 1)
     inside = logic.logical_and(x >= low, x <= high)
     number = reshape(logic.where(inside, convert(place, "i32"), bins), (-1,))
@@ -226,7 +226,7 @@ def _counted(numbers: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor 
 
 
 def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
-    low, high = _bounds(x, *bounds, 0.5) if bounds else _bounds(x, 0, 0, 0.5)
+    low, high = _histogram_bounds(x, *bounds, 0.5) if bounds else _histogram_bounds(x, 0, 0, 0.5)
     return linspace(low, high, count + 1, x.type.dtype)
 
 
