@@ -183,7 +183,7 @@ class LoadedModule(Viewed):
 
     @property
     def state(self) -> State | None:
-        """The donated arguments with their next values; None in a module of an earlier version."""
+        """The donated arguments with their next values; None in a module that was written without a signature."""
         return self.manifest.state
 
     @property

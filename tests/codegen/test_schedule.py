@@ -281,7 +281,7 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     # In chunks it may be shorter still; steps that differ by less are equal.
     assert allowed.cost.step_seconds <= DEFAULT.scheduling.same_step * shorter.step_seconds
     assert allowed.memory.peak_bytes <= shorter.memory_bytes
-    with pytest.raises(CodegenError, match=r"MG0303.*the limit of 1000"):
+    with pytest.raises(CodegenError, match=r"MG0303.*the limit of 1 kB"):
         mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
 
 

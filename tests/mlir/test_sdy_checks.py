@@ -105,7 +105,7 @@ def test_a_sharding_group_is_inside_or_outside_of_a_manual_computation() -> None
     text = MANUAL.format(ins='"y"', outs='"y"', axes='"y"', rows=1)
     inside = text.replace("    %1 = sdy", f"    {member.format('b', 0, 4)}\n    %1 = sdy")
     outside = f"  {member.format('a', 0, 8)}\n  %0 = sdy"
-    with pytest.raises(ProgramError, match=r"MG0104: sharding group 0 has members inside and outside"):
+    with pytest.raises(ProgramError, match=r"MG0204: sharding group 0 has members inside and outside"):
         parse_text(inside.replace("  %0 = sdy", outside))
     parse_text(inside.replace("  %0 = sdy", outside.replace("group_id=0", "group_id=1")))
 

@@ -232,9 +232,9 @@ def test_a_wrong_region_is_found(compiled):
         (with_region(plan, 0, inputs=condition.inputs[::-1]), "region 0 does not match its operands and results"),
         (with_region(plan, 0, outputs=condition.inputs[:1]), "region 0 does not match its operands and results"),
         (with_loop(plan, regions=(body,)), "it has 1 regions"),
-        (with_loop(plan, scratch=None), "has 0 bytes for a region that needs"),
+        (with_loop(plan, scratch=None), "has 0 B for a region that needs"),
         (with_loop(plan, scratch=10**6), "uses a buffer that does not exist"),
-        (with_loop(plan, scratch=item.outputs[0]), "no temporary one|bytes for a region"),
+        (with_loop(plan, scratch=item.outputs[0]), "not a temporary|B for a region"),
         (with_loop(plan, inputs=item.inputs[::-1]), "its carried values do not match its results"),
         (with_loop(plan, attrs={"trips": -1}), "cannot run -1 times"),
     ]:

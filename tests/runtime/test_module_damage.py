@@ -93,7 +93,7 @@ def test_a_forger_without_a_change_gets_the_same_module(tmp_path):
 
 def test_a_newer_format_is_said_so(tmp_path):
     saved(tmp_path / "m.mgx", mixed())
-    with pytest.raises(ModuleError, match=r"MG0503.*format 99.*reads up to 10"):
+    with pytest.raises(ModuleError, match=r"MG0503.*format 99.*reads up to 14"):
         load(forged(tmp_path / "m.mgx", lambda m: m.update(format=99)))
 
 

@@ -109,7 +109,7 @@ def test_members_that_nobody_has_are_refused(good: Path) -> None:
 
 
 def test_a_newer_format_is_said_so(good: Path) -> None:
-    with pytest.raises(ModuleError, match=r"MG0503.*format 99.*reads up to 12"):
+    with pytest.raises(ModuleError, match=r"MG0503.*format 99.*reads up to 16"):
         used(forged(good, lambda m: m.update(format=99)))
 
 

@@ -117,7 +117,7 @@ def test_the_memory_of_the_device_is_the_limit() -> None:
     needed = planned(mesh, TENSOR_PARALLEL, "dgx-h100").plan.arena_bytes
     assert needed >= planned(mesh, TENSOR_PARALLEL, None).plan.arena_bytes
     small = replace(MACHINES["dgx-h100"], name="small", memory_bytes=1 << 20)
-    with pytest.raises(mg.MeshgenError, match=r"MG0303.* more than the limit of 1048576"):
+    with pytest.raises(mg.MeshgenError, match=r"MG0303.* more than the limit of 1.05 MB"):
         planned(mesh, TENSOR_PARALLEL, small)
     assert planned(mesh, TENSOR_PARALLEL, small, memory_limit=1 << 40).plan.arena_bytes == needed
 

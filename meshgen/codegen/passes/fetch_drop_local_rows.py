@@ -62,9 +62,9 @@ def _pieces_of(part: Part) -> list[_Piece]:
         return [_Piece(0, fetch.rows, part)]
     before, behind = first - fetch.base, fetch.base + fetch.rows - stop
     return [
-        _Piece(0, before, replace(part, fetch=replace(fetch, rows=before))),
+        _Piece(0, before, replace(part, fetch=replace(fetch, rows=before).near())),
         _Piece(part.start + first, stop - first),
-        _Piece(0, behind, replace(part, fetch=replace(fetch, base=stop, rows=behind))),
+        _Piece(0, behind, replace(part, fetch=replace(fetch, base=stop, rows=behind).near())),
     ]
 
 

@@ -6,7 +6,7 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -187,7 +187,8 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
         signature = inspect.signature(function)
         bound = signature.bind(**args) if isinstance(args, Mapping) else signature.bind(*args)
     except (TypeError, ValueError) as error:  # ValueError: a builtin or a class that has no signature
-        for given in args.values() if isinstance(args, Mapping) else args:
+        values: Any = args.values() if isinstance(args, Mapping) else args
+        for given in values if isinstance(values, Iterable) else ():  # whatever the user gave
             if isinstance(given, str):
                 spec(given)  # a type that is not written as one is often why the arguments do not fit
         name = getattr(function, "__name__", "the function")

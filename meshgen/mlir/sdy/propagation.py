@@ -46,7 +46,7 @@ def _check_groups(reading: Reading, top: Operation) -> None:
         if first.setdefault(group, around) is not around:
             message = f"sharding group {group} has members inside and outside of a manual computation"
             hint = "use another group_id in each manual computation, and one for the program around it"
-            reading.fault("MG0104", message, operation, hint)
+            reading.fault("MG0204", message, operation, hint)
 
 
 def _manual_around(operation: Operation) -> Operation | None:

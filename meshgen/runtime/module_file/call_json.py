@@ -35,12 +35,9 @@ Json = dict[str, Any]
 
 
 def call_to_json(signature: Signature | None) -> Json:
-    """The manifest's entries: the state, and the call of a program that is not called by the names and the order of its inputs."""
-    if signature is None:
+    """Return the manifest's entry for the call of a program that is not called by the names and the order of its inputs."""
+    if signature is None or signature.in_order:
         return {}
-    state = {"next_values": dict(signature.state.next_values), "undecided": dict(signature.state.undecided)}
-    if signature.in_order:
-        return {"state": state}
     call: Json = {
         "parameters": [[name, _node_to_json(node)] for name, node in signature.nodes.items()],
         "positional": list(signature.positional),
@@ -53,7 +50,7 @@ def call_to_json(signature: Signature | None) -> Json:
     if signature.aliases:
         call["aliases"] = [list(pair) for pair in signature.aliases.items()]
     result = {} if signature.result is None else {"result": _node_to_json(signature.result)}
-    return {"call": call | result, "state": state}
+    return {"call": call | result}
 
 
 def _node_to_json(node: Node) -> Json:
@@ -73,8 +70,15 @@ def _is_key(key: Any) -> bool:
     return key is None or is_number or isinstance(key, str) or (isinstance(key, float) and math.isfinite(key))
 
 
+def state_to_json(state: State | None) -> Json:
+    """Return the manifest's entry for the state of a program; none for a state that is unknown."""
+    if state is None:
+        return {}
+    return {"state": {"next_values": dict(state.next_values), "undecided": dict(state.undecided)}}
+
+
 def state_from_json(value: Json) -> State | None:
-    """The state of a manifest; None for a module of an earlier version. Raises ValueError for a malformed entry."""
+    """The state of a manifest; None for a module that was written without a signature. Raises ValueError for a malformed entry."""
     return get(value, "state", _state) if "state" in value else None
 
 

@@ -14,10 +14,10 @@ from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
-FORMAT = 10  # in format 1 collectives had no scratch; in format 4 stages were not compressed; in format 6 kernels had no template
-PARTS_FORMAT = 11  # of a program on several meshes: a manifest of manifests
-OPEN_FORMAT = 12  # of a program with open sizes: a manifest of specialisations
-ENTRIES_FORMAT = 13  # of a program with several entry functions: a manifest of modules
+FORMAT = 14  # up to format 13 the next values of donated arguments were not in the manifest
+PARTS_FORMAT = 15  # of a program on several meshes: a manifest of manifests
+OPEN_FORMAT = 16  # of a program with open sizes: a manifest of specialisations
+ENTRIES_FORMAT = 17  # of a program with several entry functions: a manifest of modules
 Json = dict[str, Any]
 SCRATCH = (
     "global_scratch_size",
@@ -129,7 +129,7 @@ class Manifest:
     """A module without its code and weights. `plan.kernels` and `kernels` have the same names.
 
     `call` is what callers pass and get, where that is more than arrays in order; `state` the arguments that sessions keep, None in
-    a module of an earlier version.
+    a module that was written without a signature.
     """
 
     name: str

@@ -10,7 +10,7 @@ from typing import Any
 
 from meshgen.ir.encode import attrs_to_json, graph_to_json, mesh_to_json, sharding_to_json
 from meshgen.printable import plain
-from meshgen.runtime.module_file.call_json import call_to_json
+from meshgen.runtime.module_file.call_json import call_to_json, state_to_json
 from meshgen.runtime.module_file.json_values import MAX_NAME
 from meshgen.runtime.module_file.manifest import FORMAT, PARTS_FORMAT, Binding, Json, Kernel, Manifest, Parts
 from meshgen.runtime.plan import Buffer, Item, Schedule
@@ -50,6 +50,7 @@ def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
         "toolchain": dict(manifest.toolchain),
         "report": dict(manifest.report),
         **call_to_json(manifest.call),
+        **state_to_json(manifest.state),
         "files": dict(files),
     }
 
@@ -63,6 +64,7 @@ def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
         "parts": rows,
         "report": dict(parts.report),
         **call_to_json(parts.call),
+        **state_to_json(parts.state),
         "files": dict(files),
     }
 

@@ -189,7 +189,7 @@ def next_values_of(module: LoadedEntry) -> dict[str, int]:
     Raises UsageError MG0112 for donated arguments whose next value is ambiguous.
     """
     state = module.state
-    if state is None:  # of an earlier version
+    if state is None:  # written without a signature: memory that is reused holds the next value
         return {b.name: b.donated_to for b in module.bindings if b.donated_to is not None}
     if state.undecided:
         raise UsageError(*(Diagnostic("MG0112", text, hint=hint) for text, hint in state.undecided.items()))

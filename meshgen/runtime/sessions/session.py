@@ -192,8 +192,7 @@ class Session:
                 for each, array in leaves.items():
                     self._set(each, array)
                 return
-        self._slots_named(name)
-        self._require_kept(name, [name])
+        self._require_kept(name, [self._slots_named(name)[0].name])
         self._set(name, value)
 
     def _require_kept(self, name: str, leaves: Sequence[str]) -> None:

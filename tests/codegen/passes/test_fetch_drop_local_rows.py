@@ -98,7 +98,7 @@ def test_rows_stay_together_for_who_reads_one_tensor(read_by: str) -> None:
 
 def test_random_fetches_mean_the_same_and_move_no_more() -> None:
     rng, changed_count = np.random.default_rng(1), 0
-    for _ in range(8000):
+    for _ in range(9000):
         case = random_case(rng, "fetch_rows")
         if case.node.operands[0].type.dtype != "f32" or not case.node.result.type.size:
             continue
