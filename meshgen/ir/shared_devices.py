@@ -3,6 +3,9 @@
 Meshes have the same devices where their `device_ids` are, in whichever order; without them, if they have as many devices as the
 program has partitions (`mhlo.num_partitions`, as JAX writes it); or where two of Shardy's are equally large, which requires
 that all meshes of a program have the same devices. All others have disjoint devices.
+
+Where no axes lead from the order of one mesh to the order of another, shardings over the second mesh keep their global meaning, and its
+device order is dropped: each rank computes for one device of either mesh. `in_host_order` chooses which one.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from meshgen.errors import Diagnostic
 from meshgen.mesh import Axis, Mesh, split_ref
 
 Refs = tuple[str, ...]
+REORDERED = "reordered_meshes"  # of `Module.attrs`: the meshes whose device order is dropped, and their devices
 
 
 def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, Refs] | None:
@@ -132,13 +136,15 @@ def _adjacent_parts(first: str, second: str, mesh: Mesh) -> str:
 
 def shared_devices(
     meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], named: Collection[str] = ()
-) -> tuple[dict[str, str], dict[str, Diagnostic]]:
-    """Which meshes are another one under other axes, and faults of those that share devices in other ways.
+) -> tuple[dict[str, str], dict[str, list[int]], dict[str, Diagnostic]]:
+    """Return the host of each mesh that is another one under other axes, the devices of reordered meshes, and faults.
 
     `devices` has the devices of meshes that say them. Of a group that one is kept of which the others name the most whole axes;
-    one that is `named` by shardings, where some are, so that a mesh which is only declared has no effect.
+    one that is `named` by shardings, where some are, so that a mesh which is only declared has no effect. A reordered mesh takes
+    the devices in an order that axes of its host have. A mesh that shares only some devices with another one has a fault.
     """
     hosts: dict[str, str] = {}
+    reordered: dict[str, list[int]] = {}
     refused: dict[str, Diagnostic] = {}
     for group in _groups({symbol: meshes[symbol] for symbol in devices if meshes[symbol].axes}, devices, refused):
         ways = {
@@ -151,28 +157,22 @@ def shared_devices(
             group, key=lambda symbol: (symbol not in named, _axes_distance(ways[symbol].values()), group.index(symbol))
         )
         for each in (each for each in group if each != host):
+            hosts[each] = host
             if ways[host][each] is None:
-                refused[each] = _not_shared(each, host, meshes, devices)
-            else:
-                hosts[each] = host
-    return hosts, refused
+                reordered[each] = [devices[host][place] for place in in_host_order(meshes[host], meshes[each])]
+    return hosts, reordered, refused
 
 
-def _not_shared(symbol: str, host: str, meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]]) -> Diagnostic:
-    """The fault of a mesh whose axes cannot be expressed in axes of the host, though both have the same devices."""
-    both = f"@{symbol} {meshes[symbol]} and @{host} {meshes[host]}"
-    own, other = list(devices[symbol]), list(devices[host])
-    if own == other:
-        text = f"{both} have the same devices, but no axes of one are axes, or parts of axes, of the other"
-        return Diagnostic(
-            "MG0209", text, hint="name the devices by axes whose sizes divide each other's, outer to inner"
-        )
-    text = (
-        f"{both} have the same devices in different orders, {own} and {other}, and no order of axes, or of parts of "
-        "axes, leads from one to the other: a value cannot be on both in one program"
-    )
-    hint = "use one of the meshes for all shardings (its device_ids may be in any order), or one order for both"
-    return Diagnostic("MG0209", text, hint=hint)
+def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
+    """Return a place in `host` for each device of `guest`, such that the axes of `guest` are axes of `host` or parts of them."""
+    if _axes_in_order(host, guest) is not None:
+        return list(range(host.size))
+    primes = [prime for axis in host.names for prime in _factors(host.axis_size(axis))]
+    free, order = list(range(len(primes))), list[int]()
+    for prime in (prime for axis in guest.names for prime in _factors(guest.axis_size(axis))):
+        order.append(next(dim for dim in free if primes[dim] == prime))
+        free.remove(order[-1])
+    return np.arange(host.size).reshape(primes).transpose(order).ravel().tolist()
 
 
 def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:

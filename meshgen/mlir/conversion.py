@@ -127,7 +127,7 @@ class Importer:
     def operations(self, block: Block) -> Sequence[SSAValue]:
         """Convert the operations of a block, whose arguments are bound; returns what its terminator has."""
         *operations, terminator = block.ops
-        is_one_mesh = not self.reading.is_on_several
+        is_one_mesh = not self.reading.is_on_several and not self.reading.numbering
         for operation in operations:
             first = self.reading.source.like(operation) if is_one_mesh else None
             if first is not None and (recipe := self.reading.recipes.get(first)) is not None:

@@ -11,6 +11,7 @@ Besides the dialects' own attributes printed modules have (`mlir/func`):
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin, func
@@ -117,10 +118,13 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
         table = reading.module.kernels if KERNEL in function.attributes else private
         table[name] = Graph(name)
     raise_faults(reading)
-    for function in functions:
-        name = function.sym_name.data
-        if function is not entry:
-            _import_body(function, reading, reading.module.kernels.get(name) or private[name])
+    called = {name: function for function in functions if function is not entry for name in [function.sym_name.data]}
+    for name, function in called.items():
+        _import_body(function, reading, reading.module.kernels.get(name) or private[name])
+    for mesh, name in itertools.product(reading.reordered, [name for name in called if name in private]):
+        with reading.numbered_by(mesh):
+            graph = private[reading.callee(name)] = Graph(name)
+            _import_body(called[name], reading, graph)
     _import_entry(entry, reading)
     raise_faults(reading)
     reading.module.graph = inline_calls(reading.module.graph, private)

@@ -22,7 +22,7 @@ from meshgen.ir.graph import (
     TensorType,
 )
 from meshgen.ir.partial_kinds import kind_faults
-from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
+from meshgen.ir.shared_devices import REORDERED, places_in, refined, refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.mlir.dense import COMPLEX_NAMES
 from meshgen.mlir.dialect import Dialect
@@ -83,6 +83,10 @@ class Reading:
     recipes: dict[Operation, Recipe] = field(
         default_factory=dict[Operation, Recipe]
     )  # of operations that others are like
+    reordered: dict[str, list[int]] = field(
+        default_factory=dict[str, list[int]]
+    )  # devices of meshes whose order is dropped, in an order that axes of their hosts have
+    numbering: str = ""  # the reordered mesh whose device numbers operations use; empty: the default mesh's
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -158,8 +162,10 @@ class Reading:
             for symbol, mesh in self.meshes.items()
             if symbol and mesh.is_static and (symbol in self.devices or symbol in same or mesh.size == partitions)
         }
-        hosts, self.refused = shared_devices(self.meshes, devices, self.named)
+        hosts, self.reordered, self.refused = shared_devices(self.meshes, devices, self.named)
         self.parents |= hosts
+        if dropped := [[symbol, list(devices[symbol])] for symbol in self.reordered if symbol in (self.named or hosts)]:
+            self.module.attrs[REORDERED] = dropped
         self.guests = frozenset(hosts)
         for host in dict.fromkeys(hosts.values()):
             parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
@@ -200,16 +206,20 @@ class Reading:
         if symbol not in self.guests:
             return tuple(refs)
         host = self.parents[symbol]
-        is_said = host in self.devices or symbol in self.devices
-        both = (
-            [self.devices.get(each, range(self.meshes[each].size)) for each in (host, symbol)] if is_said else ((), ())
-        )
-        return refs_over(self.meshes[host], self.meshes[symbol], refs, places_in(*both))
+        places = places_in(self._devices_of(host), self.reordered.get(symbol) or self._devices_of(symbol))
+        return refs_over(self.meshes[host], self.meshes[symbol], refs, places)
+
+    def _devices_of(self, symbol: str) -> Sequence[int]:
+        """The devices of a mesh of static size."""
+        return self.devices.get(symbol) or range(self.meshes[symbol].size)
 
     @property
     def order(self) -> Sequence[int]:
         """The devices of the mesh that is meant, by their places in it; empty where they are in order, or it does not say them."""
         found = self.devices.get(self.module.mesh.name, ())
+        if self.numbering:
+            own = dict(zip(self.reordered[self.numbering], self._devices_of(self.numbering), strict=True))
+            found = [own[device] for device in self._devices_of(self.parents[self.numbering])]
         return () if list(found) == list(range(len(found))) else found
 
     def placed(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -241,6 +251,21 @@ class Reading:
             yield
         finally:
             self.module.mesh, self.meshes[""] = outer
+
+    @contextmanager
+    def numbered_by(self, symbol: str) -> Generator[None]:
+        """Inside, operations use the device numbers of this mesh; an empty symbol keeps those of the mesh around."""
+        outer = self.numbering
+        if symbol:
+            self.numbering = symbol if symbol in self.reordered else ""
+        try:
+            yield
+        finally:
+            self.numbering = outer
+
+    def callee(self, name: str) -> str:
+        """Return the name of the graph of a function: it has one for each numbering of devices."""
+        return f"{name}@{self.numbering}" if self.numbering else name
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
         """Set the annotation of an argument or result; a sharding that does not fit is a fault."""

@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from meshgen.errors import place_text
+from meshgen.ir.shared_devices import REORDERED
 from meshgen.records import dataclass
 from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.causes import ALL, Filter, Group, groups_of
@@ -76,8 +77,19 @@ def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
             each for part, solved in parts for each in not_as_required(part, solved)
         ],
         "Decisions not proven best": [gap for _, solved in parts if solved for gap in solved.gaps()],
+        "Meshes whose order of devices is not kept": _reordered_meshes(executable),
     }
     yield from ((title, tuple(map(str, each))) for title, each in found.items() if each)
+
+
+def _reordered_meshes(executable: Compiled) -> list[str]:
+    """Return the meshes that list the devices of another mesh in an order that none of its axes have."""
+    modules = [part.stages["import"] for part in executable.parts if "import" in part.stages]
+    orders = {symbol: order for module in modules for symbol, order in module.attrs.get(REORDERED, ())}
+    return [
+        f"@{symbol}, devices {order}: its tiles are on the ranks of another mesh over these devices"
+        for symbol, order in orders.items()
+    ]
 
 
 def _runs_text(groups: Sequence[Group]) -> str:

@@ -17,7 +17,7 @@ def _import_call(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, func.CallOp)
     callee = operation.callee.string_value()
     if callee not in importer.reading.module.kernels:
-        importer.convert(operation, "call", {"callee": callee})
+        importer.convert(operation, "call", {"callee": importer.reading.callee(callee)})
         return
     node, body = importer.convert(operation, "kernel", {"kernel": callee}), importer.reading.module.kernels[callee]
     for what, here, there in (("operands", node.operands, body.inputs), ("results", node.results, body.outputs)):

@@ -32,7 +32,8 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
     in_specs = _annotations_of(importer, operation, operation.in_shardings, operation.operands)
     out_specs = _annotations_of(importer, operation, operation.out_shardings, operation.results)
     axes = _manual_axes(importer, operation)
-    with importer.reading.over(_mesh(importer, operation, [*in_specs, *out_specs])):
+    mesh = _mesh(importer, operation, [*in_specs, *out_specs])
+    with importer.reading.over(mesh), importer.reading.numbered_by(_named_axes(operation)[0]):
         _import_over_mesh(importer, operation, axes, in_specs, out_specs)
 
 

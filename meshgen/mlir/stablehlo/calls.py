@@ -171,7 +171,7 @@ def _import_composite(importer: Importer, operation: Operation) -> None:
         importer.fault("MG0104", "stablehlo.composite needs decomposition = @name", operation)
         return
     if not composite_ragged_dot(importer, operation):
-        importer.convert(operation, "call", {"callee": callee.string_value()})
+        importer.convert(operation, "call", {"callee": importer.reading.callee(callee.string_value())})
 
 
 PART = Dialect(
