@@ -41,7 +41,7 @@ ReadNodeAttr: TypeAlias = "Callable[[Importer, Node, Attribute], None]"
 WriteNodeAttrs: TypeAlias = "Callable[[Exporter, Node], Mapping[str, Attribute]]"
 ReadResultAttr: TypeAlias = "Callable[[Importer, Operation, Attribute], None]"
 DecodeType: TypeAlias = "Callable[[Reading, Attribute, TensorType], Sharding]"
-WholeAxes: TypeAlias = "Callable[[Operation], tuple[str, Sequence[str]]]"
+WholeAxes: TypeAlias = "Callable[[Reading, Operation], tuple[str, Sequence[str]]]"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,9 @@ def import_module(
     partitions = top.attributes.get("mhlo.num_partitions")
     count = partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None
     several = top.walk() if len(reading.distinct) > 1 else ()
-    reading.share_devices(count, [dialects.whole_axes[op.name](op) for op in several if op.name in dialects.whole_axes])
+    reading.share_devices(
+        count, [dialects.whole_axes[op.name](reading, op) for op in several if op.name in dialects.whole_axes]
+    )
     functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
     if not functions:
         refuse_without_function(next(iter(top.ops), top), reading)

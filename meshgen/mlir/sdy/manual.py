@@ -7,7 +7,7 @@ was said of these per value: a sharding, and which dims are open. Else operands 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,10 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
-from meshgen.mlir.sdy.shardings import checked
+from meshgen.mlir.sdy.shardings import checked, find_declared, meshes_of
 from meshgen.mlir.sdy.spelling import spell
 from meshgen.ops.manual_tiles import tile_fault
 from meshgen.spec import Sharding
@@ -32,21 +33,28 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
     in_specs = _annotations_of(importer, operation, operation.in_shardings, operation.operands)
     out_specs = _annotations_of(importer, operation, operation.out_shardings, operation.results)
     axes = _manual_axes(importer, operation)
-    mesh = _mesh(importer, operation, [*in_specs, *out_specs])
-    with importer.reading.over(mesh), importer.reading.numbered_by(_named_axes(operation)[0]):
+    mesh, symbols = _mesh(importer, operation, [*in_specs, *out_specs]), _named_meshes(importer.reading, operation)
+    if len(symbols) > 1 and any(symbol in importer.reading.reordered for symbol in symbols):
+        _refuse_meshes(importer, operation, symbols)
+    with importer.reading.over(mesh), importer.reading.numbered_by(next(iter(symbols), "")):
         _import_over_mesh(importer, operation, axes, in_specs, out_specs)
 
 
-def _named_axes(operation: Operation) -> tuple[str, tuple[str, ...]]:
-    """The mesh and the axes that a computation names."""
+def _named_axes(reading: Reading, operation: Operation) -> tuple[str, tuple[str, ...]]:
+    """Return the mesh and the axes that a computation names."""
     assert isinstance(operation, ManualComputationOp)
-    bodies = (*operation.in_shardings.data, *operation.out_shardings.data)
-    return next((body.partition(",")[0].removeprefix("@") for body in bodies), ""), operation.manual_axes.data
+    return next(iter(_named_meshes(reading, operation)), ""), operation.manual_axes.data
+
+
+def _named_meshes(reading: Reading, operation: Operation) -> list[str]:
+    """Return the meshes that the shardings of a computation name or write in place, in order."""
+    declared = (mesh if isinstance(mesh, str) else find_declared(reading, mesh) for mesh in meshes_of(operation))
+    return [*dict.fromkeys(symbol for symbol in declared if symbol)]
 
 
 def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[str, ...]:
     """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
-    symbol, named = _named_axes(operation)
+    symbol, named = _named_axes(importer.reading, operation)
     if twice := [axis for number, axis in enumerate(named) if axis in named[:number]]:
         importer.fault("MG0203", f"manual axis '{twice[0]}' is named more than once", operation)
     axes = importer.reading.axes(symbol, named)
@@ -61,10 +69,14 @@ def _mesh(importer: Importer, operation: Operation, specs: Sequence[Annotation])
     """The mesh that the shardings name; a fault where they name several."""
     named = dict.fromkeys(spec.sharding.mesh for spec in specs if spec.sharding.mesh)
     if len(named) > 1:
-        message = f"a manual computation is on one mesh, but names {' and '.join('@' + name for name in named)}"
-        hint = "move its operands and results to another mesh outside of it: annotate them there"
-        importer.fault("MG0209", message, operation, hint)
+        _refuse_meshes(importer, operation, named)
     return importer.reading.mesh_of(Sharding((), mesh=next(iter(named), "")))
+
+
+def _refuse_meshes(importer: Importer, operation: Operation, names: Iterable[str]) -> None:
+    message = f"a manual computation is on one mesh, but names {' and '.join('@' + name for name in names)}"
+    hint = "move its operands and results to another mesh outside of it: annotate them there"
+    importer.fault("MG0209", message, operation, hint)
 
 
 def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: tuple[str, ...], in_specs: Sequence[Annotation],

@@ -94,7 +94,7 @@ def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
             message = f"unknown mesh '@{spelled}' in a sharding"
             raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
         return spelled
-    if (found := _find_declared(reading, spelled)) is not None:
+    if (found := find_declared(reading, spelled)) is not None:
         return found
     message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
     raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
@@ -109,7 +109,7 @@ def _declare_in_place(reading: Reading, top: Operation) -> None:
             symbol, number = DEFAULT_NAME, 0
             while symbol in reading.meshes:
                 symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
-            if _find_declared(reading, mesh) is None:
+            if find_declared(reading, mesh) is None:
                 _declare_mesh(reading, symbol, mesh, operation)
 
 
@@ -207,7 +207,7 @@ def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: O
     declare(reading, symbol, axes, operation)
 
 
-def _find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
+def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
     """The mesh that has the axes, and the order of devices, of one that is written in place."""
     for symbol, mesh in reading.meshes.items():
         ids = (reading.single[symbol],) if symbol in reading.single else reading.devices.get(symbol)

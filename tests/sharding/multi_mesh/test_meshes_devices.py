@@ -272,6 +272,25 @@ CALLED = """  func.func private @numbers(%t: tensor<2x3xf32>) -> tensor<1xi32> {
 """
 
 
+def beside_plain(text: str) -> str:
+    """The program with the argument on a mesh whose devices are in order."""
+    plain = '(%a: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@plain, [{"x"}, {"y"}]>})'
+    return 'sdy.mesh @plain = <["x"=2, "y"=2]>\n' + text.replace("(%a: tensor<4x6xf32>)", plain)
+
+
+def test_manual_computation_over_reordered_mesh_in_place_uses_its_numbers() -> None:
+    module = parse_text(beside_plain(REVERSED.replace("<@mesh,", '<mesh<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>,')))
+    numbers = evaluate(on_one_device(module.graph, module.mesh), [np.zeros((4, 6), "f4")])[2]
+    np.testing.assert_array_equal(numbers, [3, 1, 2, 0])
+
+
+def test_manual_computation_on_two_orders_is_refused() -> None:
+    text = beside_plain(REVERSED.replace("in_shardings=[<@mesh,", "in_shardings=[<@plain,"))
+    with pytest.raises(MeshgenError, match="is on one mesh, but names @plain and @mesh") as error:
+        parse_text(text)
+    assert error.value.diagnostics[0].code == "MG0209" and error.value.diagnostics[0].loc
+
+
 @pytest.mark.parametrize("calls", [False, True], ids=["inline", "called"])
 def test_manual_computations_see_the_devices_of_their_own_mesh(calls: bool) -> None:
     """Device 3 is the first one of @mesh and the last one of @plain, whose axis u is over both axes of @mesh."""
