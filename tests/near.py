@@ -3,13 +3,17 @@
     python -m tests.near [--most 12] FILE ...        prints test files, nearest first
 
 Tests named after the module come first, then those from which the fewest imports lead to the module; a folder in common counts as
-one import less, and whole-pipeline tests come last among equals. The module of a pass also has tests/passes/<name>.mlir.
+one import less, and whole-pipeline tests come last among equals. Of a module that nearly everything imports, all tests are equally
+near: those that share the most words with it come first, rare words counting more. The module of a pass also has
+tests/passes/<name>.mlir.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import deque
+import math
+import re
+from collections import Counter, deque
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -32,11 +36,12 @@ def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
         return [path]
     if path not in PATHS.values():
         raise ValueError(f"{path} is no Python file of meshgen or tests")
-    distances = _distances_to(name_of(path))
+    distances, words = _distances_to(name_of(path)), _words(path)
 
-    def rank(test: Path) -> tuple[bool, int, bool, Path]:
+    def rank(test: Path) -> tuple[bool, int, bool, float, Path]:
         nearness = distances.get(name_of(test), _UNCONNECTED) - _shared_folders(test, path)
-        return not _is_named_after(test, path), nearness, "acceptance" in test.parts, test
+        likeness = sum(_rarity(word) for word in words & _words(test)) / math.sqrt(len(_words(test)) + 1)
+        return not _is_named_after(test, path), nearness, "acceptance" in test.parts, -likeness, test
 
     tests = sorted((test for test in TESTS if test.name.startswith("test_")), key=rank)
     pass_tests = (
@@ -49,6 +54,24 @@ def _is_named_after(test: Path, path: Path) -> bool:
     """Whether the name of the test starts with that of the module: `test_memory_limits.py` tests `memory.py`."""
     stem = path.parent.name if path.stem == "__init__" else path.stem
     return test.stem == f"test_{stem}" or test.stem.startswith(f"test_{stem}_")
+
+
+@cache
+def _words(path: Path) -> frozenset[str]:
+    """Return the words of a file that are long enough to be names or parts of messages."""
+    return frozenset(re.findall(r"\w{4,}", path.read_text()))
+
+
+@cache
+def _rarity(word: str) -> float:
+    """Return how much a word says about what a test is for: 0 where every test has it."""
+    return math.log(len(TESTS) / max(1, _uses()[word]))
+
+
+@cache
+def _uses() -> Counter[str]:
+    """Return how many test files have each word."""
+    return Counter(word for test in TESTS for word in _words(test))
 
 
 def _shared_folders(test: Path, path: Path) -> int:

@@ -57,8 +57,8 @@ class Mutant:
 def mutants(path: Path) -> Iterator[Mutant]:
     """Yield every mutant of a file, in source order."""
     source = path.read_text()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.expr | ast.stmt) and not _is_annotation_only(node):
+    for node in _executed(ast.parse(source)):
+        if isinstance(node, ast.expr | ast.stmt):
             for changed in _changes(node):
                 before, after = ast.unparse(node), ast.unparse(changed)
                 text = _replaced(source, node, after if isinstance(node, ast.stmt) else f"({after})")
@@ -70,8 +70,15 @@ def _head(text: str) -> str:
     return text.splitlines()[0][:160]
 
 
-def _is_annotation_only(node: ast.AST) -> bool:
-    return isinstance(node, ast.AnnAssign) and node.value is None
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and what is below it, without annotations and blocks that only a type checker reads."""
+    yield node
+    is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    for field, value in ast.iter_fields(node):
+        if field not in ("annotation", "returns") and not is_for_checkers:
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from _executed(child)
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:

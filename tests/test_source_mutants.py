@@ -34,6 +34,14 @@ def test_each_change_is_made_once(tmp_path: Path) -> None:
         assert '"ü"' in mutant.source or mutant.after == "pass"
 
 
+def test_what_only_a_type_checker_reads_has_no_mutants(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "if TYPE_CHECKING:\n    A = 2 + 3\ndef f(x: 4 | 5 = 1) -> 6 | 7:\n    y: 8 | 9 = x + 1\n    z: 8 | 9\n"
+    )
+    assert [mutant.before for mutant in mutants(path)] == ["x + 1"]
+
+
 def test_mutants_are_drawn_from_the_seed() -> None:
     paths = [PACKAGE / "notation.py", PACKAGE / "spec.py"]
     first, again, other = (drawn(paths, 5, seed) for seed in (1, 1, 2))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import meshgen as mg
-from meshgen.codegen.targets import ARCHITECTURES, architectures_of, target_faults
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.targets import ARCHITECTURES, DEFAULT_TARGET, architectures_of, predicted_machine, target_faults
 from meshgen.errors import UsageError
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 
 
 def test_every_architecture_is_a_target() -> None:
@@ -43,3 +47,13 @@ def test_a_target_is_a_text(target: object) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     assert len(target_faults("cuda:sm_1,,sm_90,sm_90,sm_2")) == 4
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_80", "cuda:sm_90,sm_80"])
+def test_predicted_machine_has_its_own_device_or_that_of_the_target(target: str) -> None:
+    for machine in (None, *MACHINES.values()):
+        predicted = predicted_machine(target, machine)
+        first = DEFAULT_TARGET if target == "cpu" else architectures_of(target)[0]
+        assert predicted.device == ((machine and machine.device) or device_of(first).name)
+        assert predicted.links == (machine or MACHINES[DEFAULT_MACHINE]).links
+    assert predicted_machine(target, replace(MACHINES[DEFAULT_MACHINE], device="L4")).device == "L4"

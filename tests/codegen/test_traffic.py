@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bodies import Body, random_args
-from test_fuse import fused, run
+from test_fuse import agrees, fused, run
 
 from meshgen.codegen.fusion import joins, traffic
 from meshgen.ir.graph import Graph, Module, TensorType, Value
@@ -152,3 +152,31 @@ def test_kernels_one_of_which_needs_the_other_stay_apart() -> None:
     late = b.op("add", b.op("exponential", b.op("reverse", x, dims=(1,))), b.wide(total, x, ()))
     computes_the_same(b.done(early, late))
     assert len(fused(b.graph).graph.nodes) >= 3
+
+
+def summed_over_devices(*, narrow: int) -> Graph:
+    """Rows `a + b + c ... - m` whose sum is reduced over devices before they are scaled by it; `narrow` terms have a byte each.
+
+    The rows take 2048 bytes, `a` as many, `b` half of that, each narrow one a quarter, and the maximum `m` of each row an eighth.
+    """
+    b = Body("f32[64,8]", "bf16[64,8]", *["i8[64,8]"] * narrow)
+    a, half, *bytes_ = b.inputs
+    most = b.reduce("maximum", a, 1)
+    rows = b.op("subtract", b.op("add", a, b.op("convert", half, to="f32[64,8]")), b.wide(most, a, (0,)))
+    for term in bytes_:
+        rows = b.op("add", rows, b.op("convert", term, to="f32[64,8]"))
+    total = b.reduce("add", rows, 1)
+    total = b.graph.add("all_reduce", [total], [total.type], {"axes": ("x",), "kind": "sum"}).result
+    return b.done(b.op("multiply", rows, b.wide(total, rows, (0,))))
+
+
+@pytest.mark.parametrize(("narrow", "is_written"), [(0, False), (1, True), (2, True)])
+def test_rows_are_computed_again_where_that_moves_fewer_bytes_than_to_write_and_read_them(
+    narrow: int, is_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one narrow term 2048 + 1024 + 512 bytes are read again, and 256 of `m` written and read: as many as of the rows."""
+    use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": 8}, traffic)
+    graph = summed_over_devices(narrow=narrow)
+    module = agrees(graph)
+    first, *_ = (node for node in module.graph.nodes if node.op == "kernel")
+    assert (graph.outputs[0].type in [value.type for value in first.results]) == is_written

@@ -12,6 +12,8 @@ from test_tolerance import normal
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.tolerance.bounds import error_bound
+from meshgen.ops.tolerance.sums import bilinear
+from meshgen.ops.tolerance.values import TF32X3_UNIT, UNIT, Tracked
 from meshgen.testing.oracle import compare
 
 Array = np.ndarray[Any, Any]
@@ -92,3 +94,18 @@ def test_a_cpu_multiplies_f32() -> None:
     a, b = normal(64, 64), normal(64, 64, seed=1)
     assert not is_within("tf32", a, b, cut(a) @ cut(b), tf32=False)
     assert is_within("tf32", a, b, COMPUTED["f32"](a, b), tf32=False)
+
+
+@pytest.mark.parametrize("size", [1, 64, 512])
+def test_bound_of_three_products_counts_additions_of_each_and_what_is_dropped(size: int) -> None:
+    """Each operand is off by a unit, the product of both smaller parts is left out, and each of three products is added up."""
+    a, b = normal(size, size), normal(size, size, seed=1)
+    node = product("tf32x3", size).nodes[0]
+    exact = [Tracked(x, np.zeros(x.shape), np.abs(x).astype(np.float64)) for x in (a, b)]
+    (bound,) = bilinear(node, exact, [a @ b], tf32=True)
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    assert np.all(bound.error >= (3 * TF32X3_UNIT + 3 * size * UNIT["f32"]) * magnitude)
+    (plain,) = bilinear(product("f32", size).nodes[0], exact, [a @ b], tf32=True)
+    typical = np.abs(a @ b) + np.sqrt(np.square(a, dtype=np.float64) @ np.square(b, dtype=np.float64))
+    grown = (np.sqrt(3) - 1) * np.sqrt(size) * UNIT["f32"]
+    assert np.all(bound.rounding >= plain.rounding + (3 * TF32X3_UNIT + 0.99 * grown) * typical)

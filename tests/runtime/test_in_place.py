@@ -11,9 +11,10 @@ import pytest
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
-from meshgen.ir.graph import Graph, Module, Value
+from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.reports.memory import memory_of
+from meshgen.runtime.in_place import UPDATE
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.validation.checker import check
@@ -129,3 +130,26 @@ def test_bytes_in_use_are_counted_once() -> None:
     assert found.live_bytes <= found.peak_bytes == plan.arena_bytes
     (part,) = simulate([Scheduled(make_mesh({"x": 4}), plan)]).parts
     assert peak_of(memory_over_time(part))[1] == found.live_bytes
+
+
+def updating(*, dead: bool) -> Module:
+    """A kernel that writes a window of the tangents of x alone; they are a result, too, unless they are `dead`."""
+    wide, window = f32(16, 8), f32(1, 8)
+    x, row, at = Value(wide, "x"), Value(window, "row"), Value(TensorType((), "i32"), "at")
+    write = Graph("write", [Value(v.type, v.name) for v in (x, row, at)])
+    write.outputs = [write.add(UPDATE, [*write.inputs, write.inputs[2]], [wide]).result]
+    graph = Graph("main", [x, row, at])
+    h = graph.add("kernel", [x], [wide], {"kernel": "tanh"}).result
+    new = graph.add("kernel", [h, row, at], [wide], {"kernel": "write"}).result
+    graph.outputs = [new] if dead else [new, h]
+    kernels, count = {"tanh": body("tanh", "tanh", [wide], wide), "write": write}, len(graph.outputs)
+    shapes = [v.type.sizes for v in graph.inputs]
+    specs = [P(*[None] * len(shape)) for shape in shapes]
+    return module(graph, kernels, make_mesh({"x": 1}), specs, [P(None, None)] * count, shapes, [wide.sizes] * count)
+
+
+def test_update_of_a_window_is_refused_where_result_is_not_over_its_operand() -> None:
+    """All of the result but the window would be whatever was in its bytes before."""
+    plan_of(updating(dead=True))
+    with pytest.raises(ScheduleError, match=r"MG0402.*updates buffer .* where it is not that of buffer"):
+        plan_of(updating(dead=False))

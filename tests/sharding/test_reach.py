@@ -9,8 +9,10 @@ from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.sharding.propagate import solve
 from meshgen.sharding.propagation.amounts import view_of
+from meshgen.sharding.propagation.labels import labels_of
 from meshgen.sharding.propagation.reach import picks_of, reach
 from meshgen.sharding.propagation.sites import Site, sites_of
+from meshgen.sharding.propagation.states import Link
 from meshgen.spec import P
 
 
@@ -95,3 +97,25 @@ def test_where_an_op_looks_along_the_whole_of_a_split_dim_its_largest_even_one_i
     found = sites(module_of(text, {"x": 4}, a=P("x", None, None)))
     reached = reach(found, "x", 4, never).table.get(of_op(found, "sort").node.result, {})
     assert list(reached) == ([] if dim is None else [dim])
+
+
+ONE_OP = "func.func @main(%a: tensor<ROWSx8xf32>) -> tensor<ROWSx8xf32> {\n  %b = stablehlo.tanh %a : tensor<ROWSx8xf32>\n  return %b : tensor<ROWSx8xf32>\n}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "split", "nests", "is_listed"),
+    [
+        (24, 4, True, True), (24, 4, False, True), (24, 0, False, False), (12, 4, True, False), (12, 4, False, True),
+        (12, 1, True, True), (13, 1, True, True), (13, 1, False, True),
+    ],
+)  # fmt: skip
+def test_axis_splits_rows_evenly_or_without_nesting_in_other_tiles(
+    rows: int, split: int, nests: bool, is_listed: bool
+) -> None:
+    """`split`: into how many parts other axes split the rows; 0 where one leaves them partial. The axis has two parts."""
+    module = module_of(ONE_OP.replace("ROWS", str(rows)), {"x": 2}, a=P("x", None))
+    found = sites(module)
+    origins = reach(found, "x", 2, never).table
+    link = Link("x", 2, 1e9, 1e-6, nests=nests)
+    labels = labels_of(of_op(found, "tanh"), link, origins, never, lambda site, factor: split)
+    assert any(label.split_results for label in labels) == is_listed

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from meshgen.codegen.passes import split_dot as pass_file
 from meshgen.codegen.passes.split_dot import split_dot
+from meshgen.codegen.roofline import device_of
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import Body, random_args
@@ -61,3 +65,30 @@ def test_products_of_one_operand_stay_beside_each_other() -> None:
     x, v, w = b.inputs
     graph = b.done(*(b.dot(x, each, ((1,), (0,))) for each in (v, w)))
     assert after(split_dot, graph).nodes == graph.nodes
+
+
+@pytest.mark.parametrize(("launch_seconds", "is_split"), [(0.0, True), (0.24, True), (0.26, False), (1.0, False)])
+def test_split_pays_for_launches_of_sum_and_of_what_follows(
+    launch_seconds: float, is_split: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts save half a second of multiplication; the sum of parts is one launch more, what follows the product another."""
+    device = replace(device_of("cpu"), launch_seconds=launch_seconds)
+    monkeypatch.setattr(pass_file, "device_of", lambda target: device)
+    monkeypatch.setattr(pass_file, "memory_seconds", lambda nbytes, device: 0.0)
+    monkeypatch.setattr(pass_file, "product_seconds", lambda of, device: 1.0 if of.batch == 1 else 0.5)
+    split = after(split_dot, product("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))))
+    assert parts(split) == (2 if is_split else 1)
+
+
+@pytest.mark.parametrize(("sum_seconds", "is_split"), [(0.3, True), (0.6, False)])
+def test_split_pays_for_bytes_of_partial_sums(
+    sum_seconds: float, is_split: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts save half a second of multiplication; their sum reads two results of f32 and writes one of bf16."""
+    moved = (2 * 4 + 2) * 24 * 16
+    device = replace(device_of("cpu"), launch_seconds=0.0)
+    monkeypatch.setattr(pass_file, "device_of", lambda target: device)
+    monkeypatch.setattr(pass_file, "memory_seconds", lambda n, device: sum_seconds * n / moved if n < 2**18 else 0.0)
+    monkeypatch.setattr(pass_file, "product_seconds", lambda of, device: 1.0 if of.batch == 1 else 0.5)
+    split = after(split_dot, product("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))))
+    assert parts(split) == (2 if is_split else 1)
