@@ -95,6 +95,7 @@ def test_offsets_where_equal_tiles_begin_say_nothing() -> None:
 
 def test_devices_have_padding_where_tiles_are_not_equal() -> None:
     assert P("x").is_even((8,), MESH) and not P("x").is_even((10,), MESH)
+    assert P("x", None).is_even((8, 10), MESH) and not P("x", None).is_even((10, 8), MESH)
     assert not Sharding((("x",),), offsets=((0, 1, 2, 3, 8),)).is_even((8,), MESH)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,14 @@ from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.matmul import candidates, specialized
-from meshgen.kernels.matmul_time import Product, product_seconds, ranked_tiles, specialized_tiles, tile_seconds
+from meshgen.kernels.matmul_time import (
+    Product,
+    joint_tiles,
+    product_seconds,
+    ranked_tiles,
+    specialized_tiles,
+    tile_seconds,
+)
 from meshgen.mesh import make_mesh
 from meshgen.ops.flops import graph_flops
 from meshgen.ops.precision import with_precision
@@ -142,3 +150,10 @@ def test_tiles_follow_the_problem() -> None:
         for dtype, size in (("bf16", 2), ("tf32", 4), ("tf32x3", 4), ("f32", 4), ("f64", 8)):
             for tile in candidates(dtype, arch):
                 assert (tile.m + tile.n) * tile.k * size * tile.num_stages <= device.shared_bytes
+
+
+def test_tiles_that_fit_registers_become_fewer_with_results_that_wait() -> None:
+    wanted = [Product(1, 4096, 4096, 4096, "bf16")]
+    fitting = [{tile for _, tile in joint_tiles(wanted, device_of("cuda:sm_90"), held)} for held in range(4)]
+    assert all(more >= fewer for more, fewer in itertools.pairwise(fitting))
+    assert len(fitting[0]) > len(fitting[-1])
