@@ -39,5 +39,6 @@ def test_a_measured_step_has_the_names_of_the_predicted_one(tmp_path: Path, caps
     assert {each["pid"] for each in ran} == set(range(8))
     slices = [each for each in ran if each["ph"] == "X"]
     assert all(each["dur"] > 0 and each["ts"] >= 0 for each in slices)
+    assert {each["cat"] for each in slices} == {"kernel", "all_reduce"}
     assert main(["run", str(module), "--device", "emulate", "--trace", str(measured)]) == 2
     assert "--trace measures steps on the host only" in capsys.readouterr().err

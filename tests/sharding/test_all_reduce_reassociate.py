@@ -20,6 +20,15 @@ def test_two_reductions_become_one(op: str, kind: str) -> None:
     check(module(p, p.add(op, sums, T)), all_reduce_reassociate, [op, "all_reduce"])
 
 
+@pytest.mark.parametrize(("op", "kind"), [("add", "sum"), ("multiply", "product")])
+def test_reductions_of_booleans_stay(op: str, kind: str) -> None:
+    """Adding booleans wraps, so a sum of two reductions is not the reduction of a sum."""
+    p = Program(x=2)
+    sums = [reduce_(p, p.input("i1[8,12]", P(None, None, partial={"x": kind})), kind=kind) for _ in range(2)]
+    before = module(p, p.add(op, sums, "i1[8,12]"))
+    assert [node.op for node in all_reduce_reassociate(before).graph.nodes] == ["all_reduce", "all_reduce", op]
+
+
 def test_a_sum_of_many_reductions_needs_one() -> None:
     p = Program(x=2)
     total = reduce_(p, p.input(T, SUM_X))
