@@ -103,7 +103,7 @@ def test_a_choice_is_asked_for_and_its_names_are_listed() -> None:
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0104" and "2 public functions (@f, @h)" in fault.message and "--entry f" in fault.hint
     with pytest.raises(UsageError, match="unknown function '@k'") as refused:
-        read_mlir(SEVERAL, entry="k")
+        read_mlir(SEVERAL + "func.func private @declared(tensor<4xf32>) -> tensor<4xf32>", entry="k")
     assert refused.value.diagnostics[0].hint == "known functions are @f, @g, @h"
 
 
