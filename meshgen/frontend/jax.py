@@ -73,6 +73,8 @@ def from_function(function: Callable[..., Any], args: Args, error: MeshgenError)
     Raises `error`, that of the tracer, where neither the function nor its arguments have to do with JAX, and what `from_jax`
     raises where they do.
     """
+    if any(fault.code == "MG0006" for fault in error.diagnostics):
+        raise error  # a structure that contains itself, which JAX would flatten without end
     is_of_jax = _is_of_jax(function) or _is_raised_in_jax(error)
     if not is_of_jax and not _has_jax_values(args):
         raise error
