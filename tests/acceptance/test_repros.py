@@ -14,7 +14,6 @@ REFUSED = {
     "all_reduce_empty_region": "MG0104", "constant_of_open_size": "MG0101", "convolution_zero_groups": "MG0104",
     "householder_noise": "MG0104", "manual_axis_twice": "MG0203", "map_arity": "MG0104", "map_no_scalar": "MG0104",
     "reduce_window_no_operands": "MG0104", "replicated_and_split": "MG0203", "replicated_unknown_axis": "MG0202",
-    "reversed_devices": "MG0209",
 }  # fmt: skip
 TOO_LARGE_TO_RUN = ("fuse_undefined",)  # its kernels are generated instead
 PROGRAMS = [path for path in sorted(PLACE.glob("*.mlir")) if path.stem not in TOO_LARGE_TO_RUN]
