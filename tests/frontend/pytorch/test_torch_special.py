@@ -61,3 +61,34 @@ def test_narrow_types_are_computed_in_f32() -> None:
     """exp(11) does not fit into f16, the product does."""
     x = np.array([11.5], "f2")
     np.testing.assert_allclose(_called("special_i1.default", x), special.i1(x.astype("f8")), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("name", "function"), [("igamma", "gammainc"), ("igammac", "gammaincc")])
+def test_incomplete_gamma_is_right_for_shapes_of_any_size(name: str, function: str, dtype: str) -> None:
+    """Near x = a, where neither the series nor the fraction ends soon, and terms of the size of a cancel."""
+    found = find_op(f"torch.ops.aten.{name}.default")
+    assert found is not None
+    shapes = np.repeat([0.5, 3, 50, 1e3, 1e5, 9e6, 2e7, 3e9], 7).astype(dtype)
+    x = (shapes + np.sqrt(shapes) * np.tile(np.linspace(-4, 4, 7), 8)).clip(1e-3).astype(dtype)
+    computed = mg.compile(lambda a, x: found.function(a, x), {"d": 2}, args=[shapes, x], target="cpu")(shapes, x)
+    wanted = getattr(special, function)(shapes.astype("f8"), x.astype("f8"))
+    np.testing.assert_allclose(computed, wanted, rtol=0, atol=1e-8 if dtype == "f8" else 2e-7)
+
+
+def test_polynomial_of_a_degree_that_is_no_number_is_nan() -> None:
+    """A loop as long as the largest degree would not end."""
+    x, degrees = np.full(5, 0.5, np.float32), np.array([3, np.nan, np.inf, -np.inf, 1e30], np.float32)
+    found = find_op("torch.ops.aten.special_legendre_polynomial_p.default")
+    assert found is not None
+    computed = mg.compile(lambda x, n: found.function(x, n), {"d": 2}, args=[x, degrees], target="cpu")(x, degrees)
+    np.testing.assert_allclose(computed, [special.eval_legendre(3, 0.5), *[np.nan] * 4], rtol=1e-6)
+
+
+def test_exponential_of_a_matrix_that_is_not_finite_ends() -> None:
+    found = find_op("torch.ops.aten.linalg_matrix_exp.default")
+    assert found is not None
+    matrices = np.stack([np.full((2, 2), each, np.float32) for each in (np.inf, np.nan, 0.5)])
+    computed = mg.compile(lambda x: found.function(x), {"d": 3}, args=[matrices], target="cpu")(matrices)
+    assert not np.isfinite(computed[:2]).any()
+    np.testing.assert_allclose(computed[2], np.eye(2) + (np.e - 1) / 2, rtol=1e-6)

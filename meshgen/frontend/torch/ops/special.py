@@ -187,20 +187,28 @@ def _by_recurrence(first: _Function, step: _Step, is_shifted: bool) -> Callable[
     return polynomial
 
 
+_MOST_DEGREE = 2.0**31  # of a polynomial whose degree is data: a step for each would take minutes
+
+
 def _of_each_degree(first: _Function, step: _Step, is_shifted: bool, x: Tensor, n: Tensor) -> Tensor:
-    """Return the polynomial of the degree that each element has, by as many steps as the largest degree needs."""
+    """Return the polynomial of the degree that each element has, by as many steps as the largest degree needs.
+
+    It is NaN where a degree is not a number below 2^31.
+    """
     x = 2 * x - 1 if is_shifted else x
-    degrees = rounding.trunc(n)
+    is_degree = elementwise.abs_(n) < _MOST_DEGREE
+    degrees = convert(rounding.trunc(logic.where(is_degree, n, 0.0)), "i64")  # f32 cannot count beyond 2^24
     one = x * 0 + 1
 
     def stepped(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         k, now, before = held
         is_below = k < degrees
-        return k + 1, logic.where(is_below, step(k, x, now, before), now), logic.where(is_below, now, before)
+        following = step(convert(k, x.type.dtype), x, now, before)
+        return k + 1, logic.where(is_below, following, now), logic.where(is_below, now, before)
 
-    start = (tensor(1.0, x.type.dtype), broadcast(first(x), x.shape), one)
+    start = (tensor(1, "i64"), broadcast(first(x), x.shape), one)
     _, top, _ = control_flow.while_loop(lambda held: held[0] < max_(degrees), stepped, start)
-    return logic.where(degrees < 0, 0.0, logic.where(degrees == 0, one, top))
+    return logic.where(is_degree, logic.where(n < 0, 0.0, logic.where(degrees == 0, one, top)), math.nan)
 
 
 for _name, (_first, _step) in _POLYNOMIALS.items():
@@ -209,11 +217,17 @@ for _name, (_first, _step) in _POLYNOMIALS.items():
         enter((f"special_shifted_{_name}",), _by_recurrence(_first, _step, is_shifted=True))
 
 
+_LEAST_STEP = 2.0**-53  # of a sum or product in f64: less changes nothing
+_LARGE_SHAPE = (
+    1e7  # the series takes 30,000 terms there, and the approximation beyond is off by 1e-8 at most (against SciPy)
+)
+
+
 def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
     """Return P(a, x) by its power series, which ends soon where x is below a + 1."""
 
     def more(held: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return any_(held[1] > held[2] * _least_step(a))
+        return any_(held[1] > held[2] * _LEAST_STEP)
 
     def added(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         n, term, total = held
@@ -232,10 +246,10 @@ def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
         return logic.where(elementwise.abs_(value) < tiny, tiny, value)
 
     def more(held: tuple[Tensor, ...]) -> Tensor:
-        return logic.logical_and(held[0] < 500, any_(elementwise.abs_(held[4] - 1) > _least_step(a)))
+        return logic.logical_and(held[0] < 500, any_(elementwise.abs_(held[4] - 1) > _LEAST_STEP))
 
     def refined(held: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        i, b, c, d, _, h = (*held[:4], held[4], held[5])
+        i, b, c, d, _, h = held
         factor = -i * (i - a)
         b = b + 2
         d = 1 / away(factor * d + b)
@@ -248,16 +262,22 @@ def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
     return scale * control_flow.while_loop(more, refined, start)[5]
 
 
-def _least_step(x: Tensor) -> float:
-    return 2.0**-53 if x.type.dtype == "f64" else 2.0**-24
+def _gamma_of_large_shape(a: Tensor, x: Tensor, is_upper: bool) -> Tensor:
+    """Return P(a, x) or Q(a, x) of a large a: the cube root of x / a is nearly normal (Wilson and Hilferty, PNAS 17, 1931)."""
+    root = elementwise.expm1(elementwise.log1p((x - a) / a) / 3)
+    z = 3 * elementwise.sqrt(a) * (root + 1 / (9 * a))
+    return 0.5 * OPS["erfc"]((z if is_upper else -z) * math.sqrt(0.5))
 
 
 def _regularised_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
-    """Return P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x)."""
+    """Return P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x); in f64, because x^a e^-x / gamma(a) cancels terms of the size of a."""
 
     def function(a: Operand, x: Operand) -> Tensor:
-        (a, dtype), (x, _) = (wide(each) for each in promoted(a, x, floats=True))
-        is_plain = logic.logical_and(logic.logical_and(a > 0, x > 0), logic.logical_and(a < math.inf, x < math.inf))
+        narrow_a, narrow_x = promoted(a, x, floats=True)
+        dtype, a, x = narrow_a.type.dtype, convert(narrow_a, "f64"), convert(narrow_x, "f64")
+        is_ordinary = logic.logical_and(logic.logical_and(a > 0, x > 0), logic.logical_and(a < math.inf, x < math.inf))
+        is_large = logic.logical_and(is_ordinary, a > _LARGE_SHAPE)
+        is_plain = logic.logical_and(is_ordinary, a <= _LARGE_SHAPE)
         is_low = x < a + 1
         base, low = logic.where(is_plain, a, 1.0), logic.where(logic.logical_and(is_plain, is_low), x, 1.0)
         high = logic.where(logic.logical_and(is_plain, logic.logical_not(is_low)), x, base + 2)
@@ -273,7 +293,9 @@ def _regularised_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
         is_valid = logic.logical_and(
             is_valid, logic.logical_not(logic.logical_and(a == x, logic.logical_or(a == 0, a == math.inf)))
         )
-        return convert(logic.where(is_plain, found, logic.where(is_valid, edge, math.nan)), dtype)
+        large = _gamma_of_large_shape(logic.where(is_large, a, 1.0), logic.where(is_large, x, 1.0), is_upper)
+        edge = logic.where(is_valid, edge, math.nan)
+        return convert(logic.where(is_plain, found, logic.where(is_large, large, edge)), dtype)
 
     return function
 
