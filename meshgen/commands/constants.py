@@ -29,6 +29,8 @@ def constants_option(texts: Sequence[str]) -> dict[str, Constant]:
     faults: list[Diagnostic] = []
     for text in texts:
         name, _, value = text.partition("=")
+        if name in found:
+            faults.append(Diagnostic("MG0001", f"two values of '{name}' are given", hint="give one"))
         try:
             found[name] = _constant(value)
         except ValueError:

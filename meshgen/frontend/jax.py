@@ -23,6 +23,7 @@ from meshgen.frontend.jax_wrappers import Wrapper, is_jitted, is_lowered_elsewhe
 from meshgen.frontend.mlir import read_generated
 from meshgen.ir.graph import Module, TensorType
 from meshgen.mesh import is_mesh_of_jax, make_mesh
+from meshgen.packages import install
 from meshgen.sizes.program import input_names
 
 _OLDEST = (0, 7, 2)  # the oldest JAX that was tried; older ones print no locations, or another dialect of shardings
@@ -136,7 +137,7 @@ def _require_version() -> None:
 
     if jax.__version_info__ < _OLDEST:
         text = f"JAX {jax.__version__} is too old: its programs are read from {'.'.join(map(str, _OLDEST))} on"
-        raise MissingError(Diagnostic("MG0602", text, hint="pip install 'jax>=0.10'"))
+        raise MissingError(Diagnostic("MG0602", text, hint=install("jax")))
 
 
 def _read(program: Any, traced: Any) -> tuple[Module, Signature | None]:

@@ -106,6 +106,8 @@ def test_command_line_gives_constants(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*words, "rate=16000"]) == 0 and main([*words, f"rate=@{tmp_path / 'rate.npy'}"]) == 0
     assert main([*words, "rate=true,0"]) == 2 and main([*words, "rate=high"]) == 2
     assert "'rate=high' is not NAME=VALUE" in capsys.readouterr().err
+    assert main([*words, "rate=1", "--constant", "rate=2"]) == 2
+    assert "two values of 'rate' are given" in capsys.readouterr().err
 
 
 # Operands that decide no shape are data ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -117,13 +118,21 @@ def _weights(place: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
     return [(first + n, *_cubic(apart - n, near=n in (0, 1))) for n in (-1, 0, 1, 2)]
 
 
+def cubic_near(x: Any, a: float) -> Any:
+    """Return the cubic kernel at distances below 1 (Keys, IEEE TASSP 29(6), 1981), of arrays and of tensors."""
+    return (x * (a + 2) - (a + 3)) * x * x + 1
+
+
+def cubic_far(x: Any, a: float) -> Any:
+    """Return the cubic kernel at distances from 1 to 2; beyond it is 0."""
+    return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
+
+
 def _cubic(apart: Tensor, near: bool, a: float = -0.75) -> tuple[Tensor, Tensor]:
-    """Return the weight of a row at a distance below 1, or from 1 to 2, and its derivative (Keys, IEEE TASSP 29(6), 1981)."""
+    """Return the weight of a row at a distance below 1, or from 1 to 2, and its derivative."""
     x = abs_(apart)
-    if near:
-        weight, slope = (x * (a + 2) - (a + 3)) * x * x + 1, (x * (3 * (a + 2)) - 2 * (a + 3)) * x
-    else:
-        weight, slope = ((x * a - 5 * a) * x + 8 * a) * x - 4 * a, (x * (3 * a) - 10 * a) * x + 8 * a
+    weight = cubic_near(x, a) if near else cubic_far(x, a)
+    slope = (x * (3 * (a + 2)) - 2 * (a + 3)) * x if near else (x * (3 * a) - 10 * a) * x + 8 * a
     return weight, slope * sign(apart)
 
 

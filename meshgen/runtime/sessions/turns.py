@@ -31,12 +31,12 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._threads = {threading.get_ident()}
+        self._owner, self._is_shared = threading.get_ident(), False
         self._results: WeakSet[Any] = WeakSet()
 
     def __enter__(self) -> None:
         self._lock.acquire()
-        self._threads.add(threading.get_ident())
+        self._is_shared = self._is_shared or threading.get_ident() != self._owner
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -49,7 +49,7 @@ class Turns:
 
     def keep_results(self) -> None:
         """Copy the results that somebody still has to the host, if several threads use the session: a step is about to begin."""
-        if len(self._threads) > 1:
+        if self._is_shared:
             for result in list(self._results):
                 result.keep()
         self._results.clear()

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from meshgen.calls.arrays import same_array
 from meshgen.calls.nodes import Branch, Slot, slots_of
 from meshgen.calls.signature import Signature, input_named
 from meshgen.errors import ArgumentError, Diagnostic, UsageError, listed, system_reason
@@ -153,7 +154,7 @@ def fitting_weights(
         if not name:
             continue
         array, fault = array_of(name, value)
-        if name in arrays and not _same(arrays[name], array):
+        if name in arrays and not same_array(arrays[name], array):
             fault = f"several tensors are for '{name}', and they differ: one of them is '{called}'"
         arrays[name] = array
         if not fault and type_text(array) not in map(str, arguments.types[name]):
@@ -196,11 +197,6 @@ def _holder(given: Weights) -> str:
         return f"'{given}' has"
     names = [f"'{each}'" for each in given]
     return f"{listed(names)} have"
-
-
-def _same(one: Array, other: Array) -> bool:
-    """Whether two tensors are equal, bit by bit."""
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def type_text(array: Array) -> str:

@@ -16,6 +16,7 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import OPS, current, refuse
 from meshgen.frontend.tracer.reduce import widened
+from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_float
@@ -171,10 +172,8 @@ def _taps(call: Call, places: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
 
 
 def _weight(apart: Any, kind: str, a: float) -> Any:
-    """The weight of a row at a distance (Keys, IEEE TASSP 29(6), 1981, for cubic ones)."""
+    """Return the weight of a row at a distance."""
     xp = _functions(apart)
     if kind == "linear":
         return xp.clip(1 - apart, 0, 1)
-    near = ((a + 2) * apart - (a + 3)) * apart**2 + 1
-    far = ((a * apart - 5 * a) * apart + 8 * a) * apart - 4 * a
-    return xp.where(apart <= 1, near, xp.where(apart < 2, far, 0))
+    return xp.where(apart <= 1, cubic_near(apart, a), xp.where(apart < 2, cubic_far(apart, a), 0))

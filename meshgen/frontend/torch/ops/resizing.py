@@ -18,6 +18,7 @@ from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.joining import repeat
 from meshgen.frontend.tracer.linear import tensordot
 from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
 from meshgen.frontend.tracer.shapes import moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES
@@ -54,11 +55,8 @@ def _linear(old: int, new: int, scale: float | None, align_corners: bool) -> Arr
 
 
 def _keys(distance: Array, a: float) -> Array:
-    """Return the cubic kernel at a distance (Keys, IEEE TASSP 29(6), 1981)."""
     x = np.abs(distance)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+    return np.where(x <= 1, cubic_near(x, a), np.where(x < 2, cubic_far(x, a), 0.0))
 
 
 def _cubic(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
