@@ -42,7 +42,7 @@ def donated(module: Module) -> Donated:
     """The donated inputs that a fused module overwrites: in its order every read comes before the write."""
     if not module.donations:
         return Donated({}, {}, {})
-    graph, roots = module.graph, _roots(module.graph)
+    graph, roots = module.graph, storage_roots(module.graph)
     makers = graph.producers()
     place = {node: number for number, node in enumerate(graph.nodes)}
     readers = _readers(graph, roots)
@@ -61,7 +61,7 @@ def donated(module: Module) -> Donated:
             unused[number] = "it is a result as well"
         elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
             unused[number] = f"'{late[0].op}' reads it after result {output} is computed"
-        elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, module):
+        elif maker in readers.get(own, ()) and not may_overwrite(maker, own, result, roots, module.kernels):
             unused[number] = f"'{maker.op}', which computes result {output}, reads it at other indices than it writes"
         else:
             over[result] = own
@@ -75,7 +75,7 @@ def readers_first(module: Module) -> Module:
         module = replace(module, graph=replace(module.graph, nodes=nodes))
     if not module.donations:
         return module
-    graph, roots = module.graph, _roots(module.graph)
+    graph, roots = module.graph, storage_roots(module.graph)
     makers, readers = graph.producers(), _readers(graph, roots)
     place = {node: number for number, node in enumerate(graph.nodes)}
     before = {node: [makers[v] for v in (*node.operands, *captured(node)) if v in makers] for node in graph.nodes}
@@ -106,7 +106,7 @@ def _with_readers_first(node: Node, module: Module) -> Node:
     return node if is_same else replace(node, regions=tuple(regions))
 
 
-def _roots(graph: Graph) -> dict[Value, Value]:
+def storage_roots(graph: Graph) -> dict[Value, Value]:
     """The value whose bytes each value shares."""
     found = {value: value for value in graph.values()}
     for node in graph.nodes:
@@ -119,21 +119,24 @@ def _readers(graph: Graph, roots: Mapping[Value, Value]) -> dict[Value, list[Nod
     """The launches that read each storage."""
     found: dict[Value, list[Node]] = {}
     for node in graph.nodes:
-        for value in dict.fromkeys(roots[v] for v in _reads(node)):
+        for value in dict.fromkeys(roots[v] for v in reads(node)):
             found.setdefault(value, []).append(node)
     return found
 
 
-def _reads(node: Node) -> Sequence[Value]:
+def reads(node: Node) -> Sequence[Value]:
+    """What a launch reads; a view is none."""
     return () if node.op in VIEWS else [*node.operands, *captured(node)]
 
 
-def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, Value], module: Module) -> bool:
-    """Whether a launch may write its result over an operand."""
-    places = [number for number, value in enumerate(_reads(node)) if roots[value] is own]
+def may_overwrite(
+    node: Node, own: Value, result: Value, roots: Mapping[Value, Value], kernels: Mapping[str, Graph]
+) -> bool:
+    """Whether a launch may write its result over an operand; `kernels` are the bodies by name."""
+    places = [number for number, value in enumerate(reads(node)) if roots[value] is own]
     number = node.results.index(result)
     if is_kernel(node):
-        pairs = pairs_of(module.kernels[node.attrs.kernel])
+        pairs = pairs_of(kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
     return (node.op in REPEATED or node.op in OVERWRITING) and places == [number]
 

@@ -11,7 +11,7 @@ different ones, is joined unless that makes the predicted step longer. Products 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import stable_order
 from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.templates import plan_body
-from meshgen.codegen.fusion.bodies import Kernels, copy_node
+from meshgen.codegen.fusion.bodies import Kernels, copy_node, with_kernels
 from meshgen.codegen.joint_time import apart_products, gain_together
 from meshgen.codegen.live_bytes import LiveBytes
 from meshgen.codegen.orders import list_order
@@ -42,7 +42,7 @@ def horizontal_fusion(module: Module) -> Module:
     """A fused module with kernels side by side in one launch; itself where there are none."""
     kernels = Kernels.of(module.kernels)
     graph = _with_kernels_joined(module, kernels)
-    return module if graph is module.graph else _with_graph(module, graph, kernels)
+    return module if graph is module.graph else with_kernels(module, graph, kernels)
 
 
 def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
@@ -50,24 +50,11 @@ def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "in
     nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
         graph = module.graph
-        module = _with_graph(module, Graph(graph.name, graph.inputs, nodes, graph.outputs), kernels)
+        module = with_kernels(module, Graph(graph.name, graph.inputs, nodes, graph.outputs), kernels)
     if sum(map(is_kernel, nodes)) < 2:
         return module.graph
     places = _Places(launches_of(module, default_costs(DEFAULT_TARGET), inputs_are), module)
     return places.written(kernels) if places.join() else module.graph
-
-
-def _with_graph(module: Module, graph: Graph, kernels: Kernels) -> Module:
-    used = {node.attrs.kernel for node in _all_nodes(graph) if is_kernel(node)}
-    bodies = {name: body for name, body in kernels.bodies.items() if name in used}
-    return replace(module, graph=graph, kernels=bodies)
-
-
-def _all_nodes(graph: Graph) -> Iterable[Node]:
-    for node in graph.nodes:
-        yield node
-        for region in flow_regions(node):
-            yield from _all_nodes(region)
 
 
 def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:

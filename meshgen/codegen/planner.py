@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from meshgen.codegen.agreement import require_agreement
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import readers_first
+from meshgen.codegen.donated_updates import donated_updates
 from meshgen.codegen.fuse import LOOP_UNROLL, fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
 from meshgen.codegen.product_fusion import product_fusion
@@ -43,7 +44,7 @@ def _fused(module: Module, manager: PassManager) -> Module:
     require_agreement(module)
     found = fuse(module, manager)
     require_defined(found, "fuse")
-    return manager.apply(readers_first(found), (PRODUCT_FUSION, HORIZONTAL_FUSION))
+    return manager.apply(readers_first(donated_updates(found)), (PRODUCT_FUSION, HORIZONTAL_FUSION))
 
 
 def planned(module: Module, target: str, memory_limit: int | None) -> Schedule:

@@ -65,7 +65,7 @@ def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
     for node in reversed(body.nodes):
         elsewhere.update(captured(node))
         for value in node.operands:
-            if not _keeps_place(node, value) or node.result in elsewhere:
+            if not keeps_place(node, value) or node.result in elsewhere:
                 elsewhere.add(value)
             elif need := needed.get(node.result):
                 is_shared = need.is_shared and _is_at_its_index(node)
@@ -132,7 +132,7 @@ def _in_several_segments(body: Graph) -> list[Value]:
     return [value for value, count in reads.items() if count > 1]
 
 
-def _keeps_place(node: Node, operand: Value) -> bool:
+def keeps_place(node: Node, operand: Value) -> bool:
     """Whether each element of the node's result needs the operand's element at the same index only."""
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False

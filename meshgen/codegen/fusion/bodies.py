@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from meshgen.codegen.structure import structure
-from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import captured, rewired_graph
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_kernel
+from meshgen.ir.regions import all_nodes, captured, rewired_graph
 from meshgen.ir.walks import operands_first
 from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, MADE, REDUCTIONS
 
@@ -66,6 +68,12 @@ def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
     operands = [now[v] for v in node.operands]
     body.nodes.append(Node(node.op, operands, results, node.attrs, node.loc, regions=regions))
     now.update(zip(node.results, results, strict=True))
+
+
+def with_kernels(module: Module, graph: Graph, kernels: Kernels) -> Module:
+    """The module with this graph, and the bodies of the kernels that it launches."""
+    used = {node.attrs.kernel for node in all_nodes(graph) if is_kernel(node)}
+    return replace(module, graph=graph, kernels={n: body for n, body in kernels.bodies.items() if n in used})
 
 
 class Kernels:
