@@ -150,12 +150,18 @@ def _read(program: Any, traced: Any) -> tuple[Module, Signature | None]:
 
 
 def _module(text: str, traced: Any) -> Module:
-    """The module of a text. Where JAX does not declare the mesh of a `shard_map`, because its manual axes have size 1, it is that of the trace."""
-    module = read_generated(text)
-    if traced is None or "sdy.mesh" in text or module.stage != "import":
-        return module
-    mesh = next((each for each in _meshes(traced.jaxpr.jaxpr) if each.shape), None)
-    return module if mesh is None else replace(module, mesh=make_mesh(dict(mesh.shape)))
+    """The module of a text. Where that declares no mesh, it is that of the trace.
+
+    JAX writes none without Shardy, and none for a `shard_map` whose manual axes have size 1.
+    """
+    named = (each for each in _meshes(traced.jaxpr.jaxpr) if each.shape) if traced is not None else iter(())
+    found = None if "sdy.mesh" in text else next(named, None)
+    if found is None:
+        return read_generated(text)
+    mesh = make_mesh(dict(found.shape))
+    module = read_generated(text, [mesh])
+    is_other = module.stage != "import" or (module.mesh.axes and module.mesh.size != mesh.size)
+    return module if is_other else replace(module, mesh=mesh)
 
 
 def _meshes(jaxpr: Any) -> Iterator[Any]:

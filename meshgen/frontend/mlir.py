@@ -34,12 +34,14 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
     return parse_text(_read(path), path, meshes, entry, called=canonical)
 
 
-def read_generated(text: str) -> Module:
+def read_generated(text: str, meshes: Sequence[Mesh] = ()) -> Module:
     """The module of a text that JAX printed: its locations are those that it names, and its arrays are whole ones.
+
+    `meshes` has the mesh that shardings are over where the text declares none.
 
     JAX writes no manual computation where all manual axes have size 1; the collectives in it then have groups of one device.
     """
-    return parse_text(text, "<text>", is_written=False, called=canonical, is_global=True)
+    return parse_text(text, "<text>", meshes, is_written=False, called=canonical, is_global=True)
 
 
 def _read(name: str, stream: IO[Any] | None = None) -> str:

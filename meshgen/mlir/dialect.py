@@ -76,6 +76,8 @@ class Dialect:
     """Called for a module whose shardings imply no mesh either: each declares the devices that its operations refer to."""
     mesh_settlers: tuple[OnModule, ...] = ()
     """Called when all meshes are declared: each decides by the program's uses which of them have devices of their own."""
+    rewriters: tuple[OnModule, ...] = ()
+    """Called for each function before it is converted: they replace operations by others that mean the same."""
     whole_axes: Mapping[str, WholeAxes] = field(default_factory=dict[str, WholeAxes])
     """By operation: the mesh that it names, and those of its axes that are not sub-axes of the program's mesh."""
 

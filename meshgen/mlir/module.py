@@ -71,6 +71,9 @@ def import_module(
         refuse_without_function(next(iter(top.ops), top), reading)
     chosen = entry_of(functions, reading, entry)
     functions = reached_from(chosen, functions)
+    for rewrite, function in itertools.product(dialects.rewriters, functions):
+        rewrite(reading, function)
+    raise_faults(reading)
     _prefer_named_mesh(functions, reading)
     _import_functions(chosen, functions, reading)
     raise_faults(reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import TypeAlias
@@ -59,6 +59,14 @@ class Source:
     locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
     name: Callable[[SSAValue], str] = lambda value: value.name_hint or ""
     like: Callable[[Operation], Operation | None] = lambda _: None
+
+    def with_origins(self, operations: Mapping[Operation, Operation], values: Mapping[SSAValue, SSAValue]) -> Source:
+        """The source in which operations and values that the text does not have stand for those that they were made of."""
+
+        def locate(item: Operation | SSAValue) -> Location | None:
+            return self.locate(operations.get(item, item) if isinstance(item, Operation) else values.get(item, item))
+
+        return replace(self, locate=locate, name=lambda value: self.name(values.get(value, value)))
 
 
 @dataclass

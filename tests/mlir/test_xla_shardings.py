@@ -8,7 +8,7 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ProgramError
 from meshgen.mesh import make_mesh
-from meshgen.mlir.stablehlo.xla_shardings import mesh_of, sharding_of
+from meshgen.mlir.stablehlo.xla_shardings import manual_axes_of, mesh_of, sharding_of
 from meshgen.mlir.text import parse_text
 from meshgen.spec import Sharding
 from meshgen.testing.oracle import check
@@ -27,6 +27,7 @@ MESH = make_mesh({"x": 2, "y": 4})
         ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", (("x",), ())),
         ("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", ((), ("y",))),
         ("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dims={replicated}}", ((), ("y",))),
+        ("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dims={manual}}", ((), ("y",))),
         ("{devices=[2,2,2]<=[8] last_tile_dim_replicate}", (("x",), ("y:(1)2",))),
         ("{devices=[2,4]0,1,2,3,4,5,6,7}", (("x",), ("y",))),
         ("{devices=[4,2]0,4,1,5,2,6,3,7}", (("y",), ("x",))),
@@ -47,7 +48,7 @@ def test_tiles_are_axes_of_a_mesh(text: str, dims: tuple[tuple[str, ...], ...]) 
         ("{devices=[2,2]<=[4]}", "over 4 devices, but the mesh is"),
         ("{devices=[4,2]<=[2,2,2]T(1,1,0)}", "not a permutation of 3 dims"),
         ("{devices=[2,4]0,3,1,2,4,5,6,7}", "tiles do not follow axes"),
-        ("{devices=[2,1,4]<=[8] last_tile_dims={manual}}", "has manual axes"),
+        ("{devices=[2,1,4]<=[8] last_tile_dims={unreduced}}", "its last dims are 'unreduced'"),
     ],
 )
 def test_what_is_no_such_sharding_is_said(text: str, message: str) -> None:
@@ -55,7 +56,24 @@ def test_what_is_no_such_sharding_is_said(text: str, message: str) -> None:
         sharding_of(text, 2, MESH)
 
 
+@pytest.mark.parametrize(
+    ("text", "axes"),
+    [
+        ("{manual}", ("x", "y")),
+        ("{replicated}", ()),
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", ()),
+        ("{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}", ("x",)),
+        ("{devices=[1,2,4]<=[8] last_tile_dims={manual}}", ("y",)),
+        ("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dims={replicated, manual}}", ("x",)),
+    ],
+)
+def test_manual_axes_are_the_last_dims_that_say_so(text: str, axes: tuple[str, ...]) -> None:
+    assert manual_axes_of(text, MESH) == axes
+
+
 def test_the_mesh_of_a_program_without_one() -> None:
+    manual = mesh_of(["{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}"])
+    assert manual is not None and manual.sizes == (2, 4)
     texts = ["{replicated}", "{devices=[1,8]<=[2,4]T(1,0)}", "{devices=[4,2]<=[8]}", "nothing"]
     mesh = mesh_of(texts)
     assert mesh is not None and (mesh.names, mesh.sizes) == (("d0", "d1", "d2"), (2, 2, 2))

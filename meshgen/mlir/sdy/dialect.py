@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.sdy import manual, propagation, rule_checks, shardings
+from meshgen.mlir.sdy import gspmd, manual, propagation, rule_checks, shardings
 from meshgen.mlir.sdy.attributes import (
     ManualAxesAttr,
     MeshAttr,
@@ -29,6 +29,7 @@ DIALECT = merged(
     ),
     shardings.PART,
     manual.PART,
+    gspmd.PART,
     propagation.PART,
     rule_checks.PART,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
@@ -13,12 +14,12 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
 from meshgen.mlir.stablehlo.calls import target_of
-from meshgen.mlir.stablehlo.xla_shardings import mesh_of, sharding_of
+from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, mesh_of, sharding_of
 from meshgen.spec import Sharding
 
 NAME = "mhlo.sharding"
 _OPEN = re.compile(r"unspecified_dims=\[([\d,]*)\]")
-_HINT = "give the mesh of the program with --mesh, or write the sharding as sdy.sharding"
+HINT = "give the mesh of the program with --mesh, or write the sharding as sdy.sharding"
 
 
 def _find_mesh(reading: Reading, top: Operation) -> None:
@@ -27,7 +28,8 @@ def _find_mesh(reading: Reading, top: Operation) -> None:
     found = mesh_of(texts)
     if found is not None:
         fitting = [mesh for mesh in reading.given if mesh.is_static and mesh.size == found.size]
-        reading.declare_mesh(found.name, fitting[0] if len(reading.given) == 1 and fitting else found, top)
+        is_given = len(reading.given) == 1 and fitting
+        reading.declare_mesh(found.name, replace(fitting[0], name=found.name) if is_given else found, top)
 
 
 def _texts(operation: Operation) -> list[str]:
@@ -39,9 +41,22 @@ def _texts(operation: Operation) -> list[str]:
     return [attribute.data for attribute in attributes if isinstance(attribute, builtin.StringAttr)]
 
 
+def text_of(attribute: Attribute | None) -> str:
+    """The text of the attribute; empty where there is none."""
+    return attribute.data if isinstance(attribute, builtin.StringAttr) else ""
+
+
+def open_dims_of(operation: Operation, rank: int) -> tuple[bool, ...]:
+    """Which dims `custom_call @Sharding` leaves open; empty where it closes all."""
+    config = operation.properties.get("backend_config")
+    listed = _OPEN.search(config.data) if isinstance(config, builtin.StringAttr) else None
+    free = [int(word) for word in listed[1].split(",") if word] if listed else []
+    return tuple(dim in free for dim in range(rank)) if free else ()
+
+
 def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
     """Raises ValueError with the fault."""
-    text = attribute.data if isinstance(attribute, builtin.StringAttr) else ""
+    text = text_of(attribute)
     try:
         return sharding_of(text, rank, reading.module.mesh)
     except ValueError as error:
@@ -49,10 +64,16 @@ def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Shard
 
 
 def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    if (text := text_of(attribute)) == MANUAL:  # a program that is written per device says nothing of whole arrays
+        return
     try:
         sharding = _parsed_sharding(reading, attribute, slot.type.rank)
+        if manual := manual_axes_of(text, reading.module.mesh):
+            raise ValueError(
+                f"the sharding '{text}': an argument or result of the program cannot be manual over {list(manual)}"
+            )
     except ValueError as error:
-        reading.faults.append(Diagnostic("MG0204", str(error), slot.loc, hint=_HINT))
+        reading.faults.append(Diagnostic("MG0204", str(error), slot.loc, hint=HINT))
         return
     if reading.module.mesh.axes:
         reading.annotate(slot, Annotation(sharding, True, (), slot.loc))
@@ -60,10 +81,8 @@ def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 def constrain(importer: Importer, operation: Operation) -> None:
     """`custom_call @Sharding`: the annotation of its operand for what follows; dims may be left open."""
-    kind, config = importer.type(operation.results[0]), operation.properties.get("backend_config")
-    listed = _OPEN.search(config.data) if isinstance(config, builtin.StringAttr) else None
-    free = [int(word) for word in listed[1].split(",") if word] if listed else []
-    if (attrs := _attrs(importer, operation, kind.rank, tuple(d in free for d in range(kind.rank)))) is None:
+    rank = importer.type(operation.results[0]).rank
+    if (attrs := _attrs(importer, operation, rank, open_dims_of(operation, rank))) is None:
         importer.bind(operation.results[0], importer.value(operation.operands[0]))
     else:
         importer.convert(operation, "annotate", attrs)
@@ -74,9 +93,10 @@ def _attrs(importer: Importer, operation: Operation, rank: int, free: tuple[bool
     try:
         sharding = _parsed_sharding(importer.reading, operation.attributes[NAME], rank)
     except ValueError as error:
-        importer.fault("MG0204", str(error), operation, _HINT)
+        importer.fault("MG0204", str(error), operation, HINT)
         return None
-    if not importer.reading.module.mesh.axes:
+    says_nothing = text_of(operation.attributes[NAME]) == MANUAL or (free and all(free) and not sharding.used_axes)
+    if says_nothing or not importer.reading.module.mesh.axes:
         return None
     return {"sharding": sharding, "required": True, "as_result": True, "open_dims": free if any(free) else ()}
 

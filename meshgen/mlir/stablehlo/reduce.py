@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
@@ -21,7 +22,6 @@ from meshgen.mlir.stablehlo.elementwise import BINARY, CLASSES
 from meshgen.mlir.stablehlo.fields import Field, listed
 
 KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")
-_CONSTRAINT = "sdy.sharding_constraint"
 
 
 class Reduce(IRDLOperation):
@@ -124,7 +124,7 @@ def applied_op(region: Region) -> Operation | None:
     Sharding constraints, which JAX writes into regions too, have no effect on scalars; nor have unused operations.
     """
     block = region.block
-    operations = [operation for operation in _used(block) if operation.name != _CONSTRAINT]
+    operations = [operation for operation in _used(block) if not _is_constraint(operation)]
     if len(operations) != 2 or len(block.args) != 2:
         return None
     operation, _ = operations
@@ -145,8 +145,13 @@ def _used(block: Block) -> list[Operation]:
     return kept[::-1]
 
 
+def _is_constraint(operation: Operation) -> bool:
+    target = operation.properties.get("call_target_name")
+    return operation.name == "sdy.sharding_constraint" or (isinstance(target, StringAttr) and target.data == "Sharding")
+
+
 def _unconstrained(ssa: SSAValue) -> SSAValue:
-    while isinstance(ssa.owner, Operation) and ssa.owner.name == _CONSTRAINT:
+    while isinstance(ssa.owner, Operation) and _is_constraint(ssa.owner):
         ssa = ssa.owner.operands[0]
     return ssa
 

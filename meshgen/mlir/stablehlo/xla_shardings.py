@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -18,19 +18,21 @@ from meshgen.mesh import Axis, Mesh
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
-_WHOLE = ("{replicated}", "{manual}", "{unknown}", "")
+MANUAL = "{manual}"  # one device's own value, on all axes
+_WHOLE = ("{replicated}", MANUAL, "{unknown}", "")
 _TILES = re.compile(
     r"\{devices=\[(?P<tiles>[\d,]+)\](?:<=\[(?P<iota>[\d,]+)\](?:T\((?P<perm>[\d,]+)\))?|(?P<list>\d[\d,]*))"
-    r"(?P<last>(?:\s+(?:last_tile_dim_replicate|last_tile_dims=\{[a-z, ]*\}))?)(?:\s+metadata=\{.*\})?\}"
+    r"(?:\s+(?P<last>last_tile_dim_replicate|last_tile_dims=\{(?P<kinds>[a-z, ]*)\}))?(?:\s+metadata=\{.*\})?\}"
 )
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Devices as a grid: a dim for each dim of the tensor, then dims over which tiles are repeated."""
+    """Devices as a grid: a dim for each dim of the tensor, then dims over which tiles are repeated or manual."""
 
     devices: np.ndarray
     rank: int
+    manual: tuple[int, ...] = ()
 
     def strides(self) -> list[list[tuple[int, int]]] | None:
         """Per dim of the grid (counts, strides) of the devices along it, inner to outer; None if it does not follow mesh axes."""
@@ -56,15 +58,17 @@ def tiles_of(text: str, rank: int | None = None) -> Tiles | None:
     if match is None:
         raise ValueError("expected {replicated} or {devices=[tiles]<=[devices]}")
     shape = [int(word) for word in match["tiles"].split(",") if word]
-    words = match["last"].partition("=")[2].count(",") + 1 if match["last"] else 0
-    if "manual" in match["last"]:
-        raise ValueError("it has manual axes, which need a manual computation")
+    kinds = [kind.strip() for kind in (match["kinds"] or "replicated").split(",")] if match["last"] else []
+    if other := [kind for kind in kinds if kind not in ("manual", "replicated")]:
+        raise ValueError(f"its last dims are '{other[0]}', but only replicated and manual ones are supported")
     devices = _devices(match)
     if math.prod(shape) != devices.size or sorted(devices.tolist()) != list(range(devices.size)):
         raise ValueError(f"its {math.prod(shape)} tiles must be one for each of {devices.size} devices")
-    if rank is not None and len(shape) - words != rank:
-        raise ValueError(f"it splits {len(shape) - words} dims of a tensor that has {rank}")
-    return Tiles(devices.reshape(shape), len(shape) - words)
+    tensor_rank = len(shape) - len(kinds)
+    if rank is not None and tensor_rank != rank:
+        raise ValueError(f"it splits {tensor_rank} dims of a tensor that has {rank}")
+    manual = tuple(tensor_rank + number for number, kind in enumerate(kinds) if kind == "manual")
+    return Tiles(devices.reshape(shape), tensor_rank, manual)
 
 
 def _devices(match: re.Match[str]) -> np.ndarray:
@@ -81,18 +85,32 @@ def sharding_of(text: str, rank: int, mesh: Mesh) -> Sharding:
     """The sharding over the axes of `mesh`. Raises ValueError with what is wrong."""
     if (tiles := tiles_of(text, rank)) is None:
         return Sharding.replicated(rank)
+    return Sharding(_axes_along(tiles, range(rank), mesh))
+
+
+def manual_axes_of(text: str, mesh: Mesh) -> tuple[str, ...]:
+    """The axes of `mesh` along which each device has its own value. Raises ValueError as `sharding_of` does."""
+    if text == MANUAL:
+        return mesh.names
+    if (tiles := tiles_of(text)) is None:
+        return ()
+    return tuple(axis for dim in _axes_along(tiles, tiles.manual, mesh) for axis in dim)
+
+
+def _axes_along(tiles: Tiles, dims: Sequence[int], mesh: Mesh) -> tuple[tuple[str, ...], ...]:
+    """The axes along dims of a grid of devices. Raises ValueError where there are none."""
     if not mesh.is_static or tiles.devices.size != mesh.size:
         raise ValueError(f"it is over {tiles.devices.size} devices, but the mesh is {mesh}")
-    strides, dims = tiles.strides(), list[tuple[str, ...]]()
-    for pairs in (strides or [])[:rank]:
+    strides, found = tiles.strides(), list[tuple[str, ...]]()
+    for pairs in [strides[dim] for dim in dims] if strides is not None else ():
         parts = [axes_along(count, stride, mesh) for count, stride in reversed(pairs)]
         if None in parts:
             strides = None
             break
-        dims.append(tuple(axis for part in parts if part for axis in part))
+        found.append(tuple(axis for part in parts if part for axis in part))
     if strides is None:
         raise ValueError(f"its tiles do not follow axes of {mesh}")
-    return Sharding(tuple(dims))
+    return tuple(found)
 
 
 def mesh_of(texts: Iterable[str]) -> Mesh | None:

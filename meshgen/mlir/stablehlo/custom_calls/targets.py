@@ -68,12 +68,18 @@ def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
     return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
 
 
+def _refuse_conversion(importer: Importer, operation: Operation) -> None:
+    """A conversion to or from a part per device (`mlir/sdy/gspmd.py`) of another number of values."""
+    importer.fault("MG0104", f"@{target_of(operation)} needs one operand and one result", operation)
+
+
 # Notes on memories and layouts, of which there are one each here, and a look at a sharding while XLA compiles.
 _IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
 
 TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _import_older_sharding,
+    **dict.fromkeys(("SPMDFullToShardShape", "SPMDShardToFullShape"), _refuse_conversion),
     **dict.fromkeys(_IN_PLACE, _pass_operands_through),
     "xla.sdy.FuncResultSharding": _pass_operands_through,  # its own `sdy.sharding` is that of the result
     "stablehlo.dynamic_reduce_window": called_reduce_window,
@@ -117,14 +123,8 @@ _CALLBACK_HINT = (
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
 _HINT = "define a function {} in Python with @mg.op_rule before the program is read, or replace the call by other operations"
 _UNNAMED_HINT = "replace the call by other operations before the program is lowered"
-_GSPMD_HINT = (
-    "it begins or ends a part per device of XLA's older partitioner: lower the program with Shardy (in JAX the default, "
-    "jax_use_shardy_partitioner), which writes sdy.manual_computation"
-)
 _RAGGED_HINT = "send tiles of equal size with all_to_all, padded, or write the exchange with global arrays, as ragged_dot and gathers"
 _HINTS = {
-    "SPMDFullToShardShape": _GSPMD_HINT,
-    "SPMDShardToFullShape": _GSPMD_HINT,
     "ragged_all_to_all": _RAGGED_HINT,
 }
 _LINALG_HINT = (
