@@ -112,17 +112,24 @@ def matched(word: str, signature: Signature, specs: Any) -> Pairs:
     if specs is None:
         return []
     if isinstance(specs, Mapping):
-        pairs = [
-            pair
-            for name, spec in cast("Mapping[Any, Any]", specs).items()
-            for pair in _matching_specs(word, signature, name, spec, faults)
-        ]
+        named = cast("Mapping[Any, Any]", specs)
+        pairs = [p for name, spec in named.items() for p in _matching_specs(word, signature, name, spec, faults)]
+        faults += _contradictions(word, signature, named)
     else:
         pairs = list(_specs_in_order(word, signature, specs, faults))
     if faults:
         hint = f"the {word}s are {shortened(', '.join(slot.name for slot in signature.slots))}"
         raise UsageError(*(Diagnostic("MG0001", text, hint=hint) for text in faults))
     return [(slot, spec) for slot, spec in pairs if spec is not None]
+
+
+def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -> Iterator[str]:
+    """Names of one leaf, such as those of a tied tensor, that have different specs."""
+    first: dict[int, str] = {}
+    for name, spec in specs.items():
+        node = signature.node(name) if isinstance(name, str) else None
+        if isinstance(node, Slot) and specs[other := first.setdefault(id(node), name)] != spec:
+            yield f"'{other}' and '{name}' are one {word}, with the specs {specs[other]} and {spec}"
 
 
 def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, faults: list[str]) -> Pairs:

@@ -67,6 +67,17 @@ def test_weights_of_the_name_of_an_argument_are_state(saved: tuple[Path, Path]) 
             require_logits(session(IDS, SCALE))
 
 
+def test_names_of_a_tied_tensor_take_one_spec() -> None:
+    specs = {"embed.weight": mg.P(None, "dp"), "head.weight": mg.P("dp")}
+    with pytest.raises(
+        mg.MeshgenError, match=r"MG0001: 'embed.weight' and 'head.weight' are one input, with the specs"
+    ):
+        mg.compile(PLACE / "tied.pt2", {"dp": 2}, in_specs=specs, target="cpu")
+    same = dict.fromkeys(specs, mg.P("dp"))
+    executable = mg.compile(PLACE / "tied.pt2", {"dp": 2}, in_specs=same, target="cpu")
+    assert executable.stages["import"].in_annotations[0].sharding.dims == (("dp",), ())
+
+
 def test_tied_tensors_are_one_input_with_two_names(tied: Any, saved: tuple[Path, Path]) -> None:
     assert [value.name for value in tied.stages["import"].graph.inputs] == [
         "embed.weight",
