@@ -97,6 +97,19 @@ def test_axes_of_the_given_mesh_are_manual() -> None:
     np.testing.assert_allclose(np.asarray(executable(X, Y)), np.tanh(summed(X * Y) + X), rtol=1e-5, atol=1e-5)
 
 
+def test_parts_of_axes_of_the_given_mesh_are_not_manual() -> None:
+    manual = "{devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}"
+    rows, half = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "tensor<4x4xf32>"
+    text = program(
+        marked("%0", "%y", rows), start("%1", "%0", manual, tile=half), marked("%2", "%1", manual, half), end("%r", "%2", rows, half)
+    )  # fmt: skip
+    assert parts(parse_text(text).graph)[0].attrs.axes == ("d0",)
+    with pytest.raises(ProgramError, match=r"which are not whole axes of Mesh\(a=4\)") as caught:
+        parse_text(text, "-", [make_mesh({"a": 4})])
+    first = caught.value.diagnostics[0]
+    assert first.code == "MG0204" and first.loc is not None and first.loc.line == 4 and "--mesh" in first.hint
+
+
 def test_a_value_per_device_that_two_parts_use_is_computed_in_both() -> None:
     """The second part begins with what whole values make of the first one's result."""
     text = program(

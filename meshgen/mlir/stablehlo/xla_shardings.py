@@ -89,12 +89,15 @@ def sharding_of(text: str, rank: int, mesh: Mesh) -> Sharding:
 
 
 def manual_axes_of(text: str, mesh: Mesh) -> tuple[str, ...]:
-    """The axes of `mesh` along which each device has its own value. Raises ValueError as `sharding_of` does."""
+    """The axes of `mesh` along which each device has its own value. Raises ValueError as `sharding_of` does, and for parts of axes."""
     if text == MANUAL:
         return mesh.names
     if (tiles := tiles_of(text)) is None:
         return ()
-    return tuple(axis for dim in _axes_along(tiles, tiles.manual, mesh) for axis in dim)
+    axes = tuple(axis for dim in _axes_along(tiles, tiles.manual, mesh) for axis in dim)
+    if not {*axes} <= {*mesh.names}:
+        raise ValueError(f"its manual dims are {list(axes)}, which are not whole axes of {mesh}")
+    return axes
 
 
 def _axes_along(tiles: Tiles, dims: Sequence[int], mesh: Mesh) -> tuple[tuple[str, ...], ...]:
