@@ -11,7 +11,8 @@ different ones, is joined unless that makes the predicted step longer. Products 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -86,6 +87,12 @@ class _Set:
     pointers: int
     products: list[Node]
 
+    def add(self, other: _Set) -> None:
+        self.members += other.members
+        self.kind = other.kind if self.kind == "either" else self.kind
+        self.pointers += other.pointers
+        self.products += other.products
+
 
 class _Places:
     """Where launches are in the program's order, and which share a place."""
@@ -103,7 +110,7 @@ class _Places:
 
     def _single(self, number: int) -> _Set | None:
         name = self.program.names[number]
-        if not is_kernel(self.program.nodes[number]) or name not in self.program.kernels:
+        if not is_kernel(self.program.nodes[number]):
             return None
         if name not in self._known:
             self._known[name] = _kind(self.program.kernels[name])
@@ -128,11 +135,11 @@ class _Places:
 
     def join(self) -> bool:
         """Join what gains; whether anything did."""
-        longest = self._seconds(self.sets)
+        longest = self._seconds()
         first = [[*each.members] for each in self.sets]
         self._delay()
         self._advance()
-        if self._seconds(self.sets) > longest:
+        if self._seconds() > longest:
             return False
         self._join_last(longest)
         return [each.members for each in self.sets] != first
@@ -142,7 +149,7 @@ class _Places:
         later: list[_Set] = []
         for own in sorted(self.sets, key=lambda each: -each.at):
             end = self._end(own)
-            found = next((s for s in later if own.at < s.at < end and self._fits(s, own, s.at)), None)
+            found = next((s for s in later if s.at < end and self._fits(s, own)), None)
             if found:
                 self._move(own, found)
             else:
@@ -154,7 +161,7 @@ class _Places:
         earlier: list[_Set] = []
         for own in sorted(self.sets, key=lambda each: each.at):
             start = max((self.at[need] for n in own.members for need in self.tasks[n].needs), default=-1)
-            found = next((s for s in earlier if start < s.at and self._fits(s, own, s.at)), None)
+            found = next((s for s in earlier if start < s.at and self._fits(s, own)), None)
             if found:
                 self._move(own, found)
             else:
@@ -165,10 +172,10 @@ class _Places:
         """The first place of what reads its results."""
         return min((self.at[user] for n in own.members for user in self.users[n]), default=len(self.tasks))
 
-    def _fits(self, into: _Set, own: _Set, at: int) -> bool:
-        if into.around != own.around or (own.products and self._message_between(own.at, at)):
+    def _fits(self, into: _Set, own: _Set) -> bool:
+        if into.around != own.around or (own.products and self._message_between(own.at, into.at)):
             return False
-        return self._has_room(into, own) and self._live.fits(own.members, own.at, at)
+        return self._has_room(into, own) and self._live.fits(own.members, own.at, into.at)
 
     def _message_between(self, start: int, to: int) -> bool:
         """Whether a message is sent between two places: products hide it best in launches of their own."""
@@ -185,10 +192,7 @@ class _Places:
         self._live.move(own.members, own.at, into.at)
         for number in own.members:
             self.at[number] = into.at
-        into.members += own.members
-        into.kind = own.kind if into.kind == "either" else into.kind
-        into.pointers += own.pointers
-        into.products += own.products
+        into.add(own)
 
     def _join_last(self, longest: float) -> None:
         """Join launches that come after all collectives, unless the step would take longer."""
@@ -200,10 +204,7 @@ class _Places:
                 return
             into = last[-1]
             joined = self._joinable(last[:-1], into)
-            sets = [each for each in self.sets if each not in joined and each is not into]
-            members = [n for each in (*joined, into) for n in each.members]
-            whole = _Set(members, into.at, into.kind, into.around, 0, [])
-            if joined and self._seconds([*sets, whole]) <= longest:
+            if joined and self._seconds(dict.fromkeys((n for each in joined for n in each.members), into.at)) <= longest:
                 for each in joined:
                     self._move(each, into)
                 self.sets = [each for each in self.sets if each not in joined]
@@ -211,18 +212,18 @@ class _Places:
             last = last[:-1]
 
     def _joinable(self, candidates: Sequence[_Set], into: _Set) -> list[_Set]:
-        found, room = list[_Set](), replace(into, members=[*into.members])
+        """The launches of which `into` can take all at once."""
+        found, room, live = list[_Set](), replace(into, members=[*into.members], products=[]), copy(self._live)
         for own in candidates:
-            if self._end(own) > into.at and self._has_room(room, own) and self._live.fits(own.members, own.at, into.at):
+            if self._end(own) > into.at and self._has_room(room, own) and live.fits(own.members, own.at, into.at):
                 found.append(own)
-                room.members += own.members
-                room.kind = own.kind if room.kind == "either" else room.kind
-                room.pointers += own.pointers
+                room.add(own)
+                live.move(own.members, own.at, into.at)
         return found
 
-    def _seconds(self, sets: Sequence[_Set]) -> float:
-        """The predicted step with launches joined."""
-        return step_seconds(self.tasks, {n: each.at for each in sets for n in each.members})
+    def _seconds(self, moved: Mapping[int, int] = {}) -> float:
+        """The predicted step, with some launches moved to other places."""
+        return step_seconds(self.tasks, [moved.get(n, at) for n, at in enumerate(self.at)])
 
     # ---- the result
 
@@ -248,17 +249,17 @@ class _Places:
 _TRIALS = 6  # unions of the last launches that are tried (chosen: each is one schedule of the whole step)
 
 
-def step_seconds(tasks: Sequence[Task], at: dict[int, int]) -> float:
+def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
     """The predicted step where tasks with one place are one."""
-    places = sorted({at.get(n, n) for n in range(len(tasks))})
+    places = sorted({*at})
     number_of = {place: number for number, place in enumerate(places)}
     launch = device_of(DEFAULT_TARGET).launch_seconds
     seconds, needs = [0.0] * len(places), [set[int]() for _ in places]
     streams = [0] * len(places)
     for n, task in enumerate(tasks):
-        own = number_of[at.get(n, n)]
+        own = number_of[at[n]]
         seconds[own] += task.seconds - (launch if seconds[own] else 0.0)
-        needs[own].update(number_of[at.get(need, need)] for need in task.needs)
+        needs[own].update(number_of[at[need]] for need in task.needs)
         streams[own] = task.stream
     found = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
     path = longest_paths(found)
@@ -268,8 +269,10 @@ def step_seconds(tasks: Sequence[Task], at: dict[int, int]) -> float:
 def _kind(body: Graph) -> tuple[str, int, list[Node]]:
     """The kind, pointers and products of a launch of a body; of none that may be joined the kind is empty."""
     kind, pointers = _template(body), len(body.inputs) + len(body.outputs)
-    products = apart_products(body) if kind in ("map", "reduce", "dot") else []
-    if kind not in ("map", "reduce", "dot") or (kind == "dot" and not products):
+    if kind not in ("map", "reduce", "dot"):
+        return "", pointers, []
+    products = apart_products(body)
+    if kind == "dot" and not products:
         return "", pointers, []
     is_small = kind != "dot" and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes
     return "either" if is_small else kind, pointers, products
@@ -278,11 +281,7 @@ def _kind(body: Graph) -> tuple[str, int, list[Node]]:
 def _template(body: Graph) -> str:
     """The name of the template that generates a body; empty if none does."""
     try:
-        return (
-            ""
-            if any(v.type.size == 0 for v in body.outputs)
-            else plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
-        )
+        return plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
     except CodegenError:
         return ""
 
