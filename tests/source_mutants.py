@@ -3,8 +3,11 @@
     python -m tests.source_mutants [--count 200] [--seed 0] [--time-out 300] [--most 12] [--whole] [PATH ...]
 
 A mutant swaps a comparison, `and` and `or`, `+` and `-`, `min` and `max`, drops a guard (an `if` whose body only leaves), negates a
-condition, or shifts a whole number by one. It is made in a copy of the tree, and `tests.near` names the tests that must see it.
-Survivors are printed as file:line with the change; the share that survives goes to the last line. --whole runs survivors again
+condition, or changes a whole number: a small one (an index, a rank, a count) by one, a large one (a limit, a size of a table, a
+cost) to twice as much, because hardly any program lies between a limit and one more. Decorators, which set the sizes of caches, and
+assertions, which hold for all programs, are left alone. Each mutant is made in a copy of the tree, and `tests.near` names the tests
+that must see it. It is printed as file:line with the change and the test that fails, one that passes without the mutant;
+the share that survives goes to the last line. --whole runs survivors again
 against all tests of their folder. PATH restricts mutants to files or folders of the package.
 """
 
@@ -15,6 +18,7 @@ import ast
 import copy
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +41,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_SMALL = 16  # the largest whole number that is changed by one
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -71,11 +76,12 @@ def _head(text: str) -> str:
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and what is below it, without annotations and blocks that only a type checker reads."""
+    """Yield a node and what is below it, without assertions, decorators, annotations and blocks that only a type checker reads."""
+    if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        return
     yield node
-    is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     for field, value in ast.iter_fields(node):
-        if field not in ("annotation", "returns") and not is_for_checkers:
+        if field not in ("annotation", "returns", "decorator_list"):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
                     yield from _executed(child)
@@ -106,7 +112,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.IfExp):
         yield ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
     elif isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
-        yield ast.Constant(node.value + 1)
+        yield ast.Constant(node.value + 1 if node.value <= _SMALL else 2 * node.value)
 
 
 def _is_text(node: ast.BinOp) -> bool:
@@ -144,40 +150,46 @@ def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     return list(chosen.values())
 
 
-def is_killed(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: float) -> bool:
-    """Whether a test fails with the mutant in the copy; one that makes them hang is killed, too."""
+def killer(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: float) -> str:
+    """The first test that fails with the mutant in the copy, but not without it; empty if none does.
+
+    Tests that take longer than the time-out hang, and count as failed.
+    """
     changed = copy_of_tree / mutant.path.relative_to(ROOT)
     before = changed.read_text()
-    changed.write_text(mutant.source)
-    try:
-        words = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-n",
-            "0",
-            "-p",
-            "no:cacheprovider",
-            *(str(test.relative_to(ROOT)) for test in tests),
-        ]
-        settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(copy_of_tree)}
-        with subprocess.Popen(
-            words,
-            cwd=copy_of_tree,
-            env=settings,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
-            try:
-                return process.wait(time_out) != 0
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                return True
-    finally:
-        changed.write_text(before)
+    broken: list[str] = []
+    while True:
+        changed.write_text(mutant.source)
+        try:
+            failed = first_failure(copy_of_tree, [str(test.relative_to(ROOT)) for test in tests], broken, time_out)
+        finally:
+            changed.write_text(before)
+        if "::" not in failed or not first_failure(copy_of_tree, [failed], [], time_out):
+            return failed
+        broken.append(failed)
+
+
+def first_failure(tree: Path, tests: Sequence[str], without: Sequence[str], time_out: float) -> str:
+    """The first of the tests that fails, as pytest names it, or how the run ends otherwise; empty if all pass."""
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-n", "0", "-p", "no:cacheprovider"]
+    words += [f"--deselect={test}" for test in without]
+    settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        subprocess.Popen(
+            [*words, *tests], cwd=tree, env=settings, stdout=output, stderr=output, start_new_session=True
+        ) as process,
+    ):
+        try:
+            status = process.wait(time_out)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "time-out"
+        if not status:
+            return ""
+        output.seek(0)
+        failed = re.findall(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", output.read(), re.MULTILINE)
+        return failed[0] if failed else f"exit status {status}"
 
 
 def _folder_tests(path: Path) -> list[Path]:
@@ -205,11 +217,11 @@ def main() -> None:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", "build", "__pycache__"))
         for number, mutant in enumerate(drawn(paths, options.count, options.seed)):
-            dead = is_killed(mutant, tree, nearest_tests(mutant.path, options.most), options.time_out)
-            if not dead and options.whole:
-                dead = is_killed(mutant, tree, _folder_tests(mutant.path), 10 * options.time_out)
-            counts["killed" if dead else "survived"] += 1
-            print(f"{number:4} {'killed  ' if dead else 'SURVIVED'} {mutant}", flush=True)  # noqa: T201
+            failed = killer(mutant, tree, nearest_tests(mutant.path, options.most), options.time_out)
+            if not failed and options.whole:
+                failed = killer(mutant, tree, _folder_tests(mutant.path), 10 * options.time_out)
+            counts["killed" if failed else "survived"] += 1
+            print(f"{number:4} {'killed  ' if failed else 'SURVIVED'} {mutant}  [{failed}]", flush=True)  # noqa: T201
     total = counts.total()
     print(f"{counts['survived']} of {total} survived ({100 * counts['survived'] / max(1, total):.0f} %)")  # noqa: T201
 

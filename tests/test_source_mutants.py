@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.source_mutants import drawn, mutants
-from tests.sources import PACKAGE
+import pytest
+
+from tests import source_mutants
+from tests.source_mutants import Mutant, drawn, first_failure, killer, mutants
+from tests.sources import PACKAGE, ROOT
 
 SOURCE = '''"""Größe: -1 + 2."""
 def shorter(x, most=8):
@@ -40,6 +44,35 @@ def test_what_only_a_type_checker_reads_has_no_mutants(tmp_path: Path) -> None:
         "if TYPE_CHECKING:\n    A = 2 + 3\ndef f(x: 4 | 5 = 1) -> 6 | 7:\n    y: 8 | 9 = x + 1\n    z: 8 | 9\n"
     )
     assert [mutant.before for mutant in mutants(path)] == ["x + 1"]
+
+
+def test_large_numbers_are_doubled_and_what_runs_for_no_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("@cache(maxsize=256)\ndef f(x: int) -> int:\n    assert x < 9\n    return 16 if x else 4096\n")
+    assert [(mutant.before, mutant.after) for mutant in mutants(path)][1:] == [("16", "17"), ("4096", "8192")]
+
+
+def test_a_test_that_fails_without_the_mutant_kills_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed, test = tmp_path / "module.py", "tests/test_module.py"
+    changed.write_text("1")
+
+    def first_failure(tree: Path, tests: Sequence[str], without: Sequence[str], time_out: float) -> str:
+        failing = [f"{test}::broken"] + [f"{test}::limit"] * (changed.read_text() == "2")
+        found = [each for each in failing if tests[0] in (test, each) and each not in without]
+        return found[0] if found else ""
+
+    monkeypatch.setattr(source_mutants, "first_failure", first_failure)
+    for limit, failed in (("2", f"{test}::limit"), ("0", "")):
+        mutant = Mutant(ROOT / "module.py", 1, "1", limit, limit)
+        assert killer(mutant, tmp_path, [ROOT / test], 60) == failed
+        assert changed.read_text() == "1"
+
+
+def test_the_first_failure_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    path = tmp_path / "tests" / "test_module.py"
+    path.write_text("def test_a(): pass\ndef test_b(): assert 1 == 2\n")
+    assert first_failure(tmp_path, ["tests/test_module.py"], [], 60) == "tests/test_module.py::test_b"
 
 
 def test_mutants_are_drawn_from_the_seed() -> None:
