@@ -164,7 +164,7 @@ def killer(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: 
             failed = first_failure(copy_of_tree, [str(test.relative_to(ROOT)) for test in tests], broken, time_out)
         finally:
             changed.write_text(before)
-        if "::" not in failed or not first_failure(copy_of_tree, [failed], [], time_out):
+        if not failed.startswith("tests/") or not first_failure(copy_of_tree, [failed], [], time_out):
             return failed
         broken.append(failed)
 

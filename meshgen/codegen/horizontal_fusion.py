@@ -204,7 +204,8 @@ class _Places:
                 return
             into = last[-1]
             joined = self._joinable(last[:-1], into)
-            if joined and self._seconds(dict.fromkeys((n for each in joined for n in each.members), into.at)) <= longest:
+            moved = dict.fromkeys((n for each in joined for n in each.members), into.at)
+            if joined and self._seconds(moved) <= longest:
                 for each in joined:
                     self._move(each, into)
                 self.sets = [each for each in self.sets if each not in joined]
