@@ -2,15 +2,17 @@
 
     python -m tests.near [--most 12] FILE ...        prints test files, nearest first
 
-Tests named after the module come first, then those from which the fewest imports lead to the module; a folder in common counts as
-one import less, and whole-pipeline tests come last among equals. Of a module that nearly everything imports, all tests are equally
-near: those that share the most words with it come first, rare words counting more. The module of a pass also has
+Tests named after the module come first, then in turn one from which the fewest imports lead to the module, and one that shares the
+most words with it, rare words counting more. A folder in common counts as one import less, and whole-pipeline tests come last among
+equals. Both are needed: helpers that only one stage imports are tested by whole programs that are far away by imports, but name what
+the helper is about; and of a module that nearly everything imports, all tests are equally near. The module of a pass also has
 tests/passes/<name>.mlir.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import re
 from collections import Counter, deque
@@ -38,12 +40,17 @@ def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
         raise ValueError(f"{path} is no Python file of meshgen or tests")
     distances, words = _distances_to(name_of(path)), _words(path)
 
-    def rank(test: Path) -> tuple[bool, int, bool, float, Path]:
-        nearness = distances.get(name_of(test), _UNCONNECTED) - _shared_folders(test, path)
-        likeness = sum(_rarity(word) for word in words & _words(test)) / math.sqrt(len(_words(test)) + 1)
-        return not _is_named_after(test, path), nearness, "acceptance" in test.parts, -likeness, test
+    def nearness(test: Path) -> tuple[int, bool, float]:
+        imports_between = distances.get(name_of(test), _UNCONNECTED) - _shared_folders(test, path)
+        return imports_between, "acceptance" in test.parts, -likeness(test)
 
-    tests = sorted((test for test in TESTS if test.name.startswith("test_")), key=rank)
+    def likeness(test: Path) -> float:
+        return sum(_rarity(word) for word in words & _words(test)) / math.sqrt(len(_words(test)) + 1)
+
+    found = sorted(test for test in TESTS if test.name.startswith("test_"))
+    named = sorted((test for test in found if _is_named_after(test, path)), key=nearness)
+    rankings = sorted(found, key=nearness), sorted(found, key=likeness, reverse=True)
+    tests = dict.fromkeys([*named, *itertools.chain.from_iterable(zip(*rankings, strict=True))])
     pass_tests = (
         [_PASS_FILES / "test_pass_files.py"] if any(_PASS_FILES.glob(f"{path.stem.replace('_', '-')}.*mlir")) else []
     )

@@ -136,9 +136,11 @@ def _replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
 def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     """Draw mutants: first a package, then a file of it, then a change, so that small packages are tested as well."""
     generator = random.Random(seed)
-    packages: dict[str, list[Path]] = {}
+    packages: dict[tuple[str, ...], list[Path]] = {}
     for path in paths:
-        packages.setdefault(path.relative_to(PACKAGE).parts[0], []).append(path)
+        packages.setdefault(path.relative_to(PACKAGE).parent.parts[:1], []).append(
+            path
+        )  # the root package is one of them
     chosen: dict[tuple[Path, int, str], Mutant] = {}
     for _ in range(20 * count):
         if len(chosen) == count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +307,12 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
     assert plans[0] == plans[1] and "x splits dim 0" in plans[0]
 
 
+@pytest.mark.parametrize("name", ["_private", "__wrapped__", "cli", "codegen"])
+def test_private_names_and_modules_are_no_operations(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module 'meshgen' has no attribute '{name}'$"):
+        mg.__getattr__(name)
+
+
 def test_arguments_of_a_call_are_given_once_and_by_names_that_there_are() -> None:
     executable = mg.compile(lambda v, w: v + w, {"x": 2}, args=["f32[4]", "f32[4]"], target="cpu")
     v = np.ones(4, np.float32)
@@ -327,6 +334,8 @@ def test_results_are_said_in_a_line(tmp_path: Path) -> None:
     found = mg.search(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu")
     assert repr(found).startswith("Found('double', Mesh(a=4), step ") and "specs={'x': 'a,_'}" in repr(found)
     assert str(found).startswith("x, f32[4096,4096]: by rows over a\n\nA step takes ")
+    given = {is_given: replace(found, is_given=is_given).verdict for is_given in (True, False)}
+    assert "per device, of the program as given." in given[True] and "as given" not in given[False]
     assert repr(mg.simulate(executable)).startswith("Simulation('one-host (H200)', 4 ranks, step ")
     with mg.load(tmp_path / "m.mgx").session() as session:
         assert repr(session) == "Session('double')"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
-from meshgen.axis_refs import contains, nests, overlap_fault, overlaps
+from meshgen.axis_refs import contains, nests, overlap_fault, overlaps, parts_left
 from meshgen.mesh import make_mesh
 
 
@@ -51,6 +52,24 @@ def test_groups_of_a_part_that_is_contained_lie_in_groups_of_the_whole(size: int
 )
 def test_parts_nest_in_one_division(left: str, right: str, together: bool) -> None:
     assert nests(left, right) is nests(right, left) is together
+
+
+@pytest.mark.parametrize("size", (6, 8, 12))
+def test_parts_that_are_used_and_those_that_are_left_divide_the_axis(size: int) -> None:
+    mesh = make_mesh({"x": size, "y": 4})
+    for first, second in itertools.product(parts_of(size), repeat=2):
+        used = [first] if overlaps(first, second) else [first, second]
+        left = parts_left("x", size, ["y:(1)2", "y", *used])
+        if not nests(first, used[-1]):
+            continue
+        assert math.prod(mesh.axis_size(ref) for ref in (*left, *used)) == size, (used, left)
+        assert not any(overlaps(a, b) for a, b in itertools.combinations((*left, *used), 2)), (used, left)
+
+
+def test_of_an_axis_that_is_not_used_all_is_left_and_nothing_of_a_whole_one() -> None:
+    assert parts_left("x", 8, ["y"]) == ("x",)
+    assert parts_left("x", 8, ["x"]) == parts_left("x:(1)4", 4, ["x"]) == ()
+    assert parts_left("x:(1)4", 4, ["x:(2)4"]) == ("x:(1)2",)
 
 
 def test_the_fault_says_which_sizes_do_not_divide() -> None:

@@ -8,13 +8,19 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ShardingError
-from meshgen.mesh import contains, make_mesh, overlaps
+from meshgen.mesh import MOST_DEVICES, contains, make_mesh, overlaps
 
 
 def test_devices_are_numbered_row_major() -> None:
     mesh = make_mesh({"a": 2, "b": 3, "c": 4})
     assert [mesh.coordinates(r) for r in range(24)] == list(itertools.product(range(2), range(3), range(4)))
     assert all(mesh.rank(mesh.coordinates(r)) == r for r in range(24))
+
+
+def test_a_mesh_has_a_limited_number_of_devices() -> None:
+    assert make_mesh({"x": MOST_DEVICES // 4, "y": 4}).size == MOST_DEVICES
+    with pytest.raises(ShardingError, match=rf"{MOST_DEVICES + 1:,} devices; the limit is {MOST_DEVICES:,}"):
+        make_mesh({"x": MOST_DEVICES + 1})
 
 
 def test_groups_differ_only_along_the_axes() -> None:

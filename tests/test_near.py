@@ -15,6 +15,7 @@ from tests.sources import ROOT
         ("meshgen/codegen/passes/split_dot.py", "tests/passes/test_pass_files.py"),  # by the text file of the pass
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
         ("meshgen/names.py", "tests/test_spec.py"),  # by words, where nearly all tests are as near over imports
+        ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, though far away over imports
         ("tests/test_near.py", "tests/test_near.py"),
     ],
 )

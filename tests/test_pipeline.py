@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from meshgen import pipeline
+from meshgen import pass_manager, pipeline
+from meshgen.errors import UsageError
 from meshgen.ir.graph import Graph, Module
 from meshgen.mlir.text import parse_text
 from meshgen.pass_manager import Pass, PassManager
-from meshgen.pipeline import STAGES, Options, Timing, run_stages
+from meshgen.passes import PASSES
+from meshgen.pipeline import STAGES, Options, Timing, run_pass, run_stages
 from meshgen.sharding import optimize
 
 TEXT = """sdy.mesh @mesh = <["x"=2]>
@@ -93,3 +95,20 @@ def test_a_fault_of_fuse_is_seen_where_schedules_are_compared(monkeypatch: pytes
     monkeypatch.setattr(planner, "fuse", wrong)
     with pytest.raises(AssertionError, match=r"^fuse made a malformed program"):
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "fuse")
+
+
+def test_a_pass_runs_by_itself_on_programs_of_its_stages() -> None:
+    module = run_stages(parse_text(TEXT), Options("cpu"), Timing(), "partition")["partition"]
+    assert run_pass("collective-cse", module, PassManager()).graph.outputs
+    with pytest.raises(UsageError, match="'collective-cse' takes a program at stage"):
+        run_pass("collective-cse", replace(module, stage="fuse"), PassManager())
+
+
+def test_seconds_of_a_pass_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 102.0, 110.0, 111.0])
+    monkeypatch.setattr(pass_manager.time, "perf_counter", lambda: next(clock))
+    manager, each = PassManager(), next(iter(PASSES.values()))
+    for _ in range(2):
+        with manager.timed(each):
+            pass
+    assert manager.record(each.name).seconds == 3.0

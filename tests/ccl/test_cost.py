@@ -41,6 +41,7 @@ def f32(*shape: int) -> TensorType:
         ("all_reduce", {"axes": (), "kind": "sum"}, f32(8), f32(8), 0),
         ("broadcast", {"axes": ("y",), "root": (0,)}, f32(8), f32(8), 32),
         ("gather_to", {"axes": ("y",), "dim": 0, "root": (0,)}, f32(2), f32(8), 24),
+        ("scatter_from", {"axes": ("y",), "dim": 0, "root": (0,)}, f32(8), f32(2), 24),
         ("shift", {"axes": ("y",), "shift_axis": "y", "offset": 1, "rotate": True}, f32(8), f32(8), 32),
     ],
 )

@@ -264,14 +264,11 @@ def test_a_small_launch_goes_with_either_template_up_to_a_limit(monkeypatch: pyt
 
 
 def test_launches_of_several_products_each_keep_none_from_being_joined() -> None:
-    p = Launches(*rows(3, 4), *["f32[64,96]", "f32[96,80]", "f32[96,80]"] * 2)
-    x, y, *factors = p.inputs
-
-    def gated(b: Body, x: Value, w: Value, v: Value) -> Value:
-        return b.op("multiply", b.op("tanh", b.dot(x, w, ((1,), (0,)))), b.dot(x, v, ((1,), (0,))))
-
-    units = [p.launch(f"unit {n}", gated, *factors[3 * n : 3 * n + 3]) for n in range(2)]
-    assert together(p.done(*units, p.map("a", x), p.map("b", y))) == [["a", "b"]]
+    p = Launches("f32[64,96]", "f32[96,80]", "f32[96,80]", "f32[64,64]", "f32[64,48]")
+    x, w, v, y, z = p.inputs
+    one = p.dot("one", y, z)
+    gated = p.launch("gated", lambda b, x, w, v: b.op("multiply", *(b.dot(x, each, ((1,), (0,))) for each in (w, v))), x, w, v)  # fmt: skip
+    assert together(p.done(one, gated, p.dot("two", x, w))) == [["one", "two"]]
 
 
 def test_launches_of_nothing_keep_none_from_being_joined() -> None:

@@ -31,6 +31,8 @@ FILES = {
         "def generator(x):\n    raise GeneratorExit\n"
         "def own(x):\n    raise Own('so')\n"
         "def pressed(x):\n    signal.raise_signal(signal.SIGINT)\n    return x\n"
+        "class Odd(list):\n    def __iter__(self):\n        raise RuntimeError('odd')\n"
+        "def odd(x):\n    return Odd([x])\n"
     ),
     "interrupts.py": "raise KeyboardInterrupt\n",
 }
@@ -45,6 +47,7 @@ FAULTS = {
     "ends:interrupt": (8, "MG0105", "KeyboardInterrupt"),
     "ends:generator": (10, "MG0105", "GeneratorExit"),
     "ends:own": (12, "MG0105", "Own: so"),
+    "ends:odd": (18, "MG0105", "RuntimeError: odd"),  # not while the function runs, but when its result is read
     "model:unknown": (3, "MG0105", "NameError: name 'nothing'"),
     "model:library": (5, "MG0105", "JSONDecodeError"),
     "model:endless": (7, "MG0105", "RecursionError"),

@@ -42,6 +42,7 @@ FAULTS = {
     "an instruction that there is not": ("opcode", "frobnicate.f32 %r1, %r2;", {}),
     "a modifier that there is not": ("opcode", "add.rn.approx.f32 %r1, %r2, %r3;", {}),
     "an operand of another width": ("opcode", "add.s64 %rd1, %r1, %rd2;", {}),
+    "a result that is wider than its register": ("opcode", "ld.global.b64 %r1, [%rd50];", {}),
     "a trap": ("opcode", "trap;", {}),
     "no end": ("time", "again: bra again;", {}),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
+from meshgen.sharding.partitioners import windowed
 from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
 from meshgen.sharding.rewrites.fold_identities import fold_identities
 from meshgen.spec import P
@@ -161,3 +162,17 @@ def test_a_join_that_several_read_stays_one_value() -> None:
     args = [np.arange(24, dtype=np.float32).reshape(4, 6) + n for n in (0, 100)]
     for left, right in zip(evaluate(graph, args), evaluate(found, args), strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("mode, rows, width", [*itertools.product(MODES, (9, 33), (1, 3))])
+def test_rows_are_not_fetched_from_parts_where_that_moves_more(
+    mode: str, rows: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is padded is a result as well, so its rows are there."""
+    module = program(mode, rows, width, 1, {"x": 4})
+    (image, _) = module.graph.nodes[-1].operands
+    module.graph.outputs.append(module.graph.add("tanh", [image], [image.type], {}).result)
+    module.out_annotations *= 2
+    found = analyze(partitioned(module)).ring_bytes
+    monkeypatch.setattr(windowed, "from_parts", lambda *_: None)
+    assert found <= analyze(partitioned(module)).ring_bytes

@@ -45,7 +45,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     if is_turn or plan.step < 0 or any(sharding_of(part) != sharding_of(operand) for part in node.operands):
         return None
     parts = list(_parts(node, given, dim, plan, sources))
-    if not parts or rows_moved([part.fetch for part in parts]) > plan.moved():
+    if rows_moved([part.fetch for part in parts]) > plan.moved():
         return None
     axes = site.axes(window.operand, dim)
     row = _joined_row_numbers(site.builder, axes, plan, value, dim) if len(parts) > 1 else None
