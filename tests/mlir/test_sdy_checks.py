@@ -194,7 +194,7 @@ RULES = {
     "([i, i], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has factor i twice",
     "([i, ], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has a dim without a factor",
     "([i, kl], [k, j])->([i, j]) {i=4, j=6, k=8, l=1}": "operand 0 has factor l of size 1 beside others",
-    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=0}": "factor k has size 0",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=0}": "",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={m}": "reduction has factor m",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k} permutation={k}": "factor k is in reduction and in permutation",
     "nothing": "must have the form",

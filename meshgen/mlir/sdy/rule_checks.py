@@ -68,8 +68,6 @@ def _factor_fault(used: set[str], sizes: dict[str, int], rest: str) -> str:
         return f"names factor {unknown[0]} without giving its size"
     if idle := [name for name in sizes if name not in used]:
         return f"gives factor {idle[0]} a size, but no dim has it"
-    if small := [name for name, size in sizes.items() if size < 1]:
-        return f"factor {small[0]} has size {sizes[small[0]]}"
     seen: dict[str, str] = {}
     for kind, body in _SET.findall(rest):
         for factor in _FACTOR.findall(body):
