@@ -36,7 +36,7 @@ def donated_updates(module: Module) -> Module:
         if maker is None or not is_kernel(maker):
             continue
         rest, *updates = launches.get(maker, [maker])
-        if may_overwrite(rest, own, result, roots, kernels.bodies):
+        if result not in rest.results or may_overwrite(rest, own, result, roots, kernels.bodies):
             continue
         if split := _split_update(rest, own, result, roots, kernels):
             launches[maker] = [*split, *updates]

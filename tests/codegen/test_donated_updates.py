@@ -94,6 +94,22 @@ def test_update_that_no_op_makes_at_its_index_keeps_its_kernel(name: str) -> Non
     assert launches(executable) == launches(plan(program(*COPIED[name], ""), target="cpu"))
 
 
+def test_result_that_two_arguments_are_donated_to_overwrites_one() -> None:
+    text = f"""func.func @main(%w: {SCALES}{DONATED}, %m: {SCALES} {{tf.aliasing_output = 1 : i32}}) -> ({SCALES}, {SCALES}) {{
+  %b = stablehlo.reverse %w, dims = [0] : {SCALES}
+  %c = stablehlo.reverse %m, dims = [0] : {SCALES}
+  %u = stablehlo.add %b, %c : {SCALES}
+  %d = stablehlo.subtract %w, %m : {SCALES}
+  %v = stablehlo.subtract %d, %u : {SCALES}
+  return %v, %v : {SCALES}, {SCALES}
+}}
+"""
+    executable = plan(text, target="cpu")
+    assert [warning.message.partition(":")[0] for warning in executable.warnings] == [
+        "memory of donated argument 'm' is not reused"
+    ]
+
+
 def launches(executable: Executable) -> int:
     return sum(map(is_kernel, executable.fused.graph.nodes))
 
