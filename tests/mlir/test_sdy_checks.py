@@ -34,6 +34,8 @@ SHARDINGS = {
     '[{"y":(1)1}, {}]': ("MG0201", "not a sub-axis of 'y' of size 4"),
     '[{"y":(2)0}, {}]': ("MG0201", "not a sub-axis of 'y' of size 4"),
     '[{"y":(0)2}, {}]': ("MG0201", "not a sub-axis of 'y' of size 4"),
+    '[{}p1, {"x"}]': ("MG0204", "a dim that is closed and has no axes has no priority, got 'p1'"),
+    '[{"x"}p10000000000000000000, {}]': ("MG0204", "unexpected|',' expected"),
 }
 
 
@@ -45,7 +47,7 @@ def test_a_contradictory_sharding_is_refused(sharding: str) -> None:
     assert {(fault.code, str(fault.loc)) for fault in caught.value.diagnostics} == {(code, "m.mlir:3")}
 
 
-@pytest.mark.parametrize("sharding", ['[{"x"}, {?}], replicated={"y"}', '[{"y":(1)2}, {"y":(2)2}], replicated={"x"}', '[{}, {}], replicated={"x"}, unreduced={"y"}'])  # fmt: skip
+@pytest.mark.parametrize("sharding", ['[{"x"}p0, {?}p1], replicated={"y"}', '[{"y":(1)2}, {"y":(2)2}], replicated={"x"}', '[{}, {}], replicated={"x"}, unreduced={"y"}'])  # fmt: skip
 def test_sound_shardings_are_read(sharding: str) -> None:
     assert parse_text(constraint(sharding)).graph.nodes[0].op == "annotate"
 
@@ -192,7 +194,25 @@ RULES = {
     "([i, k], [k, j])->([i, l]) {i=4, j=6, k=8}": "names factor l without giving its size",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8, l=2}": "factor l a size, but no dim has it",
     "([i, i], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has factor i twice",
-    "([i, ], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has a dim without a factor",
+    "([i, ], [k, j])->([i, j]) {i=4, j=6, k=8}": "got ']'",
+    "([i, k j], [k, j])->([i, j]) {i=4, j=6, k=8}": "',' expected",
+    "([i, k+], [k, j])->([i, j]) {i=4, j=6, k=8}": "unexpected '+'",
+    "([i, a], [a, j])->([i, j]) {i=4, j=6, a=8}": "expected factors, which are i to z, z_1, z_2, ..., got 'a'",
+    "([i, z_0], [z_0, j])->([i, j]) {i=4, j=6, z_0=8}": "got 'z_0'",
+    "([i, k_1], [k_1, j])->([i, j]) {i=4, j=6, k_1=8}": "got 'k_1'",
+    "([i, k], [k, j])->([i, j]) {k=8, i=4, j=6}": "gives factor k a size where i is next",
+    "([i, l], [l, j])->([i, j]) {i=4, j=6, l=8}": "gives factor l a size where k is next",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8, k=8}": "gives factor k a size where l is next",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, ij=8}": "expected one factor, got 'ij'",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=-8}": "unexpected '-'",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} sum={k}": "unexpected 'sum'",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction: {k}": "'=' expected",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} permutation={i} need_replication={j}": "unexpected 'need_replication'",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} need_replication={j, i}": "need_replication must name each factor once, in the order of their sizes, got j, i",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} blocked_propagation={i, i}": "blocked_propagation must name each factor once",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={i}": "reduction has factor i, which is a dim of a result",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8},": "'custom' expected",
+    "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8}, custom, custom": "unexpected ','",
     "([i, kl], [k, j])->([i, j]) {i=4, j=6, k=8, l=1}": "operand 0 has factor l of size 1 beside others",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=0}": "",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={m}": "reduction has factor m",
@@ -206,6 +226,23 @@ def test_a_rule_has_the_dims_of_its_operation(rule: str) -> None:
     operands = [TensorType((4, 8), "f32"), TensorType((8, 6), "f32")]
     found = rule_fault(rule, operands, [TensorType((4, 6), "f32")])
     assert RULES[rule] in found and bool(found) == bool(RULES[rule])
+
+
+def test_factors_behind_z_are_numbered() -> None:
+    names = [*"ijklmnopqrstuvwxyz", "z_1", "z_2"]
+    dims, sizes = ", ".join(names), ", ".join(f"{name}=2" for name in names)
+    kind = TensorType((2,) * 20, "f32")
+    assert not rule_fault(f"([{dims}])->([{dims}]) {{{sizes}}}", [kind], [kind])
+    one = [TensorType((1 << 20,), "f32")]
+    assert not rule_fault(f"([{''.join(names)}])->([{''.join(names)}]) {{{sizes}}}", one, one)
+
+
+def test_only_a_custom_call_has_a_custom_rule() -> None:
+    rule = "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}, custom>"
+    called = program(f"%0 = stablehlo.custom_call @mhlo.erf(%a) {{{rule}}}")
+    parse_text(called.replace(f"custom>}} : {T}", f"custom>}} : ({T}) -> {T}"))
+    with pytest.raises(ProgramError, match=r"MG0204: stablehlo\.tanh: its sharding rule is custom"):
+        parse_text(program(f"%0 = stablehlo.tanh %a {{{rule}}}"))
 
 
 def test_a_wrong_rule_is_refused_where_it_stands() -> None:

@@ -148,7 +148,7 @@ def test_a_bracket_that_is_not_closed_is_shown() -> None:
     "rule",
     [
         "([i, j])->([i, j]) {i=8, j=8} blocked_propagation={i}",
-        "([i, j])->([i, j]) {i=8, j=8} reduction={i} need_replication={j} blocked_propagation={j}, custom",
+        "([i, j])->([i, j]) {i=8, j=8} need_replication={j} permutation={i} blocked_propagation={i, j}",
         "([i, j])->([i, j]) {i=8, j=8} permutation={i}",
         "( [i, j] ) -> ( [i, j] ) { i = 8, j = 8 }",
     ],
@@ -167,7 +167,10 @@ def test_a_rule_may_have_no_factors() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("([i, j])->([i, j]) {i=8, j=8} reduction={i} permutation={i}", "factor i is in reduction and in permutation"),
+        (
+            "([i, j])->([i, j]) {i=8, j=8} need_replication={i} permutation={i}",
+            "factor i is in need_replication and in permutation",
+        ),
         ("([i])->([i, j]) {i=8, j=8}", "operand 0 has 1 dims"),
         ("([i, j])->([i, j]) {i=8}", "factor j"),
         ("([i, j])->([i, j]) {i=8, j=8, k=2}", "factor k"),

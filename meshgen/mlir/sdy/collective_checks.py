@@ -19,15 +19,19 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from meshgen.errors import ShardingError
 from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.collectives import ListedAxes
-from meshgen.mlir.sdy.spelling import Spelled, read_axes, read_spelled
+from meshgen.mlir.sdy.meshes import symbol_of
+from meshgen.mlir.sdy.spelling import Spelled, SpelledMesh, read_axes, read_spelled
 from meshgen.spec import Sharding
 
 Axes = tuple[str, ...]
 _FROM_WHOLE = ("all_slice", "all_reduce", "reduce_scatter")  # an operand without a sharding is whole
+_LEAVING = ("sharded_to_unreduced", "replicated_to_unreduced")  # the value is unreduced along the axes afterwards
 REDUCING = ("sdy.all_reduce", "sdy.reduce_scatter")
 _LIST = re.compile(r"\{([^{}]*)\}")
 _LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]{},\s]')
@@ -36,21 +40,23 @@ _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
 
 def check_collective(importer: Importer, operation: Operation, after: Spelled) -> Axes:
     """Collect a fault of a collective whose `out_sharding` is spelled so; returns the axes over which it reduces."""
-    op, symbol = operation.name.removeprefix("sdy."), after.mesh
-    mesh = importer.reading.meshes.get(symbol) if isinstance(symbol, str) else None
+    op, symbol = operation.name.removeprefix("sdy."), symbol_of(importer.reading, after.mesh)
+    mesh = importer.reading.meshes[symbol]
     text = next((each.data for each in operation.properties.values() if isinstance(each, ListedAxes)), "")
-    if not isinstance(symbol, str) or mesh is None or not mesh.is_static:
+    if not mesh.is_static or not mesh.axes:
         return ()
-    before = spelled_of(operation.operands[0])
-    given = _sharding_of_spelled(before) if before is not None and before.mesh == symbol else None
+    given, before = None, spelled_of(operation.operands[0])
     if before is None and _says_nothing(operation.operands[0]):
         if op not in _FROM_WHOLE:
             hint = "add sdy.sharding to the operation that defines it, or to the argument"
             importer.fault("MG0204", f"{operation.name}: its operand has no sharding", operation, hint)
             return ()
         given = Sharding.replicated(len(after.dims))
+    message = "" if before is None else _mesh_fault(importer.reading, op, before.mesh, symbol)
+    if before is not None and _layout(importer.reading, before.mesh)[0]:
+        given = _sharding_of_spelled(before)
     try:
-        message = collective_fault(op, text, given, _sharding_of_spelled(after), mesh)
+        message = message or collective_fault(op, text, given, _sharding_of_spelled(after), mesh)
         message = message or (_kind_fault(operation, text, given) if given is not None else "")
     except ValueError as error:
         message = f"cannot parse the axes {text}: {error}"
@@ -59,6 +65,35 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
         return ()
     reduces = [axis for axes in listed_axes(text) for axis in axes] if operation.name in REDUCING else []
     return importer.reading.axes(symbol, tuple(reduces))
+
+
+def _mesh_fault(reading: Reading, op: str, before: str | SpelledMesh, symbol: str) -> str:
+    """The fault of a collective between two meshes: only a permutation goes to another order of the devices."""
+    (axes, devices), (axes_there, devices_there) = _layout(reading, before), _layout(reading, symbol)
+    if not axes or (axes == axes_there and (op == "collective_permute" or devices == devices_there)):
+        return ""
+    return f"its operand is over {reading.meshes[symbol_of(reading, before)]}, but out_sharding over {reading.meshes[symbol]} of other axes or devices"
+
+
+def _layout(reading: Reading, mesh: str | SpelledMesh) -> tuple[tuple[tuple[str, int | None], ...], tuple[int, ...]]:
+    """The axes of a mesh, and its devices in order; no axes where the mesh is unknown, which is a fault where it stands."""
+    try:
+        found = reading.meshes[symbol := symbol_of(reading, mesh)]
+    except ShardingError:
+        return (), ()
+    return tuple((axis.name, axis.size) for axis in found.axes), tuple(reading.devices.get(symbol) or range(found.size))
+
+
+def kept_kind_fault(value: SSAValue, after: Spelled) -> str:
+    """The fault of a sharding by which a value stays unreduced along an axis, but by another kind than it is."""
+    before = spelled_of(value)
+    for axis, kind in () if before is None or before.mesh != after.mesh else _sharding_of_spelled(before).partial:
+        for kept, other in _sharding_of_spelled(after).partial:
+            if overlaps(axis, kept) and kind != other:
+                return (
+                    f"the value is unreduced along '{axis}' by {kind}, but is to be unreduced along '{kept}' by {other}"
+                )
+    return ""
 
 
 def _sharding_of_spelled(spelled: Spelled) -> Sharding:
@@ -119,7 +154,7 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
         return message
     if op == "all_reduce" and (message := _reduced_fault(lists[0] if lists else (), after)):
         return message
-    if op in ("sharded_to_unreduced", "replicated_to_unreduced") and (message := _unreduced_fault(lists, after)):
+    if op in _LEAVING and (message := _unreduced_fault(lists, after)):
         return message
     if before is None or before.rank != after.rank:
         return ""
@@ -129,7 +164,9 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
         return (
             "" if wrong is None else f"dim {wrong} has {parts[wrong][0]} shards, but out_sharding has {parts[wrong][1]}"
         )
-    return _mismatch(before, after, *_added(op, text, lists, after.rank), mesh)
+    if message := _mismatch(before, after, *_added(op, text, lists, after.rank), mesh):
+        return message
+    return _left_fault(before, lists, after, mesh) if op in _LEAVING else ""
 
 
 def part_fault(ref: str, mesh: Mesh) -> str:
@@ -184,6 +221,17 @@ def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
     axes = [axis for axes in lists for axis in axes]
     rest = next((axis for axis in axes if not any(overlaps(axis, other) for other in after.partial_axes)), None)
     return "" if rest is None else f"leaves the value unreduced along '{rest}', but out_sharding does not"
+
+
+def _left_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: Mesh) -> str:
+    """The value is unreduced along the axes along which it was, and along those listed."""
+    listed = (axis for axes in lists for axis in axes)
+    found, wanted = (
+        _merged_axis_parts(sorted(axes, key=lambda axis: split_ref(axis)[:2]), mesh)
+        for axes in (after.partial_axes, (*before.partial_axes, *listed))
+    )
+    text = ", ".join(before.partial_axes) or "none"
+    return "" if found == wanted else f"leaves the value unreduced along its axes and those before it, which are {text}"
 
 
 def _added(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[Axes], list[Axes]]:

@@ -21,7 +21,8 @@ from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
-from meshgen.mlir.sdy.shardings import checked, find_declared, meshes_of
+from meshgen.mlir.sdy.meshes import find_declared, meshes_of
+from meshgen.mlir.sdy.shardings import checked
 from meshgen.mlir.sdy.spelling import spell
 from meshgen.ops.manual_tiles import tile_fault
 from meshgen.spec import Sharding

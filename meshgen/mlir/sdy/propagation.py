@@ -18,6 +18,7 @@ from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
 from meshgen.mlir.sdy.manual_op import ManualComputationOp
+from meshgen.mlir.sdy.meshes import meshes_of
 from meshgen.mlir.sdy.propagation_ops import (
     DirectionAttr,
     Edge,
@@ -25,7 +26,7 @@ from meshgen.mlir.sdy.propagation_ops import (
     PropagationBarrierOp,
     ShardingGroupOp,
 )
-from meshgen.mlir.sdy.shardings import checked, meshes_of
+from meshgen.mlir.sdy.shardings import checked
 
 
 def _find_named(reading: Reading, top: Operation) -> None:

@@ -8,7 +8,7 @@ Known operations have rules of meshgen; a user's rule is only checked.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Attribute, Operation
 
@@ -16,68 +16,120 @@ from meshgen.ir.graph import TensorType
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.sdy.attributes import ShardingRuleAttr
+from meshgen.mlir.sdy.spelling import Tokens
+from meshgen.records import dataclass
 
-_PARTS = re.compile(
-    r"\s*\((?P<operands>[^()]*)\)\s*->\s*\((?P<results>[^()]*)\)\s*(?:\{(?P<sizes>[^{}]*)\}(?P<rest>.*))?", re.DOTALL
-)
-_TENSOR = re.compile(r"\[([^\[\]]*)\]")
-_FACTOR = re.compile(r"[a-z](?:_\d+)?")
-_SIZE = re.compile(r"([a-z](?:_\d+)?)\s*=\s*(\d+)")
-_SET = re.compile(r"(\w+)\s*=\s*\{([^{}]*)\}")
-_KINDS = ("reduction", "need_replication", "permutation")
+_FACTOR = re.compile(r"z_[1-9]\d*|[i-z]")
+_FACTORS = re.compile(rf"(?:{_FACTOR.pattern})+")
+_LETTERS = "ijklmnopqrstuvwxyz"  # then come z_1, z_2, ...
+_SETS = ("reduction", "need_replication", "permutation", "blocked_propagation")  # in this order
+_EXCLUSIVE = _SETS[:3]
+
+_Dims = tuple[tuple[str, ...], ...]  # the factors of each dim of a tensor, major to minor
 
 
-def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[TensorType]) -> str:
-    """The fault of a rule on an operation of these types; empty if there is none."""
-    parts = _PARTS.fullmatch(rule)
-    if parts is None:
-        return "must have the form ([i, j])->([i, j]) {i=8, j=8}"
-    sizes = {name: int(size) for name, size in _SIZE.findall(parts["sizes"] or "")}
-    used: set[str] = set()
-    for what, text, types in (("operand", parts["operands"], operands), ("result", parts["results"], results)):
-        tensors = [_dims(body) for body in _TENSOR.findall(text)]
+@dataclass(frozen=True)
+class _Rule:
+    operands: tuple[_Dims, ...]
+    results: tuple[_Dims, ...]
+    sizes: tuple[tuple[str, int], ...]
+    sets: tuple[tuple[str, tuple[str, ...]], ...]
+    is_custom: bool
+
+
+def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[TensorType], is_call: bool = True) -> str:
+    """The fault of a rule on an operation of these types; empty if there is none. Only a custom call has a custom rule."""
+    try:
+        read = _parse_rule(Tokens(rule))
+    except ValueError as error:
+        return f"must have the form ([i, j])->([i, j]) {{i=8, j=8}}: {error}"
+    if read.is_custom and not is_call:
+        return "is custom, but the operation is not a stablehlo.custom_call"
+    return next(_faults(read, operands, results), "")
+
+
+def _parse_rule(tokens: Tokens) -> _Rule:
+    """Raises ValueError for a malformed rule."""
+
+    def factors() -> tuple[str, ...]:
+        word = tokens.take()
+        if not _FACTORS.fullmatch(word):
+            raise ValueError(f"expected factors, which are i to z, z_1, z_2, ..., got '{word}'")
+        return tuple(_FACTOR.findall(word))
+
+    def factor() -> str:
+        found = factors()
+        if len(found) != 1:
+            raise ValueError(f"expected one factor, got '{''.join(found)}'")
+        return found[0]
+
+    def size() -> tuple[str, int]:
+        name = factor()
+        tokens.expect("=")
+        return name, tokens.number()
+
+    def tensor() -> _Dims:
+        return tokens.listed("[", factors, "]")
+
+    operands = tokens.listed("(", tensor, ")")
+    tokens.expect("->")
+    results = tokens.listed("(", tensor, ")")
+    sizes = tokens.listed("{", size, "}") if tokens.next == "{" else ()
+    sets: list[tuple[str, tuple[str, ...]]] = []
+    for name in _SETS:
+        if tokens.accept(name):
+            tokens.expect("=")
+            sets.append((name, tokens.listed("{", factor, "}")))
+    is_custom = tokens.accept(",")
+    if is_custom:
+        tokens.expect("custom")
+    tokens.end()
+    return _Rule(operands, results, sizes, tuple(sets), is_custom)
+
+
+def _faults(rule: _Rule, operands: Sequence[TensorType], results: Sequence[TensorType]) -> Iterator[str]:
+    for number, (name, _) in enumerate(rule.sizes):
+        if name != (wanted := _name(number)):
+            yield f"gives factor {name} a size where {wanted} is next: factors are i, j, k, ... in order"
+    sizes = dict(rule.sizes)
+    for what, tensors, types in (("operand", rule.operands, operands), ("result", rule.results, results)):
         if len(tensors) != len(types):
-            return f"has {len(tensors)} {what}s, but the operation {len(types)}"
-        for number, (dims, kind) in enumerate(zip(tensors, types, strict=True)):
-            if len(dims) != kind.rank:
-                return f"{what} {number} has {len(dims)} dims, but the tensor is {kind}"
-            if message := _dims_fault(dims, sizes):
-                return f"{what} {number} {message}"
-            used.update(factor for factors in dims for factor in factors)
-    return _factor_fault(used, sizes, parts["rest"] or "")
+            yield f"has {len(tensors)} {what}s, but the operation {len(types)}"
+        for number, (dims, kind) in enumerate(zip(tensors, types, strict=False)):
+            yield from (f"{what} {number} {message}" for message in _dims_faults(dims, kind, sizes))
+    used = {factor for dims in (*rule.operands, *rule.results) for factors in dims for factor in factors}
+    yield from (f"names factor {factor} without giving its size" for factor in sorted(used - set(sizes)))
+    yield from (f"gives factor {name} a size, but no dim has it" for name in sizes if name not in used)
+    yield from _set_faults(rule, sizes)
 
 
-def _dims(text: str) -> list[list[str]]:
-    """The factors of each dim, major to minor: `ij, k`."""
-    return [_FACTOR.findall(word) for word in text.split(",")] if text.strip() else []
+def _name(number: int) -> str:
+    return _LETTERS[number] if number < len(_LETTERS) else f"z_{number - len(_LETTERS) + 1}"
 
 
-def _dims_fault(dims: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> str:
+def _dims_faults(dims: _Dims, kind: TensorType, sizes: dict[str, int]) -> Iterator[str]:
     """Sizes need not be those of the dims: a slice has the factors of what it is cut from."""
+    if len(dims) != kind.rank:
+        yield f"has {len(dims)} dims, but the tensor is {kind}"
     seen = [factor for factors in dims for factor in factors]
-    if not all(dims):
-        return "has a dim without a factor"
-    if again := next((factor for factor in seen if seen.count(factor) > 1), ""):
-        return f"has factor {again} twice"
-    one = next((f for factors in dims if len(factors) > 1 for f in factors if sizes.get(f) == 1), "")
-    return f"has factor {one} of size 1 beside others in a dim" if one else ""
+    yield from (f"has factor {factor} twice" for factor in seen if seen.count(factor) > 1)
+    beside = [factor for factors in dims if len(factors) > 1 for factor in factors]
+    yield from (f"has factor {factor} of size 1 beside others in a dim" for factor in beside if sizes.get(factor) == 1)
 
 
-def _factor_fault(used: set[str], sizes: dict[str, int], rest: str) -> str:
-    if unknown := sorted(used - set(sizes)):
-        return f"names factor {unknown[0]} without giving its size"
-    if idle := [name for name in sizes if name not in used]:
-        return f"gives factor {idle[0]} a size, but no dim has it"
-    seen: dict[str, str] = {}
-    for kind, body in _SET.findall(rest):
-        for factor in _FACTOR.findall(body):
-            if factor not in sizes:
-                return f"{kind} has factor {factor}, which is in no dim"
-            if kind in _KINDS and factor in seen:
-                return f"factor {factor} is in {seen[factor]} and in {kind}"
-            if kind in _KINDS:
-                seen[factor] = kind
-    return ""
+def _set_faults(rule: _Rule, sizes: dict[str, int]) -> Iterator[str]:
+    order, seen = list(sizes), dict[str, str]()
+    given = {factor for dims in rule.results for factors in dims for factor in factors}
+    for kind, factors in rule.sets:
+        yield from (f"{kind} has factor {factor}, which is in no dim" for factor in factors if factor not in sizes)
+        if [*factors] != [factor for factor in order if factor in factors]:
+            yield f"{kind} must name each factor once, in the order of their sizes, got {', '.join(factors)}"
+        for factor in factors if kind in _EXCLUSIVE else ():
+            if factor in seen:
+                yield f"factor {factor} is in {seen[factor]} and in {kind}"
+            seen[factor] = kind
+            if kind == "reduction" and factor in given:
+                yield f"reduction has factor {factor}, which is a dim of a result"
 
 
 def _read_rule(importer: Importer, operation: Operation, attribute: Attribute) -> None:
@@ -87,7 +139,7 @@ def _read_rule(importer: Importer, operation: Operation, attribute: Attribute) -
     operands, results = (
         [importer.type(value) for value in values] for values in (operation.operands, operation.results)
     )
-    if message := rule_fault(attribute.data, operands, results):
+    if message := rule_fault(attribute.data, operands, results, operation.name == "stablehlo.custom_call"):
         importer.fault("MG0204", f"{operation.name}: its sharding rule {message}", operation)
 
 

@@ -1,18 +1,15 @@
-"""Reader of Shardy's meshes, shardings of arguments and results, and constraints."""
+"""Reader of Shardy's shardings of arguments and results, and of constraints."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TOKEN, Annotation, TensorType
-from meshgen.mesh import DEFAULT_NAME, Axis, Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
@@ -20,11 +17,11 @@ from meshgen.mlir.sdy.attributes import (
     ShardingAttr,
     ShardingPerValueAttr,
 )
-from meshgen.mlir.sdy.collective_checks import Axes, check_collective, part_fault
+from meshgen.mlir.sdy.collective_checks import Axes, check_collective, kept_kind_fault, part_fault
 from meshgen.mlir.sdy.collectives import COLLECTIVES
-from meshgen.mlir.sdy.sharding_ops import MeshOp
-from meshgen.mlir.sdy.spelling import Spelled, SpelledMesh, read_spelled
-from meshgen.mlir.shard.grid import declare
+from meshgen.mlir.sdy.manual_op import ManualComputationOp
+from meshgen.mlir.sdy.meshes import declare_in_place, read_mesh_op, symbol_of
+from meshgen.mlir.sdy.spelling import Spelled, read_spelled
 from meshgen.spec import Sharding
 
 _RESULTS = "sdy.sharding"  # on an operation: how its results are made
@@ -40,7 +37,10 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         spelled = read_spelled(body)
     except ValueError as error:
         raise ShardingError(Diagnostic("MG0204", str(error))) from error
-    symbol = _symbol(reading, spelled.mesh)
+    if kind == TensorType(*TOKEN) and (spelled.dims or spelled.replicated or spelled.unreduced):
+        message = f"<{spelled}>: a token has no dims, and is the same on all devices"
+        raise ShardingError(Diagnostic("MG0204", message, hint="write an empty list of dims, or leave it out"))
+    symbol = symbol_of(reading, spelled.mesh)
     if symbol in reading.refused:
         raise ShardingError(reading.refused[symbol])
     if not reading.meshes[symbol].axes:
@@ -78,58 +78,12 @@ def _unsharded_annotation(reading: Reading, symbol: str, spelled: Spelled, kind:
     if mesh.is_static and device >= mesh.size:
         message = f"@{symbol} is device {device}, but the program is on {mesh.size} devices, 0 to {mesh.size - 1}"
         raise ShardingError(Diagnostic("MG0209", message, hint="name one of them, or declare a larger mesh"))
-    if any(spelled.dims) or spelled.unreduced:
+    if any(spelled.dims) or spelled.unreduced or spelled.replicated:
         message = f"<{spelled}>: @{symbol} has no axes, so values over it are not sharded"
         raise ShardingError(Diagnostic("MG0204", message, hint=f"write <@{symbol}, []>"))
     if spelled.dims and len(spelled.dims) != kind.rank:
         raise ShardingError(Sharding(spelled.dims).faults(kind.shape, mesh)[0])
     return Annotation(reading.on(mesh.name, Sharding.replicated(kind.rank)), required=True)
-
-
-def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
-    """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
-    known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-    if isinstance(spelled, str):
-        if spelled not in reading.meshes:
-            message = f"unknown mesh '@{spelled}' in a sharding"
-            raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
-        return spelled
-    if (found := find_declared(reading, spelled)) is not None:
-        return found
-    message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
-    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
-
-
-def _declare_in_place(reading: Reading, top: Operation) -> None:
-    """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
-    for operation in reading.originals(top):
-        for mesh in meshes_of(operation):
-            if isinstance(mesh, str):
-                continue
-            symbol, number = DEFAULT_NAME, 0
-            while symbol in reading.meshes:
-                symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
-            if find_declared(reading, mesh) is None:
-                _declare_mesh(reading, symbol, mesh, operation)
-
-
-def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
-    """The meshes of an operation's shardings, by name or written in place; malformed ones are refused at their use."""
-    for attribute in _attributes(operation):
-        is_one = isinstance(attribute, ShardingAttr)
-        bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
-        for body in bodies:
-            with suppress(ValueError):
-                yield read_spelled(body).mesh
-
-
-def _attributes(operation: Operation) -> Iterator[Attribute]:
-    """The attributes of an operation, and of a function's arguments and results."""
-    yield from (*operation.attributes.values(), *operation.properties.values())
-    for name in ("arg_attrs", "res_attrs"):
-        found = operation.properties.get(name)
-        for entry in found.data if isinstance(found, ArrayAttr) else ():
-            yield from entry.data.values() if isinstance(entry, DictionaryAttr) else ()
 
 
 def _import_constraint(importer: Importer, operation: Operation) -> None:
@@ -146,6 +100,8 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
         "as_result": not _is_made_otherwise(operation, source, body),
         "open_dims": spec.open_dims,
     }
+    if message := kept_kind_fault(source, read_spelled(body)) if len(importer.reading.faults) == count else "":
+        importer.fault("MG0204", f"{operation.name}: {message}", operation, "name the kind, such as unreduced=max{...}")
     if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
         reduces = check_collective(importer, operation, read_spelled(body))
     node = importer.convert(operation, "annotate", attrs, operands=[source])
@@ -181,40 +137,19 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
         return Annotation(Sharding.replicated(kind.rank))
     for found in spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)):
         importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
+    _check_replicated(importer, operation, read_spelled(body).replicated)
     return spec
 
 
-def _read_mesh_op(reading: Reading, operation: Operation) -> None:
-    assert isinstance(operation, MeshOp)
-    _declare_mesh(reading, operation.sym_name.data, operation.mesh.data, operation)
-
-
-def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:
-    """Declare a mesh such as `["x"=2], device_ids=[1, 0]`."""
-    axes, order = [Axis(name, size) for name, size in mesh.axes], mesh.device_ids
-    if order is not None:
-        count = math.prod(axis.size or 1 for axis in axes)
-        if len(order) != count or len(set(order)) != count:
-            message = f"@{symbol} has {count} devices, but device_ids = {list(order)}"
-            reading.fault("MG0201", message, operation, "list each device once, or leave them out")
-            return
-        if axes:
-            reading.devices[symbol] = order
-        else:
-            reading.single[symbol] = order[0]
-    if axes:
-        reading.shardy.append(symbol)
-    declare(reading, symbol, axes, operation)
-
-
-def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
-    """The mesh that has the axes, and the order of devices, of one that is written in place."""
-    for symbol, mesh in reading.meshes.items():
-        ids = (reading.single[symbol],) if symbol in reading.single else reading.devices.get(symbol)
-        axes = tuple((axis.name, axis.size) for axis in mesh.axes)
-        if symbol and axes == spelled.axes and ids == spelled.device_ids:
-            return symbol
-    return None
+def _check_replicated(importer: Importer, operation: Operation, axes: Sequence[str]) -> None:
+    """Inside a manual computation each device has its own values along the manual axes; of the others they are replicated."""
+    around = operation.parent_op() if axes else None
+    while around is not None:
+        manual = around.manual_axes.data if isinstance(around, ManualComputationOp) else ()
+        if named := [axis for axis in axes if split_ref(axis)[0] in manual]:
+            message = f"replicated={{...}} names {named}, but {list(manual)} are manual in the computation around it"
+            importer.fault("MG0203", message, operation, "name other axes inside")
+        around = around.parent_op()
 
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
@@ -257,9 +192,9 @@ PART = Dialect(
         "sdy.reshard": _import_constraint,
         **{each.name: _import_constraint for each in COLLECTIVES},
     },
-    mesh_finders=(_declare_in_place,),
-    mesh_settlers=(_declare_in_place,),
-    module_ops={"sdy.mesh": _read_mesh_op},
+    mesh_finders=(declare_in_place,),
+    mesh_settlers=(declare_in_place,),
+    module_ops={"sdy.mesh": read_mesh_op},
     slot_attrs={"sdy.sharding": _read_argument},
     result_attrs={_RESULTS: _read_results},
 )

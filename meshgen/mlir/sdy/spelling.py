@@ -16,10 +16,10 @@ from meshgen.records import dataclass
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 _TOKEN = re.compile(
-    r'"[^"]*"|@"[^"]*"|@[\w$.-]+|\d+|[A-Za-z_][\w$.]*|[\[\]{}()<>,:=?]|(?P<blank>\s+|//[^\n]*)|(?P<other>.)'
+    r'"[^"]*"|@"[^"]*"|@[\w$.-]+|->|\d+|[A-Za-z_][\w$.]*|[\[\]{}()<>,:=?]|(?P<blank>\s+|//[^\n]*)|(?P<other>.)'
 )
 _BARE = re.compile(r"[\w$.-]+")
-_PRIORITY = re.compile(r"p(0|[1-9]\d*)")
+_PRIORITY = re.compile(r"p(0|[1-9]\d{0,17})")
 _Item = TypeVar("_Item")
 
 
@@ -54,7 +54,7 @@ class Spelled:
         return f"{mesh}, [{_dims_text(self.dims, self.open_dims)}]{replicated}{_unreduced_text(partial)}"
 
 
-class _Tokens:
+class Tokens:
     """A text, token by token. Raises ValueError where another one is expected."""
 
     def __init__(self, text: str) -> None:
@@ -115,7 +115,7 @@ class _Tokens:
 @lru_cache(maxsize=256)
 def read_mesh(body: str) -> SpelledMesh:
     """Parse the text between the brackets of a mesh. Raises ValueError for a malformed one."""
-    tokens = _Tokens(body)
+    tokens = Tokens(body)
     found = _mesh(tokens)
     tokens.end()
     return found
@@ -125,7 +125,7 @@ def read_mesh(body: str) -> SpelledMesh:
 def read_spelled(body: str) -> Spelled:
     """Parse the text between the brackets of a sharding. Raises ValueError for a malformed one."""
     try:
-        return _sharding(_Tokens(body))
+        return _sharding(Tokens(body))
     except ValueError as error:
         example = '<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>'
         raise ValueError(f"expected a sharding, such as {example}, got '<{body}>': {error}") from error
@@ -133,13 +133,13 @@ def read_spelled(body: str) -> Spelled:
 
 def read_axes(body: str) -> tuple[str, ...]:
     """Parse a list of axes, `{"x", "y":(1)2}`. Raises ValueError where it is none."""
-    tokens = _Tokens(body)
+    tokens = Tokens(body)
     found = _axes(tokens)
     tokens.end()
     return found
 
 
-def _mesh(tokens: _Tokens) -> SpelledMesh:
+def _mesh(tokens: Tokens) -> SpelledMesh:
     def axis() -> tuple[str, int]:
         name = tokens.string()
         tokens.expect("=")
@@ -153,7 +153,7 @@ def _mesh(tokens: _Tokens) -> SpelledMesh:
     return SpelledMesh(axes, tokens.listed("[", tokens.number, "]"))
 
 
-def _mesh_or_symbol(tokens: _Tokens) -> str | SpelledMesh:
+def _mesh_or_symbol(tokens: Tokens) -> str | SpelledMesh:
     if tokens.accept("mesh"):
         tokens.expect("<")
         mesh = _mesh(tokens)
@@ -165,7 +165,7 @@ def _mesh_or_symbol(tokens: _Tokens) -> str | SpelledMesh:
     return symbol[1:].strip('"')
 
 
-def _sharding(tokens: _Tokens) -> Spelled:
+def _sharding(tokens: Tokens) -> Spelled:
     mesh = _mesh_or_symbol(tokens)
     tokens.expect(",")
     dims = tokens.listed("[", lambda: _dim(tokens), "]")
@@ -183,7 +183,7 @@ def _sharding(tokens: _Tokens) -> Spelled:
     )
 
 
-def _clauses(tokens: _Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
+def _clauses(tokens: Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
     """The axes by clause and kind: `, replicated={"x"}, unreduced=max{"y"}`; a sum needs no kind."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     while tokens.accept(","):
@@ -199,7 +199,7 @@ def _clauses(tokens: _Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
     return found
 
 
-def _dim(tokens: _Tokens) -> tuple[tuple[str, ...], bool]:
+def _dim(tokens: Tokens) -> tuple[tuple[str, ...], bool]:
     """The axes of a dim, and whether it is open: `{"x", "y", ?}p1`."""
     tokens.expect("{")
     axes: list[str] = []
@@ -212,15 +212,17 @@ def _dim(tokens: _Tokens) -> tuple[tuple[str, ...], bool]:
             axes.append(_axis(tokens))
     tokens.expect("}")
     if _PRIORITY.fullmatch(tokens.next):
+        if not axes and not is_open:
+            raise ValueError(f"a dim that is closed and has no axes has no priority, got '{tokens.next}'")
         tokens.take()
     return tuple(axes), is_open
 
 
-def _axes(tokens: _Tokens) -> tuple[str, ...]:
+def _axes(tokens: Tokens) -> tuple[str, ...]:
     return tokens.listed("{", lambda: _axis(tokens), "}")
 
 
-def _axis(tokens: _Tokens) -> str:
+def _axis(tokens: Tokens) -> str:
     """An axis, or a part of one: `"x"`, `"x":(1)2`."""
     name = tokens.string()
     if not tokens.accept(":"):

@@ -1,0 +1,97 @@
+"""Reader of Shardy's meshes: declared with a name, or written in place in a sharding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.ir import Attribute, Operation
+
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.mesh import DEFAULT_NAME, Axis
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
+from meshgen.mlir.sdy.sharding_ops import MeshOp
+from meshgen.mlir.sdy.spelling import SpelledMesh, read_spelled
+from meshgen.mlir.shard.grid import declare
+
+
+def symbol_of(reading: Reading, spelled: str | SpelledMesh) -> str:
+    """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
+    known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
+    if isinstance(spelled, str):
+        if spelled not in reading.meshes:
+            message = f"unknown mesh '@{spelled}' in a sharding"
+            raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
+        return spelled
+    if (found := find_declared(reading, spelled)) is not None:
+        return found
+    message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
+    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
+
+
+def declare_in_place(reading: Reading, top: Operation) -> None:
+    """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
+    for operation in reading.originals(top):
+        for mesh in meshes_of(operation):
+            if isinstance(mesh, str):
+                continue
+            symbol, number = DEFAULT_NAME, 0
+            while symbol in reading.meshes:
+                symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
+            if find_declared(reading, mesh) is None:
+                _declare_mesh(reading, symbol, mesh, operation)
+
+
+def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
+    """The meshes of an operation's shardings, by name or written in place; malformed ones are refused at their use."""
+    for attribute in _attributes(operation):
+        is_one = isinstance(attribute, ShardingAttr)
+        bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
+        for body in bodies:
+            with suppress(ValueError):
+                yield read_spelled(body).mesh
+
+
+def _attributes(operation: Operation) -> Iterator[Attribute]:
+    """The attributes of an operation, and of a function's arguments and results."""
+    yield from (*operation.attributes.values(), *operation.properties.values())
+    for name in ("arg_attrs", "res_attrs"):
+        found = operation.properties.get(name)
+        for entry in found.data if isinstance(found, ArrayAttr) else ():
+            yield from entry.data.values() if isinstance(entry, DictionaryAttr) else ()
+
+
+def read_mesh_op(reading: Reading, operation: Operation) -> None:
+    assert isinstance(operation, MeshOp)
+    _declare_mesh(reading, operation.sym_name.data, operation.mesh.data, operation)
+
+
+def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:
+    """Declare a mesh such as `["x"=2], device_ids=[1, 0]`."""
+    axes, order = [Axis(name, size) for name, size in mesh.axes], mesh.device_ids
+    if order is not None:
+        count = math.prod(axis.size or 1 for axis in axes)
+        if len(order) != count or len(set(order)) != count:
+            message = f"@{symbol} has {count} devices, but device_ids = {list(order)}"
+            reading.fault("MG0201", message, operation, "list each device once, or leave them out")
+            return
+        if axes:
+            reading.devices[symbol] = order
+        else:
+            reading.single[symbol] = order[0]
+    if axes:
+        reading.shardy.append(symbol)
+    declare(reading, symbol, axes, operation)
+
+
+def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
+    """The mesh that has the axes, and the order of devices, of one that is written in place."""
+    for symbol, mesh in reading.meshes.items():
+        ids = (reading.single[symbol],) if symbol in reading.single else reading.devices.get(symbol)
+        axes = tuple((axis.name, axis.size) for axis in mesh.axes)
+        if symbol and axes == spelled.axes and ids == spelled.device_ids:
+            return symbol
+    return None
