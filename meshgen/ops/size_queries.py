@@ -10,6 +10,7 @@ from meshgen.ir.attributes.sizes import ShapeAssertion
 from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, Trait, per_result
 from meshgen.ops.types import sizes as types
 from meshgen.ops.types.site import Inference
+from meshgen.ops.types.structure import broadcast_in_dim, iota, reshape
 
 
 def _query(name: str, operands: int | AtLeast, infer: Inference, attributes: type[Attributes] = NoAttributes, *,
@@ -22,10 +23,10 @@ def _query(name: str, operands: int | AtLeast, infer: Inference, attributes: typ
 OPS = (
     _query("axis_size", 0, types.axis_size, OverAxes),
     _query("get_dimension_size", 1, types.get_dimension_size, OneDim),
-    _query("dynamic_iota", 1, types.sized(1), OneDim),
-    _query("dynamic_reshape", 2, types.sized(1)),
-    _query("dynamic_broadcast_in_dim", 2, types.sized(1), Dims),
-    _query("dynamic_pad", 5, types.sized(3)),
+    _query("dynamic_iota", 1, types.sized(1, iota), OneDim),
+    _query("dynamic_reshape", 2, types.sized(1, reshape)),
+    _query("dynamic_broadcast_in_dim", 2, types.sized(1, broadcast_in_dim), Dims),
+    _query("dynamic_pad", 5, types.sized(3, types.padded)),
     _query("real_dynamic_slice", 4, types.sized(3)),
     _query("dynamic_gather", 3, types.dynamic_gather, GatherDims),
     _query("dynamic_conv", 3, types.dynamic_conv, ConvolutionDims),

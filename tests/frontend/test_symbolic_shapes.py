@@ -172,7 +172,7 @@ LISTS = "%n = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xi32>\n%m = stab
             "known at run time only",
         ),
         (
-            f"%m = stablehlo.constant dense<-3> : tensor<1xi32>\n%1 = stablehlo.dynamic_iota %m, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n%0 = stablehlo.negate %x : {F}",
+            f"%q = stablehlo.constant dense<3> : tensor<1xi32>\n%m = stablehlo.negate %q : tensor<1xi32>\n%1 = stablehlo.dynamic_iota %m, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n%0 = stablehlo.negate %x : {F}",
             "MG0104",
             r"has sizes \[-3\]",
         ),

@@ -169,7 +169,17 @@ def _is_infinity(sign: int) -> Write:
 
 def _constant_like(builder: Builder, operands: list[Value]) -> Value:
     attribute = builder.source.properties.get("value") or builder.source.attributes.get("value")
-    kind = operands[0].type
+    kind, result = operands[0].type, builder.source.results[0].type
+    said = (
+        attribute.data.type.element_type if isinstance(attribute, DenseElements) else getattr(attribute, "type", None)
+    )
+    if isinstance(result, builtin.TensorType) and said != result.element_type:
+        builder.importer.fault(
+            "MG0104",
+            f"{builder.source.name}: its value must be of type {result.element_type}, got {said}",
+            builder.source,
+        )
+        return operands[0]
     if isinstance(attribute, builtin.FloatAttr | builtin.IntegerAttr):
         return builder.constant(attribute.value.data, kind)
     if isinstance(attribute, DenseElements) and attribute.data.array.ndim == 0:

@@ -18,6 +18,7 @@ from meshgen.mlir.stablehlo.contraction import DotAlgorithm
 from meshgen.ops.types.site import shapes_agree, types_agree
 
 _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
+_CONSTANTS = ("stablehlo.constant", "chlo.constant")
 _PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3, "stablehlo.dynamic_gather": 1}
 
 
@@ -49,7 +50,8 @@ def _verify_rng(reading: Reading, operation: Operation) -> None:
     ends = f"the bounds of the distribution must be scalars of the result's element type, got {low} and {high}"
     found.require(low == high == scalar(result), ends)
     sound = shape.rank == 1 and _is_integer(shape) and shape.shape[0] in (None, result.rank)
-    found.require(sound, f"the shape must be a list of {result.rank} sizes, got {shape}")
+    if found.require(sound, f"the shape must be a list of {result.rank} sizes, got {shape}"):
+        _check_constant_sizes(found, 2)
     found.require(not is_complex(result.dtype), f"random numbers of type {result} are not supported")
     is_normal = word_of(found.property("rng_distribution")) == "NORMAL"
     found.require(not is_normal or is_float(result.dtype), f"a normal distribution of {result.dtype} is not supported")
@@ -96,6 +98,16 @@ def _verify_product(reading: Reading, operation: Operation) -> None:
     found.require(is_pairs, "padding must be a list of pairs")
     if isinstance(algorithm := found.property("algorithm"), DotAlgorithm):
         _check_algorithm(found, algorithm)
+        plain = all(word_of(each) == "DEFAULT" for each in words)
+        found.require(plain, "an algorithm says the precision: precision_config must be DEFAULT, or be left out")
+
+
+def _verify_convolution(reading: Reading, operation: Operation) -> None:
+    _verify_product(reading, operation)
+    found = Checked(reading, operation)
+    image, kernel = found.operands[:2]
+    fits = image.dtype == kernel.dtype
+    found.require(fits, f"the operands differ in element type: {image.dtype} and {kernel.dtype}", "insert a convert")
 
 
 _ALGORITHM_TYPES = ("lhs_precision_type", "rhs_precision_type", "accumulation_type")
@@ -127,7 +139,28 @@ def _check_algorithm(found: Checked, algorithm: DotAlgorithm) -> None:
 def _verify_of_shape(reading: Reading, operation: Operation) -> None:
     """The last operand lists the sizes of the result, also where the result's type has them all."""
     found = Checked(reading, operation)
-    _check_list(found, found.operands[-1], found.results[0].rank)
+    if _check_list(found, found.operands[-1], found.results[0].rank):
+        _check_constant_sizes(found, -1)
+
+
+def _verify_dynamic_broadcast(reading: Reading, operation: Operation) -> None:
+    _verify_of_shape(reading, operation)
+    found = Checked(reading, operation)
+    kinds = ("known_expanding_dimensions", "known_nonexpanding_dimensions")
+    dims, rank = [dim for kind in kinds for dim in integers(found.property(kind))], found.operands[0].rank
+    sound = len(set(dims)) == len(dims) and all(0 <= dim < rank for dim in dims)
+    found.require(sound, f"{' and '.join(kinds)} must name each of {rank} dims at most once, got {dims}")
+
+
+def _check_constant_sizes(found: Checked, number: int) -> None:
+    """Where an operand that lists the sizes of the result is a constant, they are those of the result."""
+    maker, (result,) = found.operation.operands[number].owner, found.results
+    value = maker.properties.get("value") if isinstance(maker, Operation) and maker.name in _CONSTANTS else None
+    if not isinstance(value, DenseElements) or value.data.array.ndim != 1:
+        return
+    sizes = [int(size) for size in value.data.array]
+    fits = min(sizes, default=0) >= 0 and shapes_agree(tuple(sizes), result.shape)
+    found.require(fits, f"sizes {sizes} are not those of the result {result}")
 
 
 def _verify_of_lists(reading: Reading, operation: Operation) -> None:
@@ -139,10 +172,11 @@ def _verify_of_lists(reading: Reading, operation: Operation) -> None:
     found.require(same, "its lists differ in element type")
 
 
-def _check_list(found: Checked, kind: TensorType, rank: int) -> None:
+def _check_list(found: Checked, kind: TensorType, rank: int) -> bool:
     sound = kind.rank == 1 and _is_integer(kind)
-    if found.require(sound, f"expected a list of sizes, got {kind}"):
-        found.require(kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims")
+    return found.require(sound, f"expected a list of sizes, got {kind}") and found.require(
+        kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims"
+    )
 
 
 def _verify_size(reading: Reading, operation: Operation) -> None:
@@ -152,6 +186,17 @@ def _verify_size(reading: Reading, operation: Operation) -> None:
     found.require(0 <= dim < rank, f"dimension {dim} is out of range for {found.operands[0]}")
     size = found.results[0] if is_asked else found.operands[1]
     found.require(size == TensorType((), "i32"), f"the size must be i32[], got {size}")
+    if not is_asked:
+        _check_cut(found, dim)
+
+
+def _check_cut(found: Checked, dim: int) -> None:
+    """A dim of the result has no more rows than that of the operand, all others have as many."""
+    (x, _), (result,) = found.operands, found.results
+    fits = x.dtype == result.dtype and x.rank == result.rank
+    for d, (here, there) in enumerate(zip(x.shape, result.shape, strict=False)):
+        fits &= here is None or there is None or there == here or (d == dim and there < here)
+    found.require(fits, f"{x} cannot be cut to {result} along dim {dim}")
 
 
 def _verify_broadcast(reading: Reading, operation: Operation) -> None:
@@ -164,19 +209,18 @@ def _verify_broadcast(reading: Reading, operation: Operation) -> None:
 
 PART = Dialect(
     verifiers={
-        "stablehlo.constant": _verify_constant,
-        "chlo.constant": _verify_constant,
+        **dict.fromkeys(_CONSTANTS, _verify_constant),
         "stablehlo.map": _verify_map,
         "stablehlo.rng": _verify_rng,
         "stablehlo.tuple": _verify_tuple,
         "stablehlo.get_tuple_element": _verify_element,
         "stablehlo.dot_general": _verify_product,
         "stablehlo.dot": _verify_product,
-        "stablehlo.convolution": _verify_product,
-        "stablehlo.dynamic_conv": _verify_product,
+        "stablehlo.convolution": _verify_convolution,
+        "stablehlo.dynamic_conv": _verify_convolution,
         "stablehlo.dynamic_reshape": _verify_of_shape,
         "stablehlo.dynamic_iota": _verify_of_shape,
-        "stablehlo.dynamic_broadcast_in_dim": _verify_of_shape,
+        "stablehlo.dynamic_broadcast_in_dim": _verify_dynamic_broadcast,
         **dict.fromkeys(_PARTS_OF_SIZES, _verify_of_lists),
         "stablehlo.get_dimension_size": _verify_size,
         "stablehlo.set_dimension_size": _verify_size,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.stablehlo import (
     base,
+    call_constraints,
     calls,
     collective_constraints,
     collective_ops,
@@ -55,6 +56,7 @@ DIALECT = merged(
     targets.PART,
     lapack.PART,
     constraints.PART,
+    call_constraints.PART,
     collective_ops.PART,
     collectives.PART,
     rooted_collectives.PART,

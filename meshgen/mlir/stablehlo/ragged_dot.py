@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import TensorType, Value, is_inexact
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.stablehlo.attributes import integers
@@ -47,6 +47,10 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
         importer.fault(
             "MG0104", "chlo.ragged_dot needs one ragged dim of its left operand, and at most one group dim", operation
         )
+        return False
+    if is_inexact(sizes.type.dtype) or len(precision) not in (0, 2):
+        message = f"chlo.ragged_dot needs integers as group sizes, and no precisions or two, got {sizes.type} and {list(precision)}"
+        importer.fault("MG0104", message, operation)
         return False
     builder, (ragged,) = Builder(importer, operation), ragged_dims
     attrs: dict[str, Any] = {"precision": precision}

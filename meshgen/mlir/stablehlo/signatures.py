@@ -47,6 +47,6 @@ SIGNATURES = signatures_of("stablehlo", {
     f"1+n -> 1 <{_CROSSING}>": "send",
     "_ -> _ <decomposition: symbol, composite_name?: any, composite_attributes?: any, version?: any, has_side_effect?: any, "
     "composite_regions?: any>": "composite",
-    "_ -> _ <has_side_effect?: any, backend_config?: any, api_version?: any, called_computations?: any, operand_layouts?: any, "
-    "result_layouts?: any, output_operand_aliases?: any>": "custom_call",
+    "_ -> _ <has_side_effect?: flag, backend_config?: any, api_version?: integer, called_computations?: any, "
+    "operand_layouts?: array, result_layouts?: array, output_operand_aliases?: array>": "custom_call",
 })  # fmt: skip

@@ -179,10 +179,18 @@ def select_and_scatter(site: Site) -> list[TensorType] | None:
 
 
 def convolution(site: Site) -> list[TensorType] | None:
+    spatial = len(site.ints("input_spatial"))
+    if not site.lengths(spatial, "low", "high"):
+        return None
+    return convolved(site, list(zip(site.ints("low"), site.ints("high"), strict=True)))
+
+
+def convolved(site: Site, padding: Sequence[tuple[int, int]] | None) -> list[TensorType] | None:
+    """The type of a convolution with this padding of each spatial dim; None where it is unknown."""
     image, kernel = site.operands
     spatial = len(site.ints("input_spatial"))
     lists = ("window_strides", "lhs_dilation", "rhs_dilation")
-    sound = site.lengths(spatial, *lists, "low", "high", "window_reversal", "kernel_spatial", "output_spatial")
+    sound = site.lengths(spatial, *lists, "window_reversal", "kernel_spatial", "output_spatial")
     sound = sound and _positive(site, *lists)
     for x, one, other, dims in (
         (image, "input_batch", "input_feature", "input_spatial"),
@@ -205,8 +213,10 @@ def convolution(site: Site) -> list[TensorType] | None:
     for i, d in enumerate(site.ints("output_spatial")):
         window = kernel.shape[site.ints("kernel_spatial")[i]]
         size = image.shape[site.ints("input_spatial")[i]]
-        parts = (site.ints(n)[i] for n in ("window_strides", "low", "high", "lhs_dilation", "rhs_dilation"))
-        shape[d] = None if window is None else window_size(size, window, *parts)
+        if window is None or padding is None:
+            continue
+        stride, base, dilation = (site.ints(name)[i] for name in lists)
+        shape[d] = window_size(size, window, stride, *padding[i], base, dilation)
     return [TensorType(tuple(shape), _product_dtype(site, image))]
 
 

@@ -119,6 +119,11 @@ def bitcast_convert(site: Site) -> list[TensorType] | None:
     source, target = bits(x.dtype), bits(result.dtype)
     same_bits = x.dtype == result.dtype or "i1" not in (x.dtype, result.dtype)
     site.require(same_bits, f"from {x.dtype} to {result.dtype}: booleans cannot be bitcast to other types")
+    site.require(
+        is_complex(x.dtype) == is_complex(result.dtype),
+        f"from {x.dtype} to {result.dtype}: complex numbers cannot be bitcast to real ones",
+        "use real, imag and complex",
+    )
     wide, thin = (x, result) if source > target else (result, x)
     ratio = max(source, target) // min(source, target)
     expected = wide.shape if ratio == 1 else (*wide.shape, ratio)

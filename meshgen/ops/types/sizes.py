@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from meshgen.ir.graph import TensorType
+from meshgen.ops.types.contraction import convolved
 from meshgen.ops.types.site import Inference, Site, agree
+from meshgen.ops.types.structure import gathered
 
 
 def get_dimension_size(site: Site) -> list[TensorType]:
@@ -23,22 +27,38 @@ def _given_sizes(site: Site, count: int, rank: int | None) -> None:
         site.dtype_in(kind, "integer")
 
 
-def sized(count: int) -> Inference:
-    """The result type is as declared: `count` operands give its sizes, dim by dim."""
+def sized(count: int, static: Inference | None = None) -> Inference:
+    """The result type is as declared: `count` operands give its sizes, dim by dim. What else must hold is what `static` says
+    of the other operands.
+    """
 
     def rule(site: Site) -> list[TensorType] | None:
         _given_sizes(site, count, site.results[0].rank if site.results else None)
-        if site.results and len(site.operands) > count:
-            x, result = site.operands[0], site.results[0]
+        others = site.operands[:-count]
+        if static is not None:
+            static(replace(site, operands=others))
+        elif site.results:
+            x, result = others[0], site.results[0]
             site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
         return None
 
     return rule
 
 
+def padded(site: Site) -> None:
+    """The operands of a pad, whatever its sizes."""
+    x, value = site.operands
+    site.require(value.rank == 0, f"the padding value {value} is not a scalar")
+    site.same_dtype(site.operands)
+    if site.results:
+        site.require(x.dtype == site.results[0].dtype, f"cannot pad {x} to {site.results[0]}: the element types differ")
+
+
 def dynamic_gather(site: Site) -> list[TensorType] | None:
-    _given_sizes(site, 1, site.operands[0].rank)
-    return None
+    """A gather whose slices have sizes that are unknown."""
+    rank = site.operands[0].rank
+    _given_sizes(site, 1, rank)
+    return gathered(replace(site, operands=site.operands[:2]), (None,) * rank)
 
 
 def _pairs(site: Site, rank: int) -> None:
@@ -46,11 +66,13 @@ def _pairs(site: Site, rank: int) -> None:
     pairs = site.operands[-1]
     fits = pairs.rank == 2 and agree(pairs.shape[0], rank) and agree(pairs.shape[1], 2)
     site.require(fits, f"the padding must be a pair for each of {rank} dims, got {pairs}")
+    site.dtype_in(pairs, "integer")
 
 
 def dynamic_conv(site: Site) -> list[TensorType] | None:
+    """A convolution whose padding, and so the spatial sizes of its result, are unknown."""
     _pairs(site, site.operands[0].rank - 2)
-    return None
+    return convolved(replace(site, operands=site.operands[:2]), None)
 
 
 def dynamic_reduce_window(site: Site) -> list[TensorType] | None:

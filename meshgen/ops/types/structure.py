@@ -179,21 +179,28 @@ def _check_starts(site: Site, x: TensorType, starts: list[TensorType]) -> None:
 
 
 def gather(site: Site) -> list[TensorType] | None:
+    return gathered(site, site.ints("slice_sizes"))
+
+
+def gathered(site: Site, sizes: Shape) -> list[TensorType] | None:
+    """The type of a gather of slices of these sizes."""
     operand, indices = site.operands
     site.dtype_in(indices, "integer")
-    sizes, offset, vector_dim = site.ints("slice_sizes"), site.ints("offset_dims"), site.attrs.index_vector_dim
+    offset, vector_dim = site.ints("offset_dims"), site.attrs.index_vector_dim
     collapsed, batching = site.ints("collapsed_slice_dims"), site.ints("operand_batching_dims")
-    if not (site.lengths(operand.rank, "slice_sizes") & check_gather_dims(site, operand, indices)):
+    has_all = site.require(
+        len(sizes) == operand.rank, f"slice_sizes has {len(sizes)} entries, but the rank is {operand.rank}"
+    )
+    if not (has_all & check_gather_dims(site, operand, indices)):
         return None
     entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
     count = len(site.ints("start_index_map"))
     site.require(agree(entries, count), f"start_index_map has {count} entries, but an index vector has {entries}")
     for d, (size, whole) in enumerate(zip(sizes, operand.shape, strict=True)):
-        site.require(
-            size >= 0 and (whole is None or size <= whole), f"dim {d}: a slice of {size} is not inside {whole}"
-        )
+        fits = size is None or (size >= 0 and (whole is None or size <= whole))
+        site.require(fits, f"dim {d}: a slice of {size} is not inside {whole}")
     for d in (*collapsed, *batching):
-        site.require(sizes[d] == 1, f"dim {d} is dropped, but has slice size {sizes[d]}")
+        site.require(agree(sizes[d], 1), f"dim {d} is dropped, but has slice size {sizes[d]}")
     batch = [n for d, n in enumerate(indices.shape) if d != vector_dim]
     window = [n for d, n in enumerate(sizes) if d not in collapsed and d not in batching]
     rank = len(batch) + len(window)
