@@ -3,7 +3,7 @@
     python -m tests.near [--most 12] FILE ...        prints test files, nearest first
 
 Tests named after the module come first, then in turn one from which the fewest imports lead to the module, and one that shares the
-most words with it, rare words counting more. A folder in common counts as one import less, and whole-pipeline tests come last among
+most words with it, rare words counting more. A folder in common, or at the start of the name, counts as one import less, and whole-pipeline tests come last among
 equals. Both are needed: helpers that only one stage imports are tested by whole programs that are far away by imports, but name what
 the helper is about; and of a module that nearly everything imports, all tests are equally near. The module of a pass also has
 tests/passes/<name>.mlir.
@@ -82,9 +82,10 @@ def _uses() -> Counter[str]:
 
 
 def _shared_folders(test: Path, path: Path) -> int:
-    """Return how many leading folders tests/... and meshgen/... have in common."""
+    """Return how many leading folders tests/... and meshgen/... have in common; `test_onnx_models.py` is as good as in `onnx`."""
     root = PACKAGE if path.is_relative_to(PACKAGE) else ROOT / "tests"
-    pairs = zip(test.relative_to(ROOT / "tests").parts[:-1], path.relative_to(root).parts[:-1], strict=False)
+    folders = (*test.relative_to(ROOT / "tests").parts[:-1], *test.stem.removeprefix("test_").split("_"))
+    pairs = zip(folders, path.relative_to(root).parts[:-1], strict=False)
     count = 0
     for folder, other in pairs:
         if folder != other:

@@ -79,13 +79,12 @@ def _same_dims(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
 
 
 def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
-    """Pairs of operands and region arguments, and of yielded values and results; a loop's condition yields neither."""
+    """Pairs of operands and region arguments, and of yielded values and results; a loop's condition yields a scalar."""
     repeats = is_loop(node)
     given: Sequence[Value] = node.operands if repeats else node.operands[1:]
     for region in node.regions:
         for outer, inner in zip(given, region.inputs, strict=False):
             yield from _same_dims(outer, inner)
-    for region in node.regions[1:] if repeats else node.regions:
         for inner, outer in zip(region.outputs, node.results, strict=False):
             yield from _same_dims(inner, outer)
     if repeats:

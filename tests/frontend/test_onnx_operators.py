@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,17 @@ def standard(op: str, *arrays: Any, **options: Any) -> list[Any]:
 def same(found: Any, wanted: Any, tolerance: float = 2e-5) -> None:
     for ours, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+def test_bounds_of_slices_are_clamped(step: int) -> None:
+    """As the standard's text says; its reference takes no row where it starts before the first and goes backwards."""
+    x = f32(5, 2)
+    ends = ((0, 5), (0, 5)) if step > 0 else ((0, 4), (-1, 4))
+    for bounds in itertools.product((-99, -5, -2, 0, 3, 5, 99), repeat=2):
+        start, stop = (np.clip(each + 5 * (each < 0), *end) for each, end in zip(bounds, ends, strict=True))
+        given = [np.array([each]) for each in (*bounds, 0, step)]
+        same(computed("Slice", x, *given, known=(1, 2, 3, 4)), [x[[*range(start, stop, step)]]])
 
 
 # ONNX Runtime's operators, as what they are in the standard ---------------------------------------------------------

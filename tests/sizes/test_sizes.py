@@ -19,7 +19,7 @@ from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
-from meshgen.sizes.program import with_shapes
+from meshgen.sizes.program import has_open_results, with_shapes
 from meshgen.testing.oracle import check
 
 DOT = """
@@ -240,3 +240,17 @@ func.func @f(%x: tensor<?x1xf32>, %y: tensor<?x1xf32>) -> tensor<?x1xf32> {
 """
     module = with_shapes(parse_text(text), {"x": (rows, 1), "y": (rows, 1)})
     assert check(module, pipeline=lowered).ok
+
+
+@pytest.mark.parametrize(
+    ("result", "is_open"), [("tensor<?xf32>", True), ("tensor<6xf32>", False)], ids=["unknown", "known"]
+)
+def test_results_may_be_open_where_inputs_are_not(result: str, is_open: bool) -> None:
+    text = f"""func.func @main(%x: tensor<6xf32>) -> (tensor<6xf32>, {result}) {{
+  %0 = stablehlo.tanh %x : tensor<6xf32>
+  %n = stablehlo.constant dense<6> : tensor<1xi32>
+  %1 = stablehlo.dynamic_reshape %0, %n : (tensor<6xf32>, tensor<1xi32>) -> {result}
+  return %0, %1 : tensor<6xf32>, {result}
+}}"""
+    assert has_open_results(parse_text(text)) is is_open
+    assert not has_open_results(parse_text(DOT))

@@ -95,12 +95,9 @@ def slice_(call: Call, x: Operand, starts: Any = None, ends: Any = None, axes: A
 
 
 def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | None, int]:
-    """Bounds as Python's: before the first row is None where rows are taken backwards."""
+    """Bounds as Python's, which counts negative ones from the end and clamps those past it: before the first row is None backwards."""
     start, stop = (each + size if each < 0 else each for each in (start, stop))
-    if step > 0:
-        return min(max(start, 0), size), min(max(stop, 0), size), step
-    stop = max(stop, -1)
-    return min(max(start, 0), size - 1), (None if stop < 0 else stop), step
+    return max(start, 0), (None if stop < 0 else stop) if step < 0 else max(stop, 0), step
 
 
 @op("Pad", known=(1, 3))
