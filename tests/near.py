@@ -3,10 +3,10 @@
     python -m tests.near [--most 12] FILE ...        prints test files, nearest first
 
 Tests named after the module come first, then in turn one from which the fewest imports lead to the module, and one that shares the
-most words with it, rare words counting more. A folder in common, or at the start of the name, counts as one import less, and whole-pipeline tests come last among
-equals. Both are needed: helpers that only one stage imports are tested by whole programs that are far away by imports, but name what
-the helper is about; and of a module that nearly everything imports, all tests are equally near. The module of a pass also has
-tests/passes/<name>.mlir.
+most words with it, rare words and those of the name counting more. A folder in common, or at the start of the name, counts as one
+import less, and whole-pipeline tests come last among equals. Both are needed: helpers that only one stage imports are tested by
+whole programs that are far away by imports, but name what the helper is about; and of a module that nearly everything imports, all
+tests are equally near. The module of a pass also has tests/passes/<name>.mlir.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tests.sources import PACKAGE, ROOT, TESTS
 
 MOST = 12  # test files for one module (chosen: about a minute of CPU time)
 _PASS_FILES = ROOT / "tests" / "passes"
+_LEAST_LETTERS = 4  # of a word that is a name or a part of a message
 _UNCONNECTED = 1 << 30  # distance of a test that reaches the module over no import
 
 
@@ -45,7 +46,8 @@ def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
         return imports_between, "acceptance" in test.parts, -likeness(test)
 
     def likeness(test: Path) -> float:
-        return sum(_rarity(word) for word in words & _words(test)) / math.sqrt(len(_words(test)) + 1)
+        shared = sum(_rarity(word) for word in words & _words(test)) / math.sqrt(len(_words(test)) + 1)
+        return shared * (1 + len(_name_words(path) & _name_words(test)))
 
     found = sorted(test for test in TESTS if test.name.startswith("test_"))
     named = sorted((test for test in found if _is_named_after(test, path)), key=nearness)
@@ -66,7 +68,11 @@ def _is_named_after(test: Path, path: Path) -> bool:
 @cache
 def _words(path: Path) -> frozenset[str]:
     """Return the words of a file that are long enough to be names or parts of messages."""
-    return frozenset(re.findall(r"\w{4,}", path.read_text()))
+    return frozenset(re.findall(rf"\w{{{_LEAST_LETTERS},}}", path.read_text()))
+
+
+def _name_words(path: Path) -> set[str]:
+    return {word for word in path.stem.split("_") if len(word) >= _LEAST_LETTERS}
 
 
 @cache

@@ -16,6 +16,8 @@ from tests.sources import ROOT
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
         ("meshgen/names.py", "tests/test_spec.py"),  # by words, where nearly all tests are as near over imports
         ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, though far away over imports
+        ("meshgen/compiled/on_meshes.py", "tests/sharding/multi_mesh/test_meshes_modules.py"),  # by a word of the name
+        ("meshgen/frontend/onnx/ops/layout.py", "tests/frontend/test_onnx_operators.py"),  # by a folder as a word
         ("tests/test_near.py", "tests/test_near.py"),
     ],
 )

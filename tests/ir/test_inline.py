@@ -32,5 +32,5 @@ def test_regions_around_a_call_and_inside_of_it_are_counted_together(around: int
 
     graph = parse_text(program(MAX_NESTING - around)).graph
     assert max(depth for _, depth in nodes_with_depth(graph)) == MAX_NESTING
-    with pytest.raises(ProgramError, match=f"nested {MAX_NESTING + 1} deep"):
+    with pytest.raises(ProgramError, match=f"nested {MAX_NESTING + 1} deep after inlining"):
         parse_text(program(MAX_NESTING - around + 1))
