@@ -18,7 +18,7 @@ from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
 from meshgen.frontend.torch.values import COPIES, READ_ONLY, SPLITS, VIEWS, Values, refuse_write, written_part
 from meshgen.frontend.tracer import control_flow, creation
-from meshgen.frontend.tracer.operands import tensor
+from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.records import dataclass
@@ -132,9 +132,10 @@ class Reader:
         results = [*found] if isinstance(found, list | tuple) else [found]
         changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
         self._is_after_lstm |= target == "aten.lstm.input"
-        pairs = named_results(node["outputs"], results)
+        pairs = [
+            (name, self._as_declared(name, value, graph)) for name, value in named_results(node["outputs"], results)
+        ]
         for name, value in pairs:
-            self._check(name, value, graph)
             values[name] = value
         names, results = [name for name, _ in pairs], [value for _, value in pairs]
         sources = [names_in(each["arg"]) for each, _ in given]
@@ -207,23 +208,26 @@ class Reader:
     def _part(self, given: Json) -> Part:
         return Part(given["graph"], self.run)
 
-    def _check(self, name: str, value: Any, graph: Json) -> None:
-        """Refuse a result of another type than torch says: what has been read would not mean the same.
+    def _as_declared(self, name: str, value: Any, graph: Json) -> Any:
+        """Return a result in the type that torch says; refuse it if its size or kind of type is another one.
 
+        Floats that were computed in a wider type are rounded: statistics of norms are bf16 on the CPU and f32 on GPUs.
         The last states of an LSTM have a dim of size 1 too many in what torch says when it exports (not when it runs; seen in 2.9), and so
         has what is made of them: after one, the numbers of elements are compared in place of the sizes.
         """
         meta = graph["tensor_values"].get(name)
         if meta is None or not isinstance(value, Tensor):
-            return
+            return value
         wanted = type_of(meta, self._symbols)
         fits = wanted.rank == value.ndim and all(
             size in (None, own) for size, own in zip(wanted.shape, value.shape, strict=True)
         )
         if not fits and self._is_after_lstm:
             fits = None in wanted.shape or math.prod(wanted.sizes) == value.size
-        if value.type.dtype != wanted.dtype or not fits:
+        is_wider = value.type.dtype == "f32" and wanted.dtype in ("bf16", "f16")
+        if not fits or (value.type.dtype != wanted.dtype and not is_wider):
             refuse(f"'{name}' was read as {value.type}, but torch says that it is {wanted}", "report it", "MG0104")
+        return convert(value, wanted.dtype) if is_wider else value
 
     def _note_views(self, target: str, names: Sequence[str], results: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any],
                     sources: Sequence[Sequence[str]], values: Values, is_change: bool) -> None:  # fmt: skip

@@ -45,6 +45,33 @@ def test_an_operation_gives_what_torch_gives_now(name: str) -> None:
     check(name, tuple(torch.utils._pytree.tree_leaves(found)), wanted)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_statistics_of_norms_have_the_type_that_torch_declares(dtype: str, training: bool) -> None:
+    """On the CPU the statistics have the type of the input, and those of a functional batch norm f32; on GPUs all have f32."""
+
+    class Norms(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.group, self.batch = (
+                torch.nn.LayerNorm(8),
+                torch.nn.GroupNorm(2, 4),
+                torch.nn.BatchNorm1d(4),
+            )
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x) + self.group(x) + self.batch(x)
+
+    model = Norms().to(getattr(torch, dtype)).train(training)
+    x = torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    exported = torch.export.export(model, (x,)).run_decompositions()
+    found = mg.compile(exported, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")(x)
+    (result,) = (
+        each for each in torch.utils._pytree.tree_leaves(found) if each.shape == x.shape
+    )  # the others are buffers
+    np.testing.assert_allclose(np.asarray(result, np.float32), model(x).detach().float().numpy(), rtol=0.02, atol=0.02)
+
+
 def test_a_module_is_exported_and_takes_torchs_tensors() -> None:
     model, (ids,) = archives.decoder()
     executable = mg.compile(model, {"dp": 2}, args=("i64[4,6]",), in_specs={"ids": mg.P("dp")}, target="cpu")

@@ -193,8 +193,8 @@ def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running
 
 
 def _updated(old: Tensor, new: Tensor, momentum: float) -> Tensor:
-    """Return a running statistic after a batch."""
-    return old * (1 - momentum) + convert(new, old.type.dtype) * momentum
+    """Return a running statistic after a batch, in the type of the batch's own."""
+    return convert(old, new.type.dtype) * (1 - momentum) + new * momentum
 
 
 def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor | None, variances: Tensor | None, eps: float) -> Tensor:  # fmt: skip
