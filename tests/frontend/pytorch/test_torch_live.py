@@ -45,6 +45,28 @@ def test_an_operation_gives_what_torch_gives_now(name: str) -> None:
     check(name, tuple(torch.utils._pytree.tree_leaves(found)), wanted)
 
 
+COMPLEX = {
+    "norms": lambda z: tuple(torch.linalg.vector_norm(z, p, dim=-1) for p in (0, 1, 2, 2.5, float("inf"), -float("inf"))),
+    "matrix norm": lambda z: (torch.linalg.matrix_norm(z), torch.linalg.norm(z, 1), z.norm()),
+    "normalized": lambda z: (torch.nn.functional.normalize(z), torch.dist(z, z * 2)),
+    "deviations": lambda z: (z.std(), *torch.std_mean(z, 0)),
+    "inverse": lambda z: torch.linalg.pinv(z, hermitian=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_give_what_torch_gives(name: str) -> None:
+    class Function(torch.nn.Module):
+        def forward(self, z: Any) -> Any:
+            return COMPLEX[name](z)
+
+    z = torch.randn(4, 4, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    found = mg.compile(torch.export.export(Function(), (z,)), {"d": 2}, in_specs={"z": mg.P("d")}, target="cpu")(z)
+    for own, wanted in zip(torch.utils._pytree.tree_leaves(found), flat(COMPLEX[name](z)), strict=True):
+        assert own.dtype == np.asarray(wanted).dtype
+        np.testing.assert_allclose(own, wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_statistics_of_norms_have_the_type_that_torch_declares(dtype: str, training: bool) -> None:

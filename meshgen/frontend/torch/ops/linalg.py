@@ -11,7 +11,7 @@ from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import promoted, result_type
 from meshgen.frontend.tracer import joining, linalg
 from meshgen.frontend.tracer.creation import eye, ones, tril, zeros
-from meshgen.frontend.tracer.elementwise import conj, maximum
+from meshgen.frontend.tracer.elementwise import conj, maximum, real
 from meshgen.frontend.tracer.joining import concatenate, pad
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
@@ -101,11 +101,17 @@ def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
     return linalg.svdvals(x)
 
 
+def _of_lower_triangle(x: Tensor) -> Tensor:
+    """Return the Hermitian matrix with this lower triangle; of the diagonal the real part is read."""
+    below = tril(x, -1)
+    return below + convert(real(tril(x) - below), x.type.dtype) + conj(matrix_transpose(below))
+
+
 @aten("linalg_pinv")
 def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, atol: Operand | None = None, rtol: Operand | None = None) -> Tensor:  # fmt: skip
     """The inverse where singular values are above `atol` and `rtol` times the largest."""
-    if hermitian:  # the lower triangle is read
-        x = tril(x) + conj(matrix_transpose(tril(x, -1)))
+    if hermitian:
+        x = _of_lower_triangle(x)
     relative = rcond if rtol is None else rtol
     if atol is None:
         return linalg.pinv(x, rtol=relative)

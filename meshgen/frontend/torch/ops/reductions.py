@@ -11,7 +11,7 @@ from meshgen.frontend.tracer import elementwise, logic, reduce, scans
 from meshgen.frontend.tracer.operands import axes_of, convert
 from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.ir.graph import is_complex, is_inexact
+from meshgen.ir.graph import is_complex, is_inexact, real_dtype
 
 Dims = int | Sequence[int] | None
 
@@ -106,7 +106,7 @@ def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
 @aten("std.correction")
 def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     x, dtype = wide(x)
-    return convert(elementwise.sqrt(var(x, dim, correction=correction, keepdim=keepdim)), dtype)
+    return convert(elementwise.sqrt(var(x, dim, correction=correction, keepdim=keepdim)), real_dtype(dtype))
 
 
 @aten("var", "var.dim")
@@ -155,14 +155,14 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     if math.isinf(ord):
         found = (reduce.max_ if ord > 0 else reduce.min_)(size, dims, keepdim)
     elif ord == 0:
-        found = reduce.sum_(convert(size != 0, x.type.dtype), dims, keepdim)
+        found = reduce.sum_(convert(size != 0, size.type.dtype), dims, keepdim)
     elif ord == 1:
         found = reduce.sum_(size, dims, keepdim)
     elif ord == 2:
         found = elementwise.sqrt(reduce.sum_(size * size, dims, keepdim))
     else:
         found = elementwise.power(reduce.sum_(elementwise.power(size, float(ord)), dims, keepdim), 1 / ord)
-    return convert(found, result)
+    return convert(found, real_dtype(result))
 
 
 @aten("norm.ScalarOpt_dim", "norm.Scalar")
