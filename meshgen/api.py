@@ -15,6 +15,7 @@ from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
+from meshgen.compilation import Compilation
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
@@ -31,7 +32,7 @@ from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.ops.precision import with_precision
-from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
+from meshgen.pipeline import Options, Progress, Timing, context_of, make_schedule, run_stages, verify_program
 from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
@@ -183,15 +184,16 @@ def plan_module(
     progress: Progress | None = None,
 ) -> Executable:
     """From a module that was read to its schedule."""
-    stages = run_stages(module, options, timing, "fuse", progress)
+    context = context_of(options, timing)
+    stages = run_stages(module, options, timing, "fuse", progress, context)
     if stages["fuse"].parts:
-        executable = _plan_parts(stages, options, timing, signature)
+        executable = _plan_parts(stages, options, timing, signature, context)
     else:
         if progress:
             progress("schedule", 0, 1)
         with timing.of("schedule"):
-            schedule = make_schedule(stages["fuse"], options)
-        executable = Executable(stages, schedule, options, timing, signature)
+            schedule = make_schedule(stages["fuse"], options, context)
+        executable = Executable(stages, schedule, options, timing, signature, context.decisions)
     if options.strict:
         from meshgen.reports.advice import best_change
         from meshgen.reports.gathers import refuse_gathers
@@ -201,7 +203,7 @@ def plan_module(
 
 
 def _plan_parts(
-    stages: Mapping[str, Module], options: Options, timing: Timing, signature: Signature | None
+    stages: Mapping[str, Module], options: Options, timing: Timing, signature: Signature | None, context: Compilation
 ) -> Executable:
     """The schedules of all meshes, proven right together."""
     from meshgen.compiled.on_meshes import PartsExecutable
@@ -212,9 +214,10 @@ def _plan_parts(
     with timing.of("schedule"):
         for number, part in enumerate(stages["fuse"].parts):
             own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
-            decided = decisions_of(own["propagate"]) if "propagate" in own else None
+            decided = decisions_of(own["propagate"], context.decisions) if "propagate" in own else None
             own = ({"import": decided.entered} if decided else {}) | own
-            parts.append(Executable(own, make_schedule(part, options), options, timing))
+            schedule = make_schedule(part, options, context)
+            parts.append(Executable(own, schedule, options, timing, decisions=context.decisions))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, signature)
 

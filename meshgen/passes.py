@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.codegen import fuse, planner
-from meshgen.pass_manager import Pass, named
+from meshgen.compilation import Pass, named
 from meshgen.sharding import optimize, overlap
 from meshgen.sharding.rewrites import passes as rewrites
 

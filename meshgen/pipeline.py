@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults, unneeded_passes
 from meshgen.codegen.tuning.table import TuningTable
+from meshgen.compilation import Compilation, PassRecord
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.definitions import require_defined
@@ -22,7 +23,6 @@ from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
-from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
@@ -117,52 +117,52 @@ class Timing:
         self._since = now
 
 
-def _propagate(module: Module, options: Options, manager: PassManager) -> Module:
+def _propagate(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.sharding.propagate import propagate
 
-    return propagate(module, manager)
+    return propagate(module, context)
 
 
-def _materialize(module: Module, options: Options, manager: PassManager) -> Module:
+def _materialize(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import materialized
 
-    return materialized(module, manager)
+    return materialized(module, context)
 
 
-def _optimize(module: Module, options: Options, manager: PassManager) -> Module:
+def _optimize(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import optimized
 
-    return _overlapped(optimized(module, manager), options, manager)
+    return _overlapped(optimized(module, context), options, context)
 
 
-def _partition(module: Module, options: Options, manager: PassManager) -> Module:
+def _partition(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import partitioned
 
-    return _overlapped(partitioned(module, options.arguments, manager), options, manager)
+    return _overlapped(partitioned(module, options.arguments, context), options, context)
 
 
-def _overlapped(module: Module, options: Options, manager: PassManager) -> Module:
+def _overlapped(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.codegen.planner import Planner
     from meshgen.sharding.overlap import overlapped
 
     return overlapped(
-        module, Planner(*predicted_on(options.target, options.memory_limit, module.mesh), manager.skip), manager
+        module, Planner(*predicted_on(options.target, options.memory_limit, module.mesh), context), context
     )
 
 
-def _fuse(module: Module, options: Options, manager: PassManager) -> Module:
+def _fuse(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.codegen.planner import fused
 
-    return fused(module, manager)
+    return fused(module, context)
 
 
-def _schedule(module: Module, options: Options, manager: PassManager) -> Module:
+def _schedule(module: Module, options: Options, context: Compilation) -> Module:
     from meshgen.codegen.schedule_stage import scheduled
 
-    return scheduled(module, make_schedule(module, options))
+    return scheduled(module, make_schedule(module, options, context))
 
 
-STAGES: Mapping[str, Callable[[Module, Options, PassManager], Module]] = {
+STAGES: Mapping[str, Callable[[Module, Options, Compilation], Module]] = {
     "propagate": _propagate,
     "materialize": _materialize,
     "optimize": _optimize,
@@ -181,29 +181,40 @@ _TAKES = {
 }
 
 
-def make_schedule(module: Module, options: Options) -> Schedule:
+def context_of(options: Options, timing: Timing) -> Compilation:
+    """The context of a compilation with these options, which counts passes into `timing`."""
+    return Compilation(options.left_out, records=timing.passes)
+
+
+def make_schedule(module: Module, options: Options, context: Compilation | None = None) -> Schedule:
     """The last step, from a fused module to a plan that is proven free of races and deadlock."""
     from meshgen.codegen.planner import planned
     from meshgen.runtime.validation.checker import check
 
-    plan = planned(module, *predicted_on(options.target, options.memory_limit, module.mesh))
+    context = context or Compilation(options.left_out)
+    plan = planned(module, *predicted_on(options.target, options.memory_limit, module.mesh), context)
     check(plan, module.mesh)
     return plan
 
 
-def scheduled_parts(module: Module, options: Options) -> list[Module]:
+def scheduled_parts(module: Module, options: Options, context: Compilation) -> list[Module]:
     """The fused parts of a program on several meshes with their schedules, which are proven right together."""
     from meshgen.codegen.schedule_stage import scheduled
     from meshgen.runtime.validation.checker_parts import check_parts
 
-    plans = [make_schedule(part, options) for part in module.parts]
+    plans = [make_schedule(part, options, context) for part in module.parts]
     check_parts(plans, [part.mesh for part in module.parts])
     return [scheduled(part, plan) for part, plan in zip(module.parts, plans, strict=True)]
 
 
 @rarely_collecting()
 def run_stages(
-    module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None
+    module: Module,
+    options: Options,
+    timing: Timing,
+    last: str = "fuse",
+    progress: Progress | None = None,
+    context: Compilation | None = None,
 ) -> dict[str, Module]:
     """All stages from the module's own to `last`, by name; the module itself is the first (optimised, if local).
 
@@ -214,18 +225,18 @@ def run_stages(
         text = f"a program at stage '{module.stage}' cannot be taken to stage '{last}'"
         raise UsageError(Diagnostic("MG0001", text, hint=f"the stages are {', '.join(order)}"))
     require_defined(module, module.stage)
-    manager = PassManager(options.left_out, records=timing.passes)
+    context = context or context_of(options, timing)
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
         with timing.of("optimize"):
-            module = _on_meshes("optimize", module, options, manager)
+            module = _on_meshes("optimize", module, options, context)
     found = {module.stage: module}
     wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
     for number, stage in enumerate(wanted):
         if progress:
             progress(stage, number, len(wanted))
-            manager.tell = partial(_tell_pass, progress, stage, number, len(wanted))
+            context.tell = partial(_tell_pass, progress, stage, number, len(wanted))
         with timing.of(stage):
-            module = found[stage] = run_stage(stage, module, options, manager)
+            module = found[stage] = run_stage(stage, module, options, context)
     return found
 
 
@@ -233,7 +244,7 @@ def _tell_pass(progress: Progress, stage: str, done: int, total: int, name: str)
     progress(f"{stage}: {name}", done, total)
 
 
-def run_stage(stage: str, module: Module, options: Options, manager: PassManager | None = None) -> Module:
+def run_stage(stage: str, module: Module, options: Options, context: Compilation | None = None) -> Module:
     """One stage, with the result verified. Raises UsageError for an unknown stage, or one that the program has passed."""
     if stage not in STAGES:
         raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=f"stages are {', '.join(STAGES)}"))
@@ -249,12 +260,12 @@ def run_stage(stage: str, module: Module, options: Options, manager: PassManager
         message = f"'{stage}' takes a program at stage {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the stages before it are {before}"))
-    result = _on_meshes(stage, module, options, manager or PassManager(options.left_out))
+    result = _on_meshes(stage, module, options, context or Compilation(options.left_out))
     require_sound(result, stage, module)
     return result
 
 
-def run_pass(name: str, module: Module, manager: PassManager) -> Module:
+def run_pass(name: str, module: Module, context: Compilation) -> Module:
     """One pass by itself, whatever it costs, with the result verified. Raises UsageError for a program at another stage."""
     from meshgen.ir.parts import joined
     from meshgen.passes import PASSES
@@ -266,7 +277,7 @@ def run_pass(name: str, module: Module, manager: PassManager) -> Module:
         raise UsageError(Diagnostic("MG0001", message))
     if len(module.meshes) > 1 and not module.parts:
         raise UsageError(Diagnostic("MG0001", f"'{name}' takes a program on one mesh until it is propagated"))
-    run = at_nominal_sizes(lambda part: manager.apply(part, (each,)))
+    run = at_nominal_sizes(lambda part: context.apply(part, (each,)))
     result = joined(module, [run(part) for part in module.parts]) if module.parts else run(module)
     require_sound(result, name, module)
     return result
@@ -301,7 +312,7 @@ def _is_sound_form(form: Form) -> bool:
     return not form_faults(form)
 
 
-def _on_meshes(stage: str, module: Module, options: Options, manager: PassManager) -> Module:
+def _on_meshes(stage: str, module: Module, options: Options, context: Compilation) -> Module:
     """One pass on a program: on each of its parts, where it is on several meshes."""
     from meshgen.ir.parts import joined
     from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
@@ -310,14 +321,14 @@ def _on_meshes(stage: str, module: Module, options: Options, manager: PassManage
     run = STAGES[stage]
     module = split_meshes(module)
     if not module.parts:
-        return run(module, options, manager)
+        return run(module, options, context)
     parts = settle(module.parts) if stage == "materialize" else module.parts
     if stage == "propagate":
-        parts = propagate_parts(parts, lambda part: run(part, options, manager))
+        parts = propagate_parts(parts, lambda part: run(part, options, context))
     elif stage == "schedule":
-        parts = scheduled_parts(module, options)
+        parts = scheduled_parts(module, options, context)
     else:
-        parts = [run(part, options, manager) for part in parts]
+        parts = [run(part, options, context) for part in parts]
     return joined(module, parts)
 
 

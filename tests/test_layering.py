@@ -26,7 +26,7 @@ LAYERS = (
     ("pipeline",),
     ("passes",),
     ("frontend", "sharding", "codegen", "simulator"),
-    ("pass_manager",),
+    ("compilation",),
     ("mlir",),
     ("runtime",),
     ("calls", "emulator"),

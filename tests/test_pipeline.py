@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from meshgen import pass_manager, pipeline
+from meshgen import compilation, pipeline
+from meshgen.compilation import Compilation, Pass
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Graph, Module
 from meshgen.mlir.text import parse_text
-from meshgen.pass_manager import Pass, PassManager
 from meshgen.passes import PASSES
 from meshgen.pipeline import STAGES, Options, Timing, run_pass, run_stages
 from meshgen.sharding import optimize
@@ -56,8 +56,8 @@ def test_the_stage_that_breaks_a_graph_is_named(stage: str, how: str, monkeypatc
     damage, words = BREAKS[how]
     right = STAGES[stage]
 
-    def wrong(module: Module, options: Options, manager: PassManager) -> Module:
-        made = right(module, options, manager)
+    def wrong(module: Module, options: Options, context: Compilation) -> Module:
+        made = right(module, options, context)
         return replace(made, graph=damage(made.graph))
 
     monkeypatch.setattr(pipeline, "STAGES", {**STAGES, stage: wrong})
@@ -88,8 +88,8 @@ def test_a_fault_of_fuse_is_seen_where_schedules_are_compared(monkeypatch: pytes
 
     right = planner.fuse
 
-    def wrong(module: Module, manager: PassManager) -> Module:
-        made = right(module, manager)
+    def wrong(module: Module, context: Compilation) -> Module:
+        made = right(module, context)
         return replace(made, graph=_without_first(made.graph))
 
     monkeypatch.setattr(planner, "fuse", wrong)
@@ -99,16 +99,16 @@ def test_a_fault_of_fuse_is_seen_where_schedules_are_compared(monkeypatch: pytes
 
 def test_a_pass_runs_by_itself_on_programs_of_its_stages() -> None:
     module = run_stages(parse_text(TEXT), Options("cpu"), Timing(), "partition")["partition"]
-    assert run_pass("collective-cse", module, PassManager()).graph.outputs
+    assert run_pass("collective-cse", module, Compilation()).graph.outputs
     with pytest.raises(UsageError, match="'collective-cse' takes a program at stage"):
-        run_pass("collective-cse", replace(module, stage="fuse"), PassManager())
+        run_pass("collective-cse", replace(module, stage="fuse"), Compilation())
 
 
 def test_seconds_of_a_pass_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 102.0, 110.0, 111.0])
-    monkeypatch.setattr(pass_manager.time, "perf_counter", lambda: next(clock))
-    manager, each = PassManager(), next(iter(PASSES.values()))
+    monkeypatch.setattr(compilation.time, "perf_counter", lambda: next(clock))
+    context, each = Compilation(), next(iter(PASSES.values()))
     for _ in range(2):
-        with manager.timed(each):
+        with context.timed(each):
             pass
-    assert manager.record(each.name).seconds == 3.0
+    assert context.record(each.name).seconds == 3.0

@@ -46,13 +46,13 @@ from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
 from meshgen.codegen.passes.transpose_in_attention import transpose_in_attention
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
+from meshgen.compilation import Compilation, Pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.notes import Notes
 from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.pass_manager import Pass, PassManager
 
 _LOCAL = ("partition",)
 LOOP_UNROLL = Pass("loop-unroll", loop_unroll, _LOCAL, "always")
@@ -96,13 +96,13 @@ PASSES = (
 )
 
 
-def fuse(module: Module, manager: PassManager | None = None) -> Module:
+def fuse(module: Module, context: Compilation | None = None) -> Module:
     """The module with kernels, after the passes that prepare it for them; `Module.kernels` holds their bodies.
 
     Args:
         module: at stage partition, with control flow unrolled as far as `loop-unroll` does.
     """
-    module = (manager or PassManager()).apply(module, PASSES)
+    module = (context or Compilation()).apply(module, PASSES)
     kernels = Kernels()
     graph = _fused_graph(module.graph, kernels)
     forget()

@@ -11,9 +11,9 @@ from typing import Any
 from meshgen import api
 from meshgen.commands.common import add_program, program_options
 from meshgen.commands.output import Output
+from meshgen.compilation import Compilation
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module
-from meshgen.pass_manager import PassManager
 from meshgen.pipeline import STAGES, Options, Timing, run_pass, run_stage, unknown_passes
 from meshgen.runtime.module_file.files import write_text
 
@@ -48,16 +48,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
     watched = [name for name in options.print_after if name != "all"]
     if faults := unknown_passes(name for name in [*names, *watched] if name not in STAGES):
         raise UsageError(*faults)
-    manager = PassManager(frozenset(options.skip), _program_printer(options.print_after), timing.passes)
+    context = Compilation(frozenset(options.skip), _program_printer(options.print_after), timing.passes)
     with timing.of("import"):
         module, _ = api.read(**chosen)
     for name in names:
         with timing.of(name):
             if name in STAGES:
-                module = run_stage(name, module, arguments, manager)
-                manager.changed(name, module)
+                module = run_stage(name, module, arguments, context)
+                context.changed(name, module)
             else:
-                module = run_pass(name, module, manager)
+                module = run_pass(name, module, context)
     text = print_text(module)
     if options.output != "-":
         write_text(Path(options.output), text)

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature
+from meshgen.compilation import Decisions, PassRecord
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
-from meshgen.pass_manager import PassRecord
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.runtime.module_file.resources import Resources
 from meshgen.runtime.plan import Schedule
@@ -21,8 +21,9 @@ class CompiledProgram:
     """A program on one mesh at all stages, with the kernels of the last one."""
 
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
-                 signature: Signature | None = None) -> None:  # fmt: skip
+                 signature: Signature | None = None, decisions: Decisions | None = None) -> None:  # fmt: skip
         self.stages = dict(stages)
+        self.decisions = decisions or {}
         self._plan = plan
         self.options = options
         self._timing = timing

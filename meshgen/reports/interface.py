@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+from meshgen.compilation import Decisions, PassRecord
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
-from meshgen.pass_manager import PassRecord
 from meshgen.pipeline import Options
 from meshgen.reports.comms import Comms
 from meshgen.reports.cost import Cost
@@ -49,6 +49,9 @@ class Compiled(Protocol):
 
     @property
     def passes(self) -> Mapping[str, PassRecord]: ...
+
+    @property
+    def decisions(self) -> Decisions: ...
 
     @property
     def stages(self) -> Mapping[str, Module]: ...

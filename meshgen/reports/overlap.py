@@ -7,9 +7,10 @@ from typing import Any
 
 from meshgen.codegen.planner import Planner
 from meshgen.codegen.targets import predicted_on
+from meshgen.compilation import Compilation
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
-from meshgen.sharding.chunks.chunks import decided
+from meshgen.sharding.chunks.chunks import in_chunks
 from meshgen.sharding.chunks.search import Decision
 
 
@@ -17,10 +18,11 @@ def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
     """What was decided for a program on one mesh."""
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
-    options = executable.options
+    options, module = executable.options, executable.stages["partition"]
+    if (decided := executable.decisions.get("chunks", {}).get(module.graph)) is not None:
+        return decided
     predicted = predicted_on(options.target, options.memory_limit, executable.mesh)
-    planner = Planner(*predicted, frozenset(options.skip))
-    return decided(executable.stages["partition"], planner)
+    return in_chunks(module, Planner(*predicted, Compilation(frozenset(options.skip)))).decisions
 
 
 def overlap_table(executable: Compiled) -> Table | None:

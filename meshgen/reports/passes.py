@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from meshgen.pass_manager import PassRecord
+from meshgen.compilation import PassRecord
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 
 COLUMNS = ("pass", "fired", "kept", "rejected", "before", "after")

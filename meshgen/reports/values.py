@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -130,38 +129,36 @@ class Known:
         return record
 
 
-_KNOWN: WeakKeyDictionary[Compiled, Known] = WeakKeyDictionary()
-
-
 def known_of(executable: Compiled) -> Known:
-    """The decisions of a program's propagation; found once per executable.
+    """Return the decisions of a program's propagation, computed once per executable.
 
     Raises UsageError (MG0001) for a program that was entered after its shardings were chosen.
     """
-    if executable not in _KNOWN:
-        _KNOWN[executable] = _known_of(executable)
-    return _KNOWN[executable]
+    module = executable.stages.get("propagate")
+    if module is None:
+        text = f"the program entered at stage '{next(iter(executable.stages))}', after its shardings were chosen"
+        raise UsageError(Diagnostic("MG0001", text, hint="explain the program as it was before propagation"))
+    known = executable.decisions.setdefault("explanations", {})
+    if module.graph not in known:
+        known[module.graph] = _known_of(executable, module)
+    return known[module.graph]
 
 
 def link_parts(parts: Sequence[Compiled]) -> None:
     """Let chains of reasons cross transfers between the parts of a program on several meshes."""
     linked: dict[str, ReasonsAcross] = {}
     for part in parts:
-        if part in _KNOWN or "import" not in part.stages:
+        if "import" not in part.stages:
             continue
-        known = known_of(part)
-        if known.solved:
+        known, graph = known_of(part), part.stages["propagate"].graph
+        if known.solved and not isinstance(known.reasons, ReasonsAcross):
             linked[part.mesh.name] = ReasonsAcross(known.solved, linked)
-            _KNOWN[part] = replace(known, reasons=linked[part.mesh.name])
+            part.decisions["explanations"][graph] = replace(known, reasons=linked[part.mesh.name])
 
 
-def _known_of(executable: Compiled) -> Known:
-    module = executable.stages.get("propagate")
-    if module is None:
-        text = f"the program entered at stage '{next(iter(executable.stages))}', after its shardings were chosen"
-        raise UsageError(Diagnostic("MG0001", text, hint="explain the program as it was before propagation"))
+def _known_of(executable: Compiled, module: Module) -> Known:
     unmade = unmade_values(executable, module.graph)
-    if decided := decisions_of(module):
+    if decided := decisions_of(module, executable.decisions):
         return Known(module, decided.entered, decided.solved, Reasons(decided.solved), unmade)
     return Known(module, None, None, None, unmade)
 

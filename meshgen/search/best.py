@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
+from meshgen.compilation import Compilation
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
-from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
@@ -102,7 +102,7 @@ class _Search:
     )
 
     def best(self) -> Found:
-        simplified = PassManager(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
+        simplified = Compilation(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
         problem = problem_of(simplified, self.options.target)
         found = list(self._candidates(problem))
         limit = self.options.memory_limit

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from meshgen.codegen.fuse import SIMPLIFICATIONS
+from meshgen.compilation import Compilation
 from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.pass_manager import PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.analyze import Volume, volume_of
 from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
@@ -40,18 +40,18 @@ def local_volume(stages: Mapping[str, Module], skip: Iterable[str] = ()) -> Volu
 
     Programs that were written per device have tile sizes as written.
     """
-    manager = PassManager(frozenset(skip))
+    context = Compilation(frozenset(skip))
     written = stages.get("partition")
     entered = stages.get("optimize") or stages.get("materialize")
     if written is None:
         return None
     if entered is None or not entered.mesh.is_static:
-        return volume_of(manager.apply(written, SIMPLIFICATIONS))
+        return volume_of(context.apply(written, SIMPLIFICATIONS))
     named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
-    local = optimize_local(named, manager)
+    local = optimize_local(named, context)
     if _messages(local.graph) != _messages(written.graph):
         local = collective_combine_large(local)
-    return replace(volume_of(manager.apply(local, SIMPLIFICATIONS)), mesh=entered.mesh)
+    return replace(volume_of(context.apply(local, SIMPLIFICATIONS)), mesh=entered.mesh)
 
 
 def _named(mesh: Mesh) -> Mesh:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from meshgen.compilation import Compilation, Pass, named
 from meshgen.ir.graph import Module
 from meshgen.ops.live import without_dead
-from meshgen.pass_manager import Pass, PassManager, named
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
 from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
 from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
@@ -98,7 +98,7 @@ LOCAL_PASSES = tuple(_BY_NAME[name] for name in _AFTER_PARTITION)
 
 
 @at_nominal_sizes
-def optimize(module: Module, manager: PassManager | None = None) -> Module:
+def optimize(module: Module, context: Compilation | None = None) -> Module:
     """The module with less and better placed communication, never more.
 
     Args:
@@ -106,17 +106,17 @@ def optimize(module: Module, manager: PassManager | None = None) -> Module:
     """
     module = replace(module, graph=without_dead(module.graph))
     if module.stage == "partition":
-        return optimize_local(module, manager)
-    return replace(_improved(module, PASSES, manager), stage="optimize")
+        return optimize_local(module, context)
+    return replace(_improved(module, PASSES, context), stage="optimize")
 
 
-def optimize_local(module: Module, manager: PassManager | None = None) -> Module:
+def optimize_local(module: Module, context: Compilation | None = None) -> Module:
     """The program that `partition` wrote after the passes that work on local values."""
-    return _improved(module, LOCAL_PASSES, manager)
+    return _improved(module, LOCAL_PASSES, context)
 
 
-def _improved(module: Module, passes: Sequence[Pass], manager: PassManager | None) -> Module:
+def _improved(module: Module, passes: Sequence[Pass], context: Compilation | None) -> Module:
     def sent(each: Module) -> float:
         return total_bytes(each.graph, each.mesh)
 
-    return (manager or PassManager()).apply(module, passes, sent, "B")
+    return (context or Compilation()).apply(module, passes, sent, "B")

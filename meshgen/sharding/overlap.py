@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from meshgen.codegen.planner import Planner
+from meshgen.compilation import Compilation, Pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
-from meshgen.pass_manager import Pass, PassManager
 from meshgen.sharding.chunks.chunks import chunks
 from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
 from meshgen.sharding.rewrites.compare import link_seconds
@@ -23,7 +23,7 @@ PASSES = (
 )
 
 
-def overlapped(module: Module, planner: Planner, manager: PassManager) -> Module:
+def overlapped(module: Module, planner: Planner, context: Compilation) -> Module:
     """The program with larger messages, chains in chunks and collectives of scans a trip ahead, each if the predicted step is then shorter."""
     if module.stage != "partition" or not module.mesh.is_static:
         return module
@@ -36,7 +36,7 @@ def overlapped(module: Module, planner: Planner, manager: PassManager) -> Module
     in_pieces = replace(in_pieces, run=partial(chunks, planner=planner))
     early = replace(early, run=partial(scan_prefetch, planner=planner))
     try:
-        return manager.apply(module, (larger, in_pieces, early), step, "s")
+        return context.apply(module, (larger, in_pieces, early), step, "s")
     except CodegenError:  # it cannot be scheduled at all: the schedule stage reports it
         return module
 

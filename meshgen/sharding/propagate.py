@@ -22,13 +22,12 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from weakref import WeakKeyDictionary
 
+from meshgen.compilation import Compilation, Decisions, Pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import ShardingError
-from meshgen.ir.graph import Graph, Module, Node
+from meshgen.ir.graph import Module, Node
 from meshgen.ops.manual_tiles import manual_faults
-from meshgen.pass_manager import Pass, PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import Start
@@ -42,39 +41,36 @@ from meshgen.sharding.unknown import at_nominal_sizes
 
 
 @at_nominal_sizes
-def propagate(module: Module, manager: PassManager | None = None) -> Module:
+def propagate(module: Module, context: Compilation | None = None) -> Module:
     """The module with `sharding` on every node and shardings of its inputs and outputs.
 
     Required annotations and options are kept exactly (law 2), or refused (MG0206). The cheapest equivalent program is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
-    search = _Search(manager or PassManager())
+    context = context or Compilation()
+    search = _Search(context)
     solved = search.solve(module)
     found = search.written(solved)
-    _DECISIONS[found.graph] = Decisions(module, solved)
+    context.decide("propagate", found.graph, Propagation(module, solved))
     return found
 
 
 @dataclass(frozen=True)
-class Decisions:
+class Propagation:
     """The input of propagation, and its decisions."""
 
     entered: Module
     solved: Solved
 
 
-_DECISIONS: WeakKeyDictionary[Graph, Decisions] = WeakKeyDictionary()
-"""The decisions that made a propagated program, kept as long as its graph is: explanations read them."""
-
-
-def decisions_of(propagated: Module) -> Decisions | None:
+def decisions_of(propagated: Module, decisions: Decisions) -> Propagation | None:
     """The decisions that made a program at stage propagate; None for one that was read at this stage."""
-    return _DECISIONS.get(propagated.graph)
+    return decisions.get("propagate", {}).get(propagated.graph)
 
 
-def solve(module: Module, manager: PassManager | None = None) -> Solved:
+def solve(module: Module, context: Compilation | None = None) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
-    return _Search(manager or PassManager()).solve(module)
+    return _Search(context or Compilation()).solve(module)
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ class _Candidate:
 class _Search:
     """Candidates, planned and compared; the cost of each is found once."""
 
-    manager: PassManager
+    context: Compilation
     _costs: dict[int, tuple[Solved, Seconds]] = field(default_factory=dict[int, tuple[Solved, Seconds]])
     _estimates: dict[int, tuple[Solved, tuple[float, float]]] = field(
         default_factory=dict[int, tuple[Solved, tuple[float, float]]]
@@ -100,7 +96,7 @@ class _Search:
         """The cheapest program with its decisions. Raises ShardingError, ProgramError."""
         if wrong := list(manual_faults(module.graph, module.meshes or (module.mesh,))):
             raise ShardingError(*wrong)
-        solved = solve_as_written(self.manager.apply(module, SIMPLIFICATIONS))
+        solved = solve_as_written(self.context.apply(module, SIMPLIFICATIONS))
         if faults := solved.faults:
             raise ShardingError(*faults)
         return self.best(solved)
@@ -121,18 +117,18 @@ class _Search:
         Launches and latencies decide as much as bytes do, so both are planned to the end.
         """
         has_transforms = any(site.node.op == "fft" for site in whole.sites)
-        if not has_transforms or not self.manager.runs(FFT_TO_PENCILS) or not any(self._long_transforms(whole)):
+        if not has_transforms or not self.context.runs(FFT_TO_PENCILS) or not any(self._long_transforms(whole)):
             return whole
-        with self.manager.timed(FFT_TO_PENCILS) as record:
+        with self.context.timed(FFT_TO_PENCILS) as record:
             module = FFT_TO_PENCILS.run(whole.module)
             found = whole if module is whole.module else self._best(solve_as_written(module))
             if found is whole or found.faults:
                 return whole
-            before, after = (step_seconds(self.written(each), self.manager.trial()) for each in (whole, found))
+            before, after = (step_seconds(self.written(each), self.context.trial()) for each in (whole, found))
             is_taken = after < DEFAULT.rewriting.worth * before
             record.note(kept=is_taken, before=before, after=after, unit="s")
         if is_taken:
-            self.manager.changed(FFT_TO_PENCILS.name, found.module)
+            self.context.changed(FFT_TO_PENCILS.name, found.module)
         return found if is_taken else whole
 
     def _long_transforms(self, solved: Solved) -> Iterator[Site]:
@@ -161,8 +157,8 @@ class _Search:
         """A candidate for each rewrite that changes something, and one for all of them together."""
         fired: list[Pass] = []
         whole = solved.module
-        for each in filter(self.manager.runs, ALTERNATIVES):
-            with self.manager.timed(each):
+        for each in filter(self.context.runs, ALTERNATIVES):
+            with self.context.timed(each):
                 found = each.run(solved.module)
                 whole = each.run(whole)
                 if found is not solved.module:
@@ -172,9 +168,9 @@ class _Search:
             yield _Candidate(solve_as_written(whole), tuple(fired))
 
     def _in_frames(self, solved: Solved) -> Iterator[_Candidate]:
-        if not self.manager.runs(SLICE_TO_HALO):
+        if not self.context.runs(SLICE_TO_HALO):
             return
-        with self.manager.timed(SLICE_TO_HALO):
+        with self.context.timed(SLICE_TO_HALO):
             framed = slice_to_halo(solved.module.graph, solved.parts_of)
             if framed:
                 yield _Candidate(solve_as_written(replace(solved.module, graph=framed)), (SLICE_TO_HALO,))
@@ -192,14 +188,14 @@ class _Search:
             if more:
                 continue
             if each.solved.faults:
-                self.manager.record(by.name).note(kept=False)
+                self.context.record(by.name).note(kept=False)
                 continue
             is_planned = any(each is other for other in likely)
-            with self.manager.timed(by) as record:
+            with self.context.timed(by) as record:
                 cost = (lambda solved: self._seconds(solved).total) if is_planned else self._estimate
                 record.note(kept=by in taken, before=cost(first), after=cost(each.solved), unit="s")
         for each in taken:
-            self.manager.changed(each.name, best.module)
+            self.context.changed(each.name, best.module)
         return best
 
     def _worth(self, first: Solved, others: Sequence[Solved]) -> Solved:
@@ -290,7 +286,7 @@ class _Search:
 
     def _seconds(self, solved: Solved) -> Seconds:
         if id(solved) not in self._costs:
-            self._costs[id(solved)] = solved, planned_seconds(solved, self.written(solved), self.manager.trial())
+            self._costs[id(solved)] = solved, planned_seconds(solved, self.written(solved), self.context.trial())
         return self._costs[id(solved)][1]
 
 

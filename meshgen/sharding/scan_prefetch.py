@@ -18,6 +18,8 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.fuse import BEFORE_KERNELS
 from meshgen.codegen.planner import Candidate, Planner
 from meshgen.codegen.region_modules import region_module
+from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.compilation import Compilation
 from meshgen.errors import CodegenError
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -26,17 +28,15 @@ from meshgen.ir.predicates import is_control, is_scan
 from meshgen.ir.regions import all_nodes, captured, used_by
 from meshgen.ops.classes import AWAITED, COLLECTIVES
 from meshgen.ops.live import live_nodes
-from meshgen.pass_manager import PassManager
-
-_USUAL = Planner("cuda:sm_90", None)
 
 
-def scan_prefetch(module: Module, planner: Planner = _USUAL) -> Module:
+def scan_prefetch(module: Module, planner: Planner | None = None) -> Module:
     """Return a local program whose scans gather early what is exposed in them, each if that shortens the step; itself otherwise."""
     bodies = [region for node in module.graph.nodes if is_control(node) for region in node.regions]
     if not any(inner.op in COLLECTIVES for body in bodies for inner in all_nodes(body)):
         return module
-    scans = PassManager(planner.skip).apply(planner.flat(module), BEFORE_KERNELS)
+    planner = planner or Planner(DEFAULT_TARGET, None, Compilation())
+    scans = planner.context.trial().apply(planner.flat(module), BEFORE_KERNELS)
     if not any(is_scan(node) and _early(node) for node in scans.graph.nodes):
         return module
     usual = planner.candidate(scans)

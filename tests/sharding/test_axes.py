@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from meshgen.compilation import Compilation
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text
-from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.propagate import solve
@@ -85,8 +85,8 @@ def test_another_order_is_not_tried_where_no_axis_depends_on_the_others() -> Non
 def test_no_start_moves_less_with_a_shorter_step_than_what_is_taken() -> None:
     for seed in range(8):
         taken = solve(random_program(seed))
-        known = planned_seconds(taken, annotated(taken), PassManager())
+        known = planned_seconds(taken, annotated(taken), Compilation())
         for start in (Start(last, pins) for last in (False, True) for pins in (False, True)):
             other = replace(taken, decisions=taken.axes.decide(start), start=start)
-            found = planned_seconds(other, annotated(other), PassManager())
+            found = planned_seconds(other, annotated(other), Compilation())
             assert not (found < known and found.links <= known.links)

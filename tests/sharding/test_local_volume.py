@@ -13,13 +13,13 @@ import pytest
 from meshgen import api
 from meshgen.cli import main
 from meshgen.codegen.fuse import SIMPLIFICATIONS
+from meshgen.compilation import Compilation
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.mlir.text import parse_text
-from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.analyze import analyze, volume_of
 from meshgen.sharding.local_volume import local_volume
@@ -214,7 +214,7 @@ def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_ot
 
 
 def simplified(module: Module) -> Module:
-    return PassManager().apply(module, SIMPLIFICATIONS)
+    return Compilation().apply(module, SIMPLIFICATIONS)
 
 
 def other_meshes(mesh: Mesh) -> Iterator[Mesh]:

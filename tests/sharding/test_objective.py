@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from meshgen.compilation import Compilation
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import Volume, analyze
 from meshgen.sharding.arithmetic import work_of
-from meshgen.sharding.propagate import decisions_of, solve
+from meshgen.sharding.propagate import Propagation, decisions_of, solve
 from meshgen.sharding.propagation import axes, eliminate
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.testing.oracle import check
@@ -61,6 +62,12 @@ func.func @main(%x: tensor<{x}> {split}) -> (tensor<{x}> {split}) {{
   return %r#1 : tensor<{x}>
 }}
 """
+
+
+def propagation(text: str) -> Propagation | None:
+    context = Compilation()
+    found = run_stages(parse_text(text), Options(), Timing(), "propagate", context=context)
+    return decisions_of(found["propagate"], context.decisions)
 
 
 def stages(text: str) -> dict[str, Module]:
@@ -119,13 +126,13 @@ def test_many_updates_are_ranked_on_the_device_that_has_them(updates: int, kinds
 
 def test_an_axis_that_no_annotation_names_is_left_alone() -> None:
     text = head(4096, 32768).replace('"tp"}', "}")
-    solved = decisions_of(stages(text)["propagate"])
+    solved = propagation(text)
     assert solved is not None
     assert all(label.factor is None for label in solved.solved.labels["tp"])
 
 
 def test_the_reason_of_such_a_split_is_the_work() -> None:
-    found = decisions_of(stages(head(4096, 32768))["propagate"])
+    found = propagation(head(4096, 32768))
     assert found is not None
     last = found.solved.module.graph.outputs[0]
     assert [chain.annotation for chain in Reasons(found.solved).chains(last) if chain.axis == "tp"] == [

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from meshgen.compilation import Compilation, Pass
 from meshgen.ir.definitions import definition_faults
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Axis, Mesh
-from meshgen.pass_manager import Pass, PassManager
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
@@ -266,9 +266,9 @@ def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch
         return replace(module, graph=replace(q.graph, outputs=[gather(q, q.input(T, P("x")))]))
 
     monkeypatch.setattr("meshgen.sharding.optimize.PASSES", (Pass("worse", worse, ("materialize",), "unless dearer"),))
-    manager = PassManager()
-    assert optimize(before, manager).graph.nodes == []
-    record = manager.records["worse"]
+    context = Compilation()
+    assert optimize(before, context).graph.nodes == []
+    record = context.records["worse"]
     assert (record.fired, record.kept, record.rejected, record.before) == (1, 0, 1, 0)
     assert record.after > 0 and record.unit == "B"
 

@@ -13,6 +13,7 @@ import meshgen as mg
 from meshgen.api import plan, plan_module
 from meshgen.codegen.passes import loop_unroll
 from meshgen.codegen.planner import Planner
+from meshgen.compilation import Compilation
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
@@ -157,7 +158,7 @@ def test_training_scans_with_gathers_ahead_compute_the_same(monkeypatch: pytest.
 
     def ahead(module: Module) -> Module:
         local = run_stages(module, Options("cpu", skip=("scan-prefetch",)), Timing(), "partition")["partition"]
-        found = Planner("cuda:sm_90", None).candidate(scan_prefetch(local)).module
+        found = Planner("cuda:sm_90", None, Compilation()).candidate(scan_prefetch(local)).module
         assert [node.attrs.trips for node in found.graph.nodes if node.op == "scan"] == [5, 1, 5, 1]
         return found
 

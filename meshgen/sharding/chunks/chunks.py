@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from meshgen.codegen.planner import Planner
-from meshgen.ir.graph import Graph, Module
-from meshgen.sharding.chunks.search import CHUNKS, Decision, Found, decisions_of, search
+from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.compilation import Compilation
+from meshgen.ir.graph import Module
+from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
 
-_USUAL = Planner("cuda:sm_90", None)
 
-
-def chunks(module: Module, planner: Planner = _USUAL) -> Module:
+def chunks(module: Module, planner: Planner | None = None) -> Module:
     """The program in chunks if the predicted step is then clearly shorter; else itself."""
-    return in_chunks(module, planner).module
+    return in_chunks(module, planner or Planner(DEFAULT_TARGET, None, Compilation())).module
 
 
 def in_chunks(module: Module, planner: Planner) -> Found:
@@ -27,15 +26,5 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     found = search(planner.flat(module), planner)
     if CHUNKS in found.module.attrs:
         return found
-    _WHOLE[module.graph] = planner, found.decisions
+    planner.context.decide("chunks", module.graph, found.decisions)
     return replace(found, module=module)
-
-
-_WHOLE: WeakKeyDictionary[Graph, tuple[Planner, tuple[Decision, ...]]] = WeakKeyDictionary()
-"""The decisions for programs that stayed whole, and their planners, kept as long as their graphs are."""
-
-
-def decided(module: Module, planner: Planner) -> tuple[Decision, ...]:
-    """The decision for each exposed collective, of a program after `chunks` or of any other."""
-    known = _WHOLE.get(module.graph)
-    return known[1] if known and known[0] == planner else in_chunks(module, planner).decisions

@@ -15,12 +15,12 @@ import math
 from meshgen.ccl.links import Rate, rate_along, rate_between
 from meshgen.codegen.planner import Planner
 from meshgen.codegen.targets import DEFAULT_TARGET, predicted_on
+from meshgen.compilation import Compilation
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
-from meshgen.pass_manager import PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.analyze import CollectiveRecord, volume_of
 from meshgen.sharding.kept_stages import materialized, optimized, partitioned
@@ -67,30 +67,30 @@ class Seconds:
         return self.step < weights.worth * first.step and self.step < first.step - weights.saved_seconds
 
 
-def planned_seconds(solved: Solved, written: Module, manager: PassManager) -> Seconds:
+def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Seconds:
     """Seconds on links of the program after partitioning, and of the work of one device; `written` is the one with the decisions."""
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
-    links, latencies = link_seconds(_local(written, manager))
+    links, latencies = link_seconds(_local(written, context))
     return Seconds(links, dots, sum(work.values()) - dots, latencies)
 
 
-def step_seconds(written: Module, manager: PassManager) -> float:
+def step_seconds(written: Module, context: Compilation) -> float:
     """The predicted step of a program with decisions, for the default target or the machine's device, without chunks.
 
     Infinite for a program that cannot be scheduled.
     """
-    local = _local(written, manager)
+    local = _local(written, context)
     try:
-        return Planner(*predicted_on(DEFAULT_TARGET, None, local.mesh)).candidate(local).plan().step_seconds
+        return Planner(*predicted_on(DEFAULT_TARGET, None, local.mesh), context).candidate(local).plan().step_seconds
     except CodegenError:
         return math.inf
 
 
-def _local(written: Module, manager: PassManager) -> Module:
-    sharded = optimized(materialized(alone(written), manager), manager)
-    return partitioned(sharded, "local", manager)
+def _local(written: Module, context: Compilation) -> Module:
+    sharded = optimized(materialized(alone(written), context), context)
+    return partitioned(sharded, "local", context)
 
 
 def link_seconds(local: Module) -> tuple[float, float]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 
+from meshgen.compilation import Pass
 from meshgen.ir.graph import Module
-from meshgen.pass_manager import Pass
 from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.bodies import Rewrite, everywhere
 from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink

@@ -1,25 +1,28 @@
-"""Passes with names: what a pass is, and the manager that runs them, leaves some out and notes what each did.
+"""Passes with names: what a pass is, and the context that runs them, leaves some out and notes what each did.
 
 A pass takes a program to one that computes the same. `meshgen/passes.py` lists all of them in pipeline order; the stages run
-theirs through a manager, so that each can be left out (`--skip`), shown (`--print-after`) and accounted for (`compile --timing`).
+theirs through a context, so that each can be left out (`--skip`), shown (`--print-after`) and accounted for (`compile --timing`).
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import field
-from typing import Literal
-from weakref import WeakKeyDictionary
+from dataclasses import field, replace
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from meshgen.ir.definitions import require_defined
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Graph, Module
 from meshgen.records import dataclass
 
 Applies = Literal["always", "if cheaper", "unless dearer"]
 Show = Callable[[str, Module], None]
+Decisions = dict[str, dict[Graph, Any]]  # by stage, and by the graph that the decisions made
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,32 +90,90 @@ class PassRecord:
         self.seconds += other.seconds
 
 
-@dataclass
-class PassManager:
-    """Runs passes, and notes what each did.
+@dataclass(eq=False)
+class _Kept:
+    """What a compilation keeps: results by the graph or module that they are of, and programs with the records of their passes."""
+
+    results: dict[Hashable, dict[Hashable, Any]] = field(default_factory=dict[Hashable, dict[Hashable, Any]])
+    programs: dict[Module, dict[tuple[str, str], tuple[Module, dict[str, PassRecord]]]] = field(
+        default_factory=dict[Module, dict[tuple[str, str], tuple[Module, dict[str, PassRecord]]]]
+    )
+
+
+@dataclass(eq=False)
+class Compilation:
+    """The context of one compilation: it runs passes, records what each did, and keeps analyses and decisions.
+
+    A result that is kept belongs to the context and is dropped with it.
 
     Attributes:
         skip: names of passes that are left out.
         show: called with a pass's name and the program after it, where it changed something.
         records: by name, in the order in which passes first ran.
         tell: called with a pass's name when it begins.
+        decisions: what stages decided.
     """
 
     skip: frozenset[str] = frozenset()
     show: Show | None = None
     records: dict[str, PassRecord] = field(default_factory=dict[str, PassRecord])
     tell: Callable[[str], None] | None = None
+    decisions: Decisions = field(default_factory=dict[str, dict[Graph, Any]])
+    _kept: _Kept = field(default_factory=_Kept)
 
-    def trial(self) -> PassManager:
-        """A manager for programs that are only compared: it leaves out the same passes, and its records are not shown."""
-        return PassManager(self.skip)
+    def trial(self) -> Compilation:
+        """Return a context for programs that are only compared: it shares what is kept, and its records are not shown."""
+        return Compilation(self.skip, decisions=self.decisions, _kept=self._kept)
+
+    def analysis(self, find: Callable[Concatenate[S, P], T], subject: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return `find(subject, *args, **kwargs)`, computed once for a subject and equal arguments.
+
+        Args:
+            find: a function without effects.
+            subject: a graph or a module, which is compared by identity.
+        """
+        return self.once(subject, (find, args, tuple(kwargs.items())), lambda: find(subject, *args, **kwargs))
+
+    def once(self, subject: Hashable, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned the first time for this graph or module and key."""
+        known = self._kept.results.setdefault(subject, {})
+        if key not in known:
+            known[key] = make()
+        return known[key]
+
+    def made(self, stage: str, module: Module, run: Callable[[Compilation], Module], option: str = "") -> Module:
+        """Return what a run of passes makes of a module, computed once; the records count it each time.
+
+        Args:
+            stage: names what `run` does, together with the option.
+            run: runs passes in the context that it is given, which has records of its own.
+        """
+        known = self._kept.programs.setdefault(module, {})
+        found = known.get((stage, option))
+        if found is None or self.show:
+            inner = replace(self, records={})
+            found = known[stage, option] = run(inner), inner.records
+        self.add(found[1])
+        return found[0]
+
+    def take(self, module: Module, other: Module, change: Callable[[Module], Module]) -> None:
+        """Let what is kept of `other` hold for `module`, into which `change` turns it; programs that passes made are changed alike."""
+        programs = self._kept.programs.setdefault(module, {})
+        for key, (before, records) in self._kept.programs.get(other, {}).items():
+            after = module if before is other else change(before)
+            programs[key] = after, records
+            self._kept.results[after] = self._kept.results.get(before, {})
+
+    def decide(self, stage: str, graph: Graph, decision: Any) -> None:
+        """Record what a stage decided, by the graph that the decision made."""
+        self.decisions.setdefault(stage, {})[graph] = decision
 
     def record(self, name: str) -> PassRecord:
         """The record of a pass, to which its next change is added."""
         return self.records.setdefault(name, PassRecord(name))
 
     def add(self, records: Mapping[str, PassRecord]) -> None:
-        """Count what another manager's passes did."""
+        """Count what another context's passes did."""
         for name, record in records.items():
             self.record(name).add(record)
 
@@ -165,34 +226,6 @@ class PassManager:
             module = found
             self.changed(each.name, module)
         return module
-
-
-_Made = tuple[Module, Mapping[str, PassRecord]]
-
-
-class Kept:
-    """What runs of passes made of programs, and what they did; kept as long as the program is that they took."""
-
-    def __init__(self) -> None:
-        self._known: MutableMapping[Module, dict[tuple[frozenset[str], str], _Made]] = WeakKeyDictionary()
-
-    def of(
-        self, module: Module, manager: PassManager, run: Callable[[PassManager], Module], option: str = ""
-    ) -> Module:
-        """What a run makes of the module with this option, once; the manager's records count it each time."""
-        key = manager.skip, option
-        found = self._known.get(module, {}).get(key)
-        if found is None or manager.show:
-            inner = PassManager(manager.skip, manager.show, tell=manager.tell)
-            found = run(inner), inner.records
-            if found[0] is not module:
-                self._known.setdefault(module, {})[key] = found
-        manager.add(found[1])
-        return found[0]
-
-    def take(self, module: Module, other: Module, run: Callable[[Module], Module]) -> None:
-        """Let what is known of a module hold for another one, changed alike."""
-        self._known[module] = {key: (run(made), records) for key, (made, records) in self._known[other].items()}
 
 
 def named(*passes: Pass) -> dict[str, Pass]:
