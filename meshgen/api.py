@@ -176,13 +176,8 @@ def planning(signature: Signature) -> Callable[[Module, Options, Timing], Execut
     return lambda module, options, timing: plan_module(module, options, timing, signature)
 
 
-def plan_module(
-    module: Module,
-    options: Options,
-    timing: Timing,
-    signature: Signature | None = None,
-    progress: Progress | None = None,
-) -> Executable:
+def plan_module(module: Module, options: Options, timing: Timing, signature: Signature | None = None,
+                progress: Progress | None = None) -> Executable:  # fmt: skip
     """From a module that was read to its schedule."""
     context = context_of(options, timing)
     stages = run_stages(module, options, timing, "fuse", progress, context)
@@ -192,7 +187,7 @@ def plan_module(
         if progress:
             progress("schedule", 0, 1)
         with timing.of("schedule"):
-            schedule = make_schedule(stages["fuse"], options, context)
+            schedule = make_schedule(stages["fuse"], context)
         executable = Executable(stages, schedule, options, timing, signature, context.decisions)
     if options.strict:
         from meshgen.reports.advice import best_change
@@ -216,8 +211,7 @@ def _plan_parts(
             own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
             decided = decisions_of(own["propagate"], context.decisions) if "propagate" in own else None
             own = ({"import": decided.entered} if decided else {}) | own
-            schedule = make_schedule(part, options, context)
-            parts.append(Executable(own, schedule, options, timing, decisions=context.decisions))
+            parts.append(Executable(own, make_schedule(part, context), options, timing, decisions=context.decisions))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, signature)
 

@@ -18,6 +18,7 @@ from meshgen.ir.graph import Graph, Module
 from meshgen.records import dataclass
 
 Applies = Literal["always", "if cheaper", "unless dearer"]
+DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 Show = Callable[[str, Module], None]
 Decisions = dict[str, dict[Graph, Any]]  # by stage, and by the graph that the decisions made
 P = ParamSpec("P")
@@ -90,6 +91,38 @@ class PassRecord:
         self.seconds += other.seconds
 
 
+@dataclass
+class Timing:
+    """Seconds spent per stage, in the order in which they began, and what each pass did.
+
+    What is timed within a stage does not count as that stage's. `clock` is read for it: wall time, or `time.process_time`.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    passes: dict[str, PassRecord] = field(default_factory=dict)
+    clock: Callable[[], float] = time.perf_counter
+    _around: list[str] = field(default_factory=list[str])
+    _since: float = 0.0  # when the innermost stage began, or went on
+
+    @contextmanager
+    def of(self, stage: str) -> Generator[None]:
+        self.seconds.setdefault(stage, 0.0)
+        self._count()
+        self._around.append(stage)
+        try:
+            yield
+        finally:
+            self._count()
+            self._around.pop()
+
+    def _count(self) -> None:
+        """Give the time since the last change to the innermost stage."""
+        now = self.clock()
+        if self._around:
+            self.seconds[self._around[-1]] += now - self._since
+        self._since = now
+
+
 @dataclass(eq=False)
 class _Kept:
     """What a compilation keeps: results by the graph or module that they are of, and programs with the records of their passes."""
@@ -108,6 +141,7 @@ class Compilation:
 
     Attributes:
         skip: names of passes that are left out.
+        target, memory_limit, arguments: as of `pipeline.Options`.
         show: called with a pass's name and the program after it, where it changed something.
         records: by name, in the order in which passes first ran.
         tell: called with a pass's name when it begins.
@@ -115,6 +149,9 @@ class Compilation:
     """
 
     skip: frozenset[str] = frozenset()
+    target: str = DEFAULT_TARGET
+    memory_limit: int | None = None
+    arguments: str = "local"
     show: Show | None = None
     records: dict[str, PassRecord] = field(default_factory=dict[str, PassRecord])
     tell: Callable[[str], None] | None = None
@@ -123,7 +160,7 @@ class Compilation:
 
     def trial(self) -> Compilation:
         """Return a context for programs that are only compared: it shares what is kept, and its records are not shown."""
-        return Compilation(self.skip, decisions=self.decisions, _kept=self._kept)
+        return replace(self, show=None, tell=None, records={})
 
     def analysis(self, find: Callable[Concatenate[S, P], T], subject: S, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return `find(subject, *args, **kwargs)`, computed once for a subject and equal arguments.

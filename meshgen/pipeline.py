@@ -6,16 +6,13 @@ run, so that reading this table costs nothing.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from dataclasses import field
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any, cast
 
 from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults, unneeded_passes
 from meshgen.codegen.tuning.table import TuningTable
-from meshgen.compilation import Compilation, PassRecord
+from meshgen.compilation import Compilation, Timing
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.definitions import require_defined
@@ -85,84 +82,51 @@ def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
     return [Diagnostic("MG0001", f"unknown pass '{name}'", hint=hint(name)) for name in asked if name not in PASSES]
 
 
-@dataclass
-class Timing:
-    """Seconds spent per stage, in the order in which they began, and what each pass did.
-
-    What is timed within a stage does not count as that stage's. `clock` is read for it: wall time, or `time.process_time`.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    passes: dict[str, PassRecord] = field(default_factory=dict)
-    clock: Callable[[], float] = time.perf_counter
-    _around: list[str] = field(default_factory=list[str])
-    _since: float = 0.0  # when the innermost stage began, or went on
-
-    @contextmanager
-    def of(self, stage: str) -> Generator[None]:
-        self.seconds.setdefault(stage, 0.0)
-        self._count()
-        self._around.append(stage)
-        try:
-            yield
-        finally:
-            self._count()
-            self._around.pop()
-
-    def _count(self) -> None:
-        """Give the time since the last change to the innermost stage."""
-        now = self.clock()
-        if self._around:
-            self.seconds[self._around[-1]] += now - self._since
-        self._since = now
-
-
-def _propagate(module: Module, options: Options, context: Compilation) -> Module:
+def _propagate(module: Module, context: Compilation) -> Module:
     from meshgen.sharding.propagate import propagate
 
     return propagate(module, context)
 
 
-def _materialize(module: Module, options: Options, context: Compilation) -> Module:
+def _materialize(module: Module, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import materialized
 
     return materialized(module, context)
 
 
-def _optimize(module: Module, options: Options, context: Compilation) -> Module:
+def _optimize(module: Module, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import optimized
 
-    return _overlapped(optimized(module, context), options, context)
+    return _overlapped(optimized(module, context), context)
 
 
-def _partition(module: Module, options: Options, context: Compilation) -> Module:
+def _partition(module: Module, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import partitioned
 
-    return _overlapped(partitioned(module, options.arguments, context), options, context)
+    return _overlapped(partitioned(module, context.arguments, context), context)
 
 
-def _overlapped(module: Module, options: Options, context: Compilation) -> Module:
+def _overlapped(module: Module, context: Compilation) -> Module:
     from meshgen.codegen.planner import Planner
     from meshgen.sharding.overlap import overlapped
 
-    return overlapped(
-        module, Planner(*predicted_on(options.target, options.memory_limit, module.mesh), context), context
-    )
+    predicted = predicted_on(context.target, context.memory_limit, module.mesh)
+    return overlapped(module, Planner(*predicted, context), context)
 
 
-def _fuse(module: Module, options: Options, context: Compilation) -> Module:
+def _fuse(module: Module, context: Compilation) -> Module:
     from meshgen.codegen.planner import fused
 
     return fused(module, context)
 
 
-def _schedule(module: Module, options: Options, context: Compilation) -> Module:
+def _schedule(module: Module, context: Compilation) -> Module:
     from meshgen.codegen.schedule_stage import scheduled
 
-    return scheduled(module, make_schedule(module, options, context))
+    return scheduled(module, make_schedule(module, context))
 
 
-STAGES: Mapping[str, Callable[[Module, Options, Compilation], Module]] = {
+STAGES: Mapping[str, Callable[[Module, Compilation], Module]] = {
     "propagate": _propagate,
     "materialize": _materialize,
     "optimize": _optimize,
@@ -181,42 +145,36 @@ _TAKES = {
 }
 
 
-def context_of(options: Options, timing: Timing) -> Compilation:
-    """The context of a compilation with these options, which counts passes into `timing`."""
-    return Compilation(options.left_out, records=timing.passes)
+def context_of(options: Options, timing: Timing | None = None) -> Compilation:
+    """Return a context for a compilation with these options, which counts passes into `timing`."""
+    records = Timing().passes if timing is None else timing.passes
+    return Compilation(options.left_out, options.target, options.memory_limit, options.arguments, records=records)
 
 
-def make_schedule(module: Module, options: Options, context: Compilation | None = None) -> Schedule:
+def make_schedule(module: Module, context: Compilation) -> Schedule:
     """The last step, from a fused module to a plan that is proven free of races and deadlock."""
     from meshgen.codegen.planner import planned
     from meshgen.runtime.validation.checker import check
 
-    context = context or Compilation(options.left_out)
-    plan = planned(module, *predicted_on(options.target, options.memory_limit, module.mesh), context)
+    plan = planned(module, *predicted_on(context.target, context.memory_limit, module.mesh), context)
     check(plan, module.mesh)
     return plan
 
 
-def scheduled_parts(module: Module, options: Options, context: Compilation) -> list[Module]:
+def scheduled_parts(module: Module, context: Compilation) -> list[Module]:
     """The fused parts of a program on several meshes with their schedules, which are proven right together."""
     from meshgen.codegen.schedule_stage import scheduled
     from meshgen.runtime.validation.checker_parts import check_parts
 
-    plans = [make_schedule(part, options, context) for part in module.parts]
+    plans = [make_schedule(part, context) for part in module.parts]
     check_parts(plans, [part.mesh for part in module.parts])
     return [scheduled(part, plan) for part, plan in zip(module.parts, plans, strict=True)]
 
 
 @rarely_collecting()
-def run_stages(
-    module: Module,
-    options: Options,
-    timing: Timing,
-    last: str = "fuse",
-    progress: Progress | None = None,
-    context: Compilation | None = None,
-) -> dict[str, Module]:
-    """All stages from the module's own to `last`, by name; the module itself is the first (optimised, if local).
+def run_stages(module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None,
+               context: Compilation | None = None) -> dict[str, Module]:  # fmt: skip
+    """Return the programs of all stages from the module's own to `last`, by name; the module itself is the first (optimized, if local).
 
     Raises UsageError if `last` comes before the module's stage, and what the passes raise.
     """
@@ -228,7 +186,7 @@ def run_stages(
     context = context or context_of(options, timing)
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
         with timing.of("optimize"):
-            module = _on_meshes("optimize", module, options, context)
+            module = _on_meshes("optimize", module, context)
     found = {module.stage: module}
     wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
     for number, stage in enumerate(wanted):
@@ -236,7 +194,7 @@ def run_stages(
             progress(stage, number, len(wanted))
             context.tell = partial(_tell_pass, progress, stage, number, len(wanted))
         with timing.of(stage):
-            module = found[stage] = run_stage(stage, module, options, context)
+            module = found[stage] = run_stage(stage, module, context)
     return found
 
 
@@ -244,7 +202,7 @@ def _tell_pass(progress: Progress, stage: str, done: int, total: int, name: str)
     progress(f"{stage}: {name}", done, total)
 
 
-def run_stage(stage: str, module: Module, options: Options, context: Compilation | None = None) -> Module:
+def run_stage(stage: str, module: Module, context: Compilation) -> Module:
     """One stage, with the result verified. Raises UsageError for an unknown stage, or one that the program has passed."""
     if stage not in STAGES:
         raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=f"stages are {', '.join(STAGES)}"))
@@ -260,7 +218,7 @@ def run_stage(stage: str, module: Module, options: Options, context: Compilation
         message = f"'{stage}' takes a program at stage {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the stages before it are {before}"))
-    result = _on_meshes(stage, module, options, context or Compilation(options.left_out))
+    result = _on_meshes(stage, module, context)
     require_sound(result, stage, module)
     return result
 
@@ -312,7 +270,7 @@ def _is_sound_form(form: Form) -> bool:
     return not form_faults(form)
 
 
-def _on_meshes(stage: str, module: Module, options: Options, context: Compilation) -> Module:
+def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
     """One pass on a program: on each of its parts, where it is on several meshes."""
     from meshgen.ir.parts import joined
     from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
@@ -321,14 +279,14 @@ def _on_meshes(stage: str, module: Module, options: Options, context: Compilatio
     run = STAGES[stage]
     module = split_meshes(module)
     if not module.parts:
-        return run(module, options, context)
+        return run(module, context)
     parts = settle(module.parts) if stage == "materialize" else module.parts
     if stage == "propagate":
-        parts = propagate_parts(parts, lambda part: run(part, options, context))
+        parts = propagate_parts(parts, lambda part: run(part, context))
     elif stage == "schedule":
-        parts = scheduled_parts(module, options, context)
+        parts = scheduled_parts(module, context)
     else:
-        parts = [run(part, options, context) for part in parts]
+        parts = [run(part, context) for part in parts]
     return joined(module, parts)
 
 

@@ -56,8 +56,8 @@ def test_the_stage_that_breaks_a_graph_is_named(stage: str, how: str, monkeypatc
     damage, words = BREAKS[how]
     right = STAGES[stage]
 
-    def wrong(module: Module, options: Options, context: Compilation) -> Module:
-        made = right(module, options, context)
+    def wrong(module: Module, context: Compilation) -> Module:
+        made = right(module, context)
         return replace(made, graph=damage(made.graph))
 
     monkeypatch.setattr(pipeline, "STAGES", {**STAGES, stage: wrong})

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.codegen.roofline import device_of
+from meshgen.compilation import DEFAULT_TARGET
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
 from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
-
-DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 
 # Architectures that Triton's ptxas knows, with a device of each.
 ARCHITECTURES = {

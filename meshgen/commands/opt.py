@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from meshgen import api
 from meshgen.commands.common import add_program, program_options
 from meshgen.commands.output import Output
-from meshgen.compilation import Compilation
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module
-from meshgen.pipeline import STAGES, Options, Timing, run_pass, run_stage, unknown_passes
+from meshgen.pipeline import STAGES, Options, Timing, context_of, run_pass, run_stage, unknown_passes
 from meshgen.runtime.module_file.files import write_text
 
 
@@ -43,18 +43,19 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from meshgen.mlir.text import print_text
 
     chosen, timing = program_options(options), Timing()
-    arguments = Options("cpu", chosen.pop("arguments"), skip=tuple(options.skip))
     names = [name for name in options.passes.split(",") if name]
     watched = [name for name in options.print_after if name != "all"]
     if faults := unknown_passes(name for name in [*names, *watched] if name not in STAGES):
         raise UsageError(*faults)
-    context = Compilation(frozenset(options.skip), _program_printer(options.print_after), timing.passes)
+    chosen_options = Options("cpu", chosen.pop("arguments"), skip=tuple(options.skip))
+    show = _program_printer(options.print_after)
+    context = replace(context_of(chosen_options, timing), skip=frozenset(options.skip), show=show)
     with timing.of("import"):
         module, _ = api.read(**chosen)
     for name in names:
         with timing.of(name):
             if name in STAGES:
-                module = run_stage(name, module, arguments, context)
+                module = run_stage(name, module, context)
                 context.changed(name, module)
             else:
                 module = run_pass(name, module, context)

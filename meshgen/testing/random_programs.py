@@ -21,7 +21,7 @@ from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError, s
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text, print_text
-from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages
+from meshgen.pipeline import Options, Progress, Timing, context_of, make_schedule, run_stages
 from meshgen.records import dataclass
 from meshgen.runtime.loading import load
 from meshgen.runtime.module_file.files import write_text
@@ -106,8 +106,9 @@ def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
     """The first thing that is wrong on a program's way to its results; None if all ranks compute what it says."""
 
     try:
-        fused = run_stages(module, options, Timing(), "fuse")["fuse"]
-        plans = [(make_schedule(part, options), part.mesh) for part in fused.parts or [fused]]
+        context = context_of(options)
+        fused = run_stages(module, options, Timing(), "fuse", context=context)["fuse"]
+        plans = [(make_schedule(part, context), part.mesh) for part in fused.parts or [fused]]
         runs = [through_module([plan for plan, _ in plans])]
         for plan, mesh in plans:
             _write_sources(plan, mesh)

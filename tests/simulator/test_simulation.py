@@ -182,9 +182,9 @@ def test_meshes_meet_at_transfers() -> None:
         return mg.annotate(g + 1.0, mg.P(mesh="a"))
 
     fused = stages_of(traced(program, types=["f32[6]"], in_specs=None))["fuse"]
-    from meshgen.pipeline import make_schedule
+    from meshgen.pipeline import context_of, make_schedule
 
-    parts = [Scheduled(each.mesh, make_schedule(each, CPU)) for each in fused.parts]
+    parts = [Scheduled(each.mesh, make_schedule(each, context_of(CPU))) for each in fused.parts]
     expected = check_parts([each.schedule for each in parts], [each.mesh for each in parts]).step_seconds
     found = simulate(parts, IDEAL)
     assert found.step_seconds == pytest.approx(expected, rel=1e-9)

@@ -11,7 +11,7 @@ from meshgen import api
 from meshgen.cli import main
 from meshgen.mlir.text import parse_text
 from meshgen.ops.tolerance.bounds import error_bound
-from meshgen.pipeline import Options, Timing, make_schedule, run_stages
+from meshgen.pipeline import Options, Timing, context_of, make_schedule, run_stages
 from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 from meshgen.testing.random_programs import find_fault
@@ -154,7 +154,7 @@ def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> N
     module = parse_text(text)
     options = Options("cpu", "local")
     fused = run_stages(module, options, Timing(), "fuse")["fuse"]
-    messages = [item.op for item in make_schedule(fused, options).items if item.op in ("send", "recv")]
+    messages = [item.op for item in make_schedule(fused, context_of(options)).items if item.op in ("send", "recv")]
     assert messages == ["send", "recv", "send", "recv"]
     assert find_fault(module, options) is None
 

@@ -11,7 +11,7 @@ import meshgen as mg
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
-from meshgen.pipeline import make_schedule
+from meshgen.pipeline import context_of, make_schedule
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.checker_parts import check_parts
 from tests.sharding.multi_mesh.meshes_programs import (
@@ -23,7 +23,7 @@ from tests.sharding.multi_mesh.meshes_programs import (
 
 def plans_of(module: Module) -> tuple[list[Schedule], list[Mesh]]:
     fused = stages_of(module)["fuse"]
-    return [make_schedule(part, CPU) for part in fused.parts], [part.mesh for part in fused.parts]
+    return [make_schedule(part, context_of(CPU)) for part in fused.parts], [part.mesh for part in fused.parts]
 
 
 def test_transfers_in_different_orders_are_a_deadlock() -> None:
