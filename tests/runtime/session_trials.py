@@ -156,14 +156,14 @@ def _random_specs(rng: np.random.Generator, trial: Trial) -> dict[str, Any]:
 def _decided_by(trial: Trial, is_named: bool) -> str:
     """Whether the rules find the new tree of each argument, find other results, or `nothing`.
 
-    The largest arguments come first; names decide, or else the order of as many results as arguments.
+    The largest arguments come first, and of equal ones those with the deepest arrays; names decide, or else the order of as many results as arguments.
     """
     if is_named:
         return "rules"
     results = [(each, _result_types(trial, each)) for each in trial.order]
     decided: set[int] = set()
     found_by = "rules"
-    for number in sorted(range(len(trial.trees)), key=lambda n: -sum(1 for _ in flatten(trial.trees[n]))):
+    for number in sorted(range(len(trial.trees)), key=lambda n: _size(trial.trees[n]), reverse=True):
         if number in decided:
             continue
         shape = _shape(trial.trees[number])
@@ -185,6 +185,12 @@ def _decided_by(trial: Trial, is_named: bool) -> str:
         found_by = found_by if places == [(rival, ()) for rival in rivals] else "others"
         decided.update(rivals)
     return found_by
+
+
+def _size(tree: Any) -> tuple[int, int]:
+    """How many arrays a tree has, and how deep they are in it."""
+    paths = [path for path, _ in flatten(tree)]
+    return len(paths), max(map(len, paths), default=0)
 
 
 def _containers(trial: Trial, results: list[tuple[Any, Any]]) -> list[Any]:
