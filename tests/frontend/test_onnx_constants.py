@@ -158,6 +158,19 @@ def test_ratio_of_dropout_is_data() -> None:
         computed("Dropout", X, np.float32(0.5), np.array(False))
 
 
+@pytest.mark.parametrize("opset, operands", [(10, ("x", "s")), (13, ("x", "", "s")), (18, ("x", "part", "s"))])
+def test_scales_of_resize_may_be_an_initializer_of_floats(opset: int, operands: tuple[str, ...]) -> None:
+    held = {"s": np.array([1, 1, 2, 1.5], np.float32), "part": np.zeros(0, np.float32)}
+    node = helper.make_node("Resize", operands, ["y"], mode="nearest")
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 1, 2, 4]), ("y", None))]  # fmt: skip
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:], [numpy_helper.from_array(array, name) for name, array in held.items()])  # fmt: skip
+    found = mg.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), {"d": 2}, target="cpu")
+    image = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4)
+    assert found(image).shape == (1, 1, 4, 6) and np.array_equal(
+        found(image)[0, 0, ::2, [0, -1]], image[0, 0, :, [0, -1]]
+    )
+
+
 def test_part_that_is_resized_is_data() -> None:
     image, part, sizes = f32(1, 1, 6, 8), np.array([0, 0, 0.2, 0.1, 1, 1, 0.7, 1.2], np.float32), np.array([1, 1, 4, 5])
     crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}

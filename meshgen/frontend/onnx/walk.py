@@ -158,10 +158,11 @@ class Walk:
         return results
 
     def _operand(self, operator: Operator, number: int, given: Any) -> Any:
-        if number not in operator.known:
-            return as_operand(given)
-        given = given.array if isinstance(given, Weight) else given
-        return None if given is None else array_of(given, f"operand {number + 1}")
+        if number in (*operator.known, *operator.constant) and isinstance(given, Weight):
+            return given.array
+        if number in operator.known and given is not None:
+            return array_of(given, f"operand {number + 1}")
+        return as_operand(given)
 
     def _call(self, node: Any, values: Mapping[str, Any]) -> Call:
         domain = domain_of(node.domain)

@@ -58,7 +58,7 @@ class Dim:
         return (self.last - self.first) * steps + self.first * (self.size - 1)
 
 
-@op("Resize")
+@op("Resize", constant=(1, 2, 3))
 def resize(call: Call, x: Operand, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
     """The part that is taken, `roi`, may be data; scales and sizes decide the shape."""
     if call.version < 11:

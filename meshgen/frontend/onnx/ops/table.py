@@ -34,10 +34,12 @@ class Operator:
     Attributes:
         function: called with the call and its operands.
         known: numbers of operands whose elements decide shapes: arrays for the function, refused where they are data.
+        constant: numbers of operands that are arrays for the function where they are initializers, and may be data.
     """
 
     function: Function
     known: tuple[int, ...] = ()
+    constant: tuple[int, ...] = ()
 
 
 class Elements(list[Any]):
@@ -47,11 +49,13 @@ class Elements(list[Any]):
 TABLE: dict[tuple[str, str], Operator] = {}
 
 
-def op(*names: str, domain: str = "", known: tuple[int, ...] = ()) -> Callable[[Function], Function]:
+def op(
+    *names: str, domain: str = "", known: tuple[int, ...] = (), constant: tuple[int, ...] = ()
+) -> Callable[[Function], Function]:
     """Enter a function for operators of a domain."""
 
     def enter(function: Function) -> Function:
-        TABLE.update({(domain, name): Operator(function, known) for name in names})
+        TABLE.update({(domain, name): Operator(function, known, constant) for name in names})
         return function
 
     return enter
