@@ -40,6 +40,12 @@ def scalars(add: Add) -> None:
     add("means_of_nothing", lambda x: (x.mean(0), x.var(0), *f.std_mean(x, 0, keepdim=True), f.linalg.det(x[:, :0]), f.linalg.slogdet(x[:, :0])[1]), "f32[0,5]")
 
 
+def types(add: Add) -> None:
+    """Element types of results: sums of small integers, sizes of complex numbers."""
+    add("sums_of_bytes", lambda x: tuple(g for x in (x.to(f.uint8), x.to(f.int8)) for g in (x.sum(), x.sum(0), x.prod(1), x.cumsum(0), x.cumprod(1), x.nansum(), x.trace(), x[0, 0].cumsum(0), x.sum(dtype=f.uint8))), "i64[3,3]<4")
+    add("sizes_of_complex", lambda x, y: tuple(g for z in (f.complex(x, y),) for g in (z.std(), *f.std_mean(z, 0), z.norm(p=1), F.normalize(z, dim=0).real, *(f.linalg.vector_norm(z, p, dim=1) for p in (0, 1, 2, 3.0, f.inf, -f.inf)), f.linalg.matrix_norm(z), f.dist(z, z * 2))), "f32[4,3]", "f32[4,3]")
+
+
 def images(add: Add) -> None:
     """Pools with and without a batch, sizes of images, pads."""
     add("pools_without_a_batch", lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.max_pool1d(x[0], 2), F.adaptive_max_pool1d(x[0], 2), F.adaptive_avg_pool2d(x, 3), F.max_pool3d(x[None], 2), *F.max_pool2d(x, 3, 2, 1, return_indices=True)), "f32[2,6,7]")
@@ -62,7 +68,7 @@ def views(add: Add) -> None:
         x.movedim(0, 1)[0].add_(1)
         x.as_strided((2, 2), (6, 1), 1).zero_()
         z.real.mul_(3)
-        return x, torch.view_as_real(z)
+        return x, torch.view_as_real(z.transpose_(0, 1)), x.t_().clone().unsqueeze_(0)
 
     add("written_views", written, "f32[5,5]", "f32[5,5]")
     add("conjugates", lambda x, y: tuple(torch.view_as_real(each.resolve_conj()) for z in [torch.complex(x, y)] for each in (z.mH * 1, torch.adjoint(z) * 1, z.mT.conj() * 1, z.mH @ z, torch.vdot(z[0], z[1]), torch.linalg.vecdot(z, z * 1j), z.H)), "f32[3,4]", "f32[3,4]")
@@ -99,4 +105,4 @@ def gradients(add: Add) -> None:
     add("attention_of_nothing", lambda q, m: (F.scaled_dot_product_attention(q, q, q, f.where(m & (f.arange(3) > 0)[:, None], 0.5, -f.inf)), F.scaled_dot_product_attention(q, q, q, m & (f.arange(3) > 0)[:, None])), "f32[2,4,3,8]", "i1[3,3]")
 
 
-SECTIONS = (groups, scalars, images, views, factors, gradients)
+SECTIONS = (groups, scalars, types, images, views, factors, gradients)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from meshgen.frontend.torch.ops.elementwise import add, mul
+from meshgen.frontend.torch.ops.reductions import sum_dtype
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import promoted, result_type
 from meshgen.frontend.tracer import joining, linalg
@@ -198,7 +199,7 @@ def ormqr(x: Tensor, scales: Tensor, other: Tensor, left: bool = True, transpose
 
 @aten("trace")
 def trace(x: Tensor) -> Tensor:
-    return linalg.trace(x)
+    return linalg.trace(x, dtype=sum_dtype(x.type.dtype))
 
 
 @aten("diag_embed")

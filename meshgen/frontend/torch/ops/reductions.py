@@ -23,14 +23,19 @@ def dims_of(x: Tensor, dim: Dims) -> int | tuple[int, ...] | None:
     return dim if isinstance(dim, int) else tuple(dim) or None
 
 
+def sum_dtype(dtype: str) -> str:
+    """Return the element type of sums: i64 for all integers, unsigned ones too."""
+    return dtype if is_inexact(dtype) else "i64"
+
+
 @aten("sum")
 def sum_(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.sum_(x, dims_of(x, dim), keepdim, dtype=dtype)
+    return reduce.sum_(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))
 
 
 @aten("prod")
 def prod(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.prod(x, dims_of(x, dim), keepdim, dtype=dtype)
+    return reduce.prod(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))
 
 
 @aten("mean")
@@ -172,7 +177,8 @@ def norm(x: Tensor, p: float | None = 2, dim: Dims = None, keepdim: bool = False
 
 def _running(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def running(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
-        return function(x, dim, dtype) if x.ndim else convert(x, dtype or reduce.whole(x.type.dtype))
+        dtype = dtype or sum_dtype(x.type.dtype)
+        return function(x, dim, dtype) if x.ndim else convert(x, dtype)
 
     return running
 

@@ -47,7 +47,7 @@ def permute(x: Tensor, dims: Sequence[int]) -> Tensor:
     return shapes.transpose(x, dims) if x.ndim else x
 
 
-@aten("transpose.int", "transpose_copy.int", "swapaxes", "swapdims")
+@aten("transpose", "transpose_copy", "swapaxes", "swapdims")
 def transpose(x: Tensor, first: int, second: int) -> Tensor:
     return shapes.swapaxes(x, first, second) if x.ndim else x
 
