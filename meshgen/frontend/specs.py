@@ -37,8 +37,10 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
         names = output_names(module.graph)
         values = {value.name: name for value, name in zip(outputs[::-1], names[::-1], strict=True) if value.name}
         out_specs = {_output(key, outs, values): spec for key, spec in cast("Mapping[Any, Any]", out_specs).items()}
-    annotations = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
-    wanted = _annotations(matched("output", outs, out_specs), outputs, module, module.out_annotations)
+    in_pairs = matched("input", ins, in_specs, _numbers(ins, inputs))
+    out_pairs = matched("output", outs, out_specs, _numbers(outs, outputs))
+    annotations = _annotations(in_pairs, inputs, module, module.in_annotations)
+    wanted = _annotations(out_pairs, outputs, module, module.out_annotations)
     return replace(module, in_annotations=annotations, out_annotations=wanted)
 
 
@@ -106,14 +108,29 @@ def _annotations(
     return found
 
 
-def matched(word: str, signature: Signature, specs: Any) -> Pairs:
-    """The specs of inputs or outputs. Raises UsageError MG0001 for those that fit none."""
+def _numbers(signature: Signature, values: Sequence[Value]) -> frozenset[str]:
+    """The names of leaves without dims."""
+    return frozenset(
+        slot.name for slot in signature.slots if slot.number is not None and not values[slot.number].type.rank
+    )
+
+
+def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str] = frozenset()) -> Pairs:
+    """The specs of inputs or outputs. Raises UsageError MG0001 for those that fit none.
+
+    A pattern that matches leaves with dims is not about `numbers`, the leaves without: `*.w` matches the weight `w`, and the
+    count of steps that an optimizer keeps for it.
+    """
     faults: list[str] = []
     if specs is None:
         return []
     if isinstance(specs, Mapping):
         named = cast("Mapping[Any, Any]", specs)
-        pairs = [p for name, spec in named.items() for p in _matching_specs(word, signature, name, spec, faults)]
+        pairs = [
+            pair
+            for name, spec in named.items()
+            for pair in _matching_specs(word, signature, name, spec, numbers, faults)
+        ]
         faults += _contradictions(word, signature, named)
     else:
         pairs = list(_specs_in_order(word, signature, specs, faults))
@@ -132,7 +149,7 @@ def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -
             yield f"'{other}' and '{name}' are one {word}, with the specs {specs[other]} and {spec}"
 
 
-def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, faults: list[str]) -> Pairs:
+def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, numbers: frozenset[str], faults: list[str]) -> Pairs:  # fmt: skip
     """The node of this name, else all leaves whose names match the pattern."""
     if not isinstance(name, str):
         faults.append(f"unknown {word} {name!r}")
@@ -145,7 +162,8 @@ def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, fault
     if not hits:
         near = nearest_names(name, signature.by_name, 1)
         faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return [pair for key, node in hits.values() for pair in _spread(node, spec, key, faults)]
+    pairs = [pair for key, node in hits.values() for pair in _spread(node, spec, key, faults)]
+    return [pair for pair in pairs if pair[0].name not in numbers] or pairs
 
 
 def _matcher(pattern: str) -> Callable[[str, Node], bool]:

@@ -119,6 +119,15 @@ def test_patterns_of_paths(pattern: str, names: list[str]) -> None:
     assert list(annotations({pattern: "dp"})) == names
 
 
+def test_a_pattern_of_arrays_is_not_about_numbers() -> None:
+    state = {"w": X, "step": {"w": np.float32(0)}}
+    step = jax.jit(lambda state: state["w"] * state["step"]["w"])
+    assert [*annotations({"*.w": mg.P("dp")}, step.lower(state))] == ["state.w"]
+    for name in ("*.step.w", "state.step.w"):
+        with pytest.raises(ShardingError, match=r"MG0204: .*the tensor has rank 0"):
+            mg.compile(step.lower(state), {"dp": 2}, in_specs={name: mg.P("dp")}, target="cpu")
+
+
 def test_a_pattern_that_nothing_has_is_refused() -> None:
     with pytest.raises(UsageError, match=r"MG0001: unknown input 'params\['h'\]\[\*\]\['v'\]'"):
         annotations({"params['h'][*]['v']": "dp"})
