@@ -77,7 +77,7 @@ def from_function(function: Callable[..., Any], args: Args, error: MeshgenError)
     if any(fault.code == "MG0006" for fault in error.diagnostics):
         raise error  # a structure that contains itself, which JAX would flatten without end
     is_of_jax = _is_of_jax(function) or _is_raised_in_jax(error)
-    if not is_of_jax and not _has_jax_values(args):
+    if not is_of_jax and not _has_jax_values(args) and not _names_jax(function):
         raise error
     try:
         return from_jax(_jitted(function), args)
@@ -101,6 +101,17 @@ def _jitted(function: Callable[..., Any]) -> Any:
 def _is_of_jax(function: Any) -> bool:
     """Whether JAX made the function, as `jax.grad(f)` and `jax.vmap(f)`."""
     return _is_jax_s_module(getattr(function, "__globals__", {}).get("__name__", ""))
+
+
+def _names_jax(function: Callable[..., Any]) -> bool:
+    """Whether a function names modules, functions or arrays of JAX."""
+    try:
+        named = inspect.getclosurevars(inspect.unwrap(function))
+    except (TypeError, ValueError):  # an object that is called, or a variable that has no value yet
+        return False
+    values = [*named.globals.values(), *named.nonlocals.values()]
+    places = [each.__name__ if inspect.ismodule(each) else getattr(each, "__module__", None) for each in values]
+    return any(_is_jax_s_module(place or type(each).__module__) for place, each in zip(places, values, strict=True))
 
 
 def _is_raised_in_jax(error: BaseException | None) -> bool:

@@ -55,6 +55,26 @@ def test_transformations_inside_of_functions_without_jit_are_lowered_by_jax() ->
     np.testing.assert_allclose(compiled(step, X, X)(X, X), step(X, X), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: {"y": x * 2, "rows": jax.numpy.arange(3)},
+        lambda x: x.at[0].mul(jax.numpy.float32(3)),
+        lambda x: jax.nn.dot_product_attention(x[None, :, None], x[None, :, None], x[None, :, None]),
+    ],
+    ids=["array of JAX as result", "method of JAX", "fault inside JAX"],
+)
+def test_functions_that_name_jax_are_lowered_by_it(function: Any) -> None:
+    got, want = compiled(function, X)(X), function(jax.numpy.asarray(X))
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_functions_that_name_jax_take_numbers_of_python() -> None:
+    found = compiled(lambda x, rate: jax.numpy.sin(x) * rate, X, 2)(X, 2)
+    np.testing.assert_allclose(found, np.sin(X) * 2, rtol=1e-5, atol=1e-6)
+
+
 def test_functions_without_jit_report_jax_s_fault_at_their_line() -> None:
     with pytest.raises(mg.MeshgenError, match=r"test_jax_wrappers.py:\d+: error MG0001.*contracting dimensions"):
         compiled(lambda x: jax.numpy.dot(x, x[:3]), X)

@@ -204,7 +204,8 @@ def _called(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
         return function(*bound.args, **bound.kwargs)
     except MeshgenError as error:  # errors outside of the trace, such as of `mg.P(3)`, have no line
         line = failing_line(error)
-        raise type(error)(*(replace(each, loc=each.loc or line) for each in error.diagnostics)) from error.__cause__
+        located = type(error)(*(replace(each, loc=each.loc or line) for each in error.diagnostics))
+        raise located.with_traceback(error.__traceback__) from error.__cause__
     except BaseException as error:  # also one that would end the process
         if is_interrupt(error):
             raise
