@@ -7,6 +7,8 @@ memory        what is free on this machine, before bytes are unpacked and arrays
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -78,13 +80,23 @@ def require_memory(needed_bytes: int, what: str, loc: Location | None = None) ->
         raise ProgramError(Diagnostic("MG0108", fault, loc))
 
 
-def read_file(path: Path, most_bytes: int) -> bytes:
-    """Return the bytes of a regular file. Raises OSError, and ValueError for a device or a pipe, and for more than `most_bytes`."""
+def regular_size(path: Path) -> int:
+    """Return the bytes of a regular file. Raises OSError, and ValueError for a device or a pipe: reading one may never end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(min(status.st_size, most_bytes) + 1)
-    if len(content) > most_bytes:
+        raise ValueError(os.strerror(errno.EISDIR) if stat.S_ISDIR(status.st_mode) else "it is not a regular file")
+    return status.st_size
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """Return the bytes of a regular file. Raises OSError, and ValueError as `regular_size` and for more than `most_bytes`."""
+    size = regular_size(path)
+    if size > most_bytes:
         raise ValueError(f"it has more than {most_bytes:,} bytes")
+    if fault := memory_fault(size, "its content"):
+        raise ValueError(fault)
+    with path.open("rb") as file:
+        content = file.read(size + 1)
+    if len(content) > size:
+        raise ValueError("it grows while it is read")
     return content

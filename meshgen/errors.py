@@ -6,6 +6,7 @@ error carries all the faults of one check. Its class decides the exit code of th
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -204,6 +205,7 @@ class Diagnostic:
         return printable("\n".join(lines))
 
 
+MOST_EXCERPTED = 1 << 30  # bytes of a file whose lines messages show
 MOST_PLACES = 4  # further locations listed per fault
 
 
@@ -231,7 +233,7 @@ def _excerpt(loc: Location | None) -> list[str]:
     if loc is None or not loc.line:
         return []
     try:
-        if not Path(loc.file).is_file():
+        if not Path(loc.file).is_file() or os.path.getsize(loc.file) > MOST_EXCERPTED:
             return []
         with open(loc.file, encoding="utf-8") as file:
             line = next(islice(file, loc.line - 1, None)).rstrip("\n")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import meshgen as mg
+from meshgen import errors
 from meshgen.errors import Diagnostic, Location, UsageError, grouped
 from meshgen.printable import bytes_apart
 
@@ -47,3 +50,12 @@ def test_unknown_keyword_of_public_function_is_refused_with_suggestion() -> None
         mg.compile(lambda x: x, {"a": 2}, args=["f32[4]"], in_spec={"x": mg.P("a")})  # type: ignore[call-arg]
     with pytest.raises(UsageError, match=r"(?s)load has no argument 'meshes'.*did you mean 'mesh'"):
         mg.load("nowhere.mgx", meshes={"a": 2})  # type: ignore[call-arg]
+
+
+def test_lines_of_large_files_are_not_read_for_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "large.mlir"
+    place.write_text("the line\n")
+    fault = Diagnostic("MG0101", "malformed", Location(str(place), 1))
+    assert "the line" in str(UsageError(fault))
+    monkeypatch.setattr(errors, "MOST_EXCERPTED", 8)
+    assert "the line" not in str(UsageError(fault))

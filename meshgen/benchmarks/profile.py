@@ -20,6 +20,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import Link, Machine
 from meshgen.machine.reading import machine_record
 from meshgen.records import dataclass
+from meshgen.runtime.module_file.files import write_text
 
 INSIDE, BETWEEN = "inside", "between"
 _ONE_PASS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv")
@@ -91,8 +92,5 @@ def profile_place(text: str) -> Path:
 
 
 def write_profile(machine: Machine, path: Path) -> None:
-    """Raises UsageError MG0002."""
-    try:
-        path.write_text(json.dumps(machine_record(machine), indent=1) + "\n")
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0002", f"cannot write {path}: {error.strerror}")) from error
+    """Raises UsageError MG0003."""
+    write_text(path, json.dumps(machine_record(machine), indent=1) + "\n")

@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.budget import read_file
+from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.records import dataclass
 from meshgen.reports.tables import Table
+from meshgen.runtime.module_file.files import write_text
 
 FORMAT = "meshgen-bench/1"
 FORMATS = ("json", "csv", "markdown")
@@ -88,30 +90,36 @@ def _flat(value: Any) -> Any:
 
 
 def write(run: Run, path: Path, form: str, titles: Mapping[str, str]) -> None:
-    """Write a run; without a format, the one that the file's suffix says, or JSON. Raises UsageError MG0002."""
-    text = text_of(run, form or _SUFFIXES.get(path.suffix, "json"), titles)
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0002", f"cannot write {path}: {error.strerror}")) from error
+    """Write a run; without a format, the one that the file's suffix says, or JSON. Raises UsageError MG0003."""
+    write_text(path, text_of(run, form or _SUFFIXES.get(path.suffix, "json"), titles))
 
 
 def read(path: Path) -> Run:
     """A run that `write` wrote as JSON. Raises UsageError: MG0002 where the file cannot be read, MG0001 where it is not one."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
+        content = read_file(path, MOST_FILE_BYTES)
+    except (OSError, ValueError) as error:
+        raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {system_reason(error)}")) from error
     try:
-        value: Any = json.loads(content) if len(content) <= MOST_FILE_BYTES else None
+        value: Any = json.loads(content)
     except (ValueError, RecursionError):
         value = None
-    records: Any = value.get("records") if isinstance(value, dict) and value.get("format") == FORMAT else None  # pyright: ignore[reportUnknownMemberType]
-    if not isinstance(records, list) or not all(isinstance(each, dict) for each in cast("list[Any]", records)):
+    run = cast("Mapping[str, Any]", value if isinstance(value, dict) else {})
+    environment, records = run.get("environment") or {}, cast("list[Any]", run.get("records"))
+    is_run = run.get("format") == FORMAT and all(isinstance(*pair) for pair in ((environment, dict), (records, list)))
+    if not is_run or not all(_is_record(each) for each in records):
         hint = "meshgen bench SUITE --output RUN.json writes them"
         raise UsageError(Diagnostic("MG0001", f"{path} has no measurements of this version", hint=hint))
-    return Run(dict(value.get("environment") or {}), cast("list[Record]", records))  # pyright: ignore[reportUnknownMemberType]
+    return Run(environment, records)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether the fields that comparisons read have the types that they need."""
+    if not isinstance(value, dict):
+        return False
+    record = cast("Record", value)
+    is_named = all(isinstance(record.get(key), str | int | float | None) for key in IDENTITY)
+    return is_named and all(type(record[key]) in (int, float) for key in record if key.endswith(("spread", "samples")))
 
 
 def identity(record: Record) -> tuple[tuple[str, Any], ...]:

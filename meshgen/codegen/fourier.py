@@ -26,11 +26,13 @@ Array = np.ndarray[Any, Any]
 DIRECT = 64
 # Elements of a prime dim whose matrix is kept as a constant (chosen: 16 MB for each part).
 LARGEST_PRIME = 2048
+# Elements of a dim whose roots of unity are kept as constants (chosen: 64 MB for each part).
+LONGEST = 1 << 24
 
 
 def can_transform(length: Sequence[int]) -> bool:
-    """Whether all dims of these lengths have small factors."""
-    return all(n > 0 and _largest_prime(n) <= LARGEST_PRIME for n in length)
+    """Whether all dims have at most `LONGEST` elements, and small factors."""
+    return all(0 < n <= LONGEST and _largest_prime(n) <= LARGEST_PRIME for n in length)
 
 
 def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) -> Pair:

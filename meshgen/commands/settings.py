@@ -18,11 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.budget import read_file
+from meshgen.errors import Diagnostic, Location, UsageError, system_reason
 from meshgen.names import nearest_names
 from meshgen.records import dataclass
 
 SHARED = ("machine", "memory-limit", "mesh", "precision", "spec", "target")
+MOST_BYTES = 1 << 26  # of the file
 _FILE = "pyproject.toml"
 
 
@@ -61,9 +63,9 @@ def _table(file: Path) -> dict[str, Any]:
     import tomllib  # only where there is a file: each command takes a look
 
     try:
-        found = tomllib.loads(file.read_text()).get("tool", {}).get("meshgen", {})
-    except (OSError, ValueError, AttributeError) as error:
-        raise _settings_fault(f"the file cannot be read: {error}", file) from error
+        found = tomllib.loads(read_file(file, MOST_BYTES).decode()).get("tool", {}).get("meshgen", {})
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise _settings_fault(f"the file cannot be read: {system_reason(error)}", file) from error
     if not isinstance(found, dict):
         raise _settings_fault("tool.meshgen is not a table", file)
     return found
@@ -80,7 +82,7 @@ def parse_configured(
         string.removeprefix("--"): action
         for action in parser._actions
         for string in action.option_strings
-        if string.startswith("--")
+        if string.startswith("--") and string != "--help"
     }
     for setting in from_file:
         if setting.command == command:

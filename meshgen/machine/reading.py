@@ -9,9 +9,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
 
+from meshgen.budget import read_file
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, MOST_DEVICES, Link, Machine
 
 MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
@@ -64,15 +65,11 @@ def machine_of_text(text: str) -> Machine:
 
 def _from_json(path: Path) -> Machine:
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST_FILE_BYTES + 1)
-        if len(text) > MOST_FILE_BYTES:
-            raise UsageError(
-                Diagnostic("MG0001", f"{path} is not a machine profile: it has more than {MOST_FILE_BYTES} bytes")
-            )
+        text = read_file(path, MOST_FILE_BYTES)
+    except (OSError, ValueError) as error:
+        raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {system_reason(error)}")) from error
+    try:
         value: Any = json.loads(text)
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(Diagnostic("MG0001", f"{path} is not JSON: {error}")) from error
     if fault := profile_fault(value):

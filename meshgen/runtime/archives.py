@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from meshgen.budget import memory_fault
+from meshgen.budget import memory_fault, regular_size
 
 # The module bz2 or lzma expands a piece of input whole, however much that gives.
 _BOUNDED = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
@@ -30,6 +30,8 @@ def zip_faults() -> Generator[None]:
 
 def open_zip(source: Path | IO[bytes]) -> zipfile.ZipFile:
     """Return an opened zip file. Raises OSError and ValueError for a file that is damaged or has a member twice."""
+    if isinstance(source, Path):
+        regular_size(source)
     with zip_faults():
         try:
             archive = zipfile.ZipFile(source)

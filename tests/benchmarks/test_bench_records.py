@@ -48,15 +48,25 @@ def test_csv_has_every_field(tmp_path: Path) -> None:
     assert [row["us"] for row in rows] == ["1.5", "12345.6"] and json.loads(rows[0]["units"]) == {"HGMMA": 8}
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "meshgen-bench/1", "records": [3]}', "[" * 100_000])
+HEAD = '"format": "meshgen-bench/1"'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "[]", "{}", f'{{{HEAD}, "records": [3]}}', "[" * 100_000, f'{{{HEAD}, "records": [], "environment": [1]}}',
+        f'{{{HEAD}, "records": [{{"suite": ["x"]}}]}}', f'{{{HEAD}, "records": [{{"us": 1.0, "spread": "x"}}]}}',
+    ],
+)  # fmt: skip
 def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(UsageError, match="MG0001"):
         read(tmp_path / "run.json")
     with pytest.raises(UsageError, match="MG0002"):
         read(tmp_path / "none.json")
-    with pytest.raises(UsageError, match="MG0002"):
-        write(RUN, tmp_path / "none" / "run.json", "", TITLES)
+    for place in (tmp_path / "none" / "run.json", Path("a\0b.json")):
+        with pytest.raises(UsageError, match="MG0003"):
+            write(RUN, place, "", TITLES)
 
 
 def test_records_are_named_by_what_they_measure() -> None:

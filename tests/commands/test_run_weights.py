@@ -169,7 +169,9 @@ def test_index_names_files_of_checkpoint(indexed: Path, place: Path) -> None:
     [
         ("{", "cannot be read as an index"),
         ("[]", "cannot be read as an index"),
-        ('{"weight_map": {"w1": "../model-0.safetensors"}}', "is not the name of a file beside it"),
+        ('{"weight_map": {"w": ""}}', "is not the name of a .safetensors file beside it"),
+        ('{"weight_map": {"w": ".."}}', "is not the name of a .safetensors file beside it"),
+        ('{"weight_map": {"w1": "../model-0.safetensors"}}', "is not the name of a .safetensors file beside it"),
         ('{"weight_map": {"w1": "gone.safetensors"}}', "gone.safetensors"),
     ],
 )

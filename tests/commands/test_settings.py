@@ -82,6 +82,8 @@ def test_doctor_says_where_they_come_from(project: Path, capsys: pytest.CaptureF
         ("[tool.meshgen]\nmesh = [[1]]", "must be a string"),
         ("[tool]\nmeshgen = 3", "is not a table"),
         ("[tool.meshgen", "cannot be read"),
+        (f"[tool.meshgen]\nmesh = {'[' * 5000}{']' * 5000}", "cannot be read"),
+        ("[tool.meshgen.explain]\nhelp = true", "'help' is not an option"),
     ],
 )
 def test_what_means_nothing_is_refused(project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,27 @@ def test_functions_that_double_are_counted_before_they_are_inlined() -> None:
 
 def test_functions_that_call_themselves_are_refused() -> None:
     assert "MG0104" in refused(calls(3, first="f2"))
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_results_of_functions_must_be_computed(is_read: bool) -> None:
+    function = helper.make_function("d", "f", ["a"], ["b"], [helper.make_node("Tanh", ["a"], ["c"])], OPSETS)
+    nodes = [helper.make_node("f", ["x"], ["v" if is_read else "y"], domain="d")]
+    nodes += [helper.make_node("Tanh", ["v"], ["y"])] * is_read
+    graph = helper.make_graph(nodes, "g", [INFOS["x"]], [INFOS["y"]])
+    told = refused(helper.make_model(graph, opset_imports=OPSETS, functions=[function]))
+    assert "MG0104" in told and "is read, but nothing computes it" in told
+
+
+def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(calls(1).SerializeToString().replace(b"\x12\x01g", b"\x12\x01\xff"))
+    assert "MG0104: the model is malformed" in refused(tmp_path / "m.onnx")
+
+
+def test_traces_of_python_with_absurd_numbers_are_no_places() -> None:
+    model = calls(1)
+    model.graph.node[0].doc_string = f'File "m.py", line {"9" * 5000}, in f'
+    read(model, {"d": 2})
 
 
 def loop(trips: int, condition: str, rows: bool = False) -> Any:

@@ -78,5 +78,5 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*not JSON"):
         machine_of(tmp_path / "own.json")
     os.truncate(tmp_path / "own.json", 1 << 24)
-    with pytest.raises(UsageError, match=r"MG0001.*not a machine profile"):
+    with pytest.raises(UsageError, match=r"MG0002.*more than 1,048,576 bytes"):
         machine_of(tmp_path / "own.json")

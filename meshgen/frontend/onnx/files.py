@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, Location, MissingError, ProgramError, UsageError, system_reason
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.packages import install
 
 Array = np.ndarray[Any, Any]
+MOST_BYTES = 1 << 31  # a message of protobuf has no more; larger models have their tensors in other files
 
 
 def is_onnx(program: Any) -> bool:
@@ -43,7 +45,7 @@ def read_model(program: Any) -> tuple[Any, str, Path | None]:
         return program, program.graph.name or "model.onnx", None
     path = Path(program)
     try:
-        return onnx.load_model(path, load_external_data=False), str(path), path.parent
+        return onnx.load_model_from_string(read_file(path, MOST_BYTES)), str(path), path.parent
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
         raise UsageError(Diagnostic("MG0002", f"{path}: {system_reason(error)}", hint="a program is a file")) from error
     except Exception as error:  # what protobuf raises depends on how it was built

@@ -20,7 +20,7 @@ from meshgen.frontend.onnx.ops.table import Elements
 from meshgen.frontend.onnx.origins import with_hint
 from meshgen.frontend.onnx.prepare import domain_of, prepared
 from meshgen.frontend.onnx.sizes import read_inputs
-from meshgen.frontend.onnx.walk import MOST_FOLDED, Walk, Weight, as_operand, refuse_unknown
+from meshgen.frontend.onnx.walk import MOST_FOLDED, Walk, Weight, as_operand, refuse_unknown, value_named
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace
@@ -117,7 +117,7 @@ def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[st
         walk.nodes(light.node, values, declared)
         if walk.faults:
             raise ProgramError(*walk.faults)
-        graph.outputs = [_output(each.name, values[each.name], walk.file) for each in light.output]
+        graph.outputs = [_output(each.name, value_named(each.name, values), walk.file) for each in light.output]
     order = {each: number for number, each in enumerate([*types, *initializers])}
     graph.inputs.sort(key=lambda value: order[value.name])
     module = Module(root.mesh or make_mesh({}), graph, name=name, meshes=root.meshes)

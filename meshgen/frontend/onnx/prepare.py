@@ -44,8 +44,8 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
         raise _model_fault("MG0103", "sparse initializers are not supported", file)
     if not model.graph.output:
         raise _model_fault("MG0102", "the model has no outputs", file)
-    light = _light(model, onnx)
     try:
+        light = _light(model, onnx)
         onnx.checker.check_model(_typed(light, onnx))
     except Exception as error:  # ValidationError, and what malformed protobufs raise
         raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error

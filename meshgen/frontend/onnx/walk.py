@@ -35,7 +35,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 MOST_FOLDED = 1 << 16  # elements of a result that is computed now: larger ones are left to the program
 MOST_BETWEEN = 1 << 22  # elements of a value that such a result is computed from
-_PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]+)')
+_PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]{1,9})')
 
 
 class Weight:
@@ -87,7 +87,7 @@ class Walk:
         if found := self.faults[before:]:
             del self.faults[before:]
             raise _Inside(*found)
-        return [as_operand(values[each.name]) for each in graph.output]
+        return [as_operand(value_named(each.name, values)) for each in graph.output]
 
     def nodes(self, nodes: Iterable[Any], values: dict[str, Any], declared: Mapping[str, Declared]) -> None:
         """Run nodes in order: their results, which must have the declared types, are added to the values."""
@@ -102,12 +102,13 @@ class Walk:
                     values[name] = _Faulty() if fault else result
 
     def _results(self, node: Any, values: dict[str, Any]) -> Sequence[Any]:
-        operands = [values[name] if name else None for name in node.input]
-        if any(isinstance(each, _Faulty) for each in operands):
-            return [_Faulty()] * len(node.output)
         trace, around = current(), current().at
         trace.at = place_of(node, self.file)
+        operands: list[Any] = []
         try:
+            operands = [value_named(name, values) if name else None for name in node.input]
+            if any(isinstance(each, _Faulty) for each in operands):
+                return [_Faulty()] * len(node.output)
             return self._called(node, operands, values)
         except _Inside as error:
             self.faults += self._with_remedy(error, node, operands)
@@ -134,7 +135,7 @@ class Walk:
         """The faults of a node; with the inputs whose values would decide a shape or choose a branch."""
         if isinstance(error, DataOperandError):
             return with_hint(error.diagnostics, remedy(error.operand, self.inputs, "it is known"))
-        if node.op_type == "If" and isinstance(operands[0], Tensor):
+        if node.op_type == "If" and operands and isinstance(operands[0], Tensor):
             return with_hint(error.diagnostics, remedy(operands[0], self.inputs, "the other branch is not read"))
         return error.diagnostics
 
@@ -181,6 +182,13 @@ class Walk:
 
 class _Inside(ProgramError):
     """Faults that name their nodes already, such as those of a graph inside a node."""
+
+
+def value_named(name: str, values: Mapping[str, Any]) -> Any:
+    """Return a value by its name. Raises ProgramError MG0104 for a name that nothing computes, as a function may have."""
+    if name not in values:
+        raise ProgramError(Diagnostic("MG0104", f"'{name}' is read, but nothing computes it", current().at))
+    return values[name]
 
 
 def as_operand(value: Any) -> Any:
@@ -232,7 +240,7 @@ def _innermost(scopes: str) -> str:
     """The module path of PyTorch's list of scopes, whose last one is the operation: `layers/0/attn`."""
     try:
         names = ast.literal_eval(scopes)
-    except (SyntaxError, ValueError):
+    except (MemoryError, RecursionError, SyntaxError, ValueError):
         return ""
     held = [each for each in names[:-1] if isinstance(each, str) and each] if isinstance(names, list) else []
     return held[-1].replace(".", "/") if held else ""

@@ -125,11 +125,13 @@ def _end_record(count: int, position: int, size: int) -> bytes:
 
 
 def path_of(given: Any) -> Path:
-    """A user's path. Raises UsageError MG0001 for anything else."""
+    """A user's path. Raises UsageError MG0001 for anything else, and for an empty text, which would be the working directory."""
     try:
-        return Path(given)
-    except TypeError as error:
-        raise UsageError(Diagnostic("MG0001", f"expected a path, got {given!r}")) from error
+        if given != "":
+            return Path(given)
+    except TypeError:
+        pass
+    raise UsageError(Diagnostic("MG0001", f"expected a path, got {given!r}"))
 
 
 def refuse_place(path: Path) -> None:

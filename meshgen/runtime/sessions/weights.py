@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from meshgen.budget import read_file, regular_size
 from meshgen.calls.arrays import same_array
 from meshgen.calls.nodes import Branch, Slot, slots_of
 from meshgen.calls.signature import Signature, input_named
@@ -24,7 +25,9 @@ from meshgen.runtime.sessions.torch_files import is_archive
 
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
-INDEX = ".safetensors.index.json"  # the end of the name of the file that says which tensor is in which file
+SUFFIX = ".safetensors"
+INDEX = f"{SUFFIX}.index.json"  # the end of the name of the file that says which tensor is in which file
+MOST_INDEX = 1 << 28  # bytes of an index: a tensor has about a hundred
 MOST_LISTED = 20  # names in a message
 
 
@@ -82,16 +85,16 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
     indexes = sorted(path.glob(f"*{INDEX}")) if path.is_dir() else [path] if path.name.endswith(INDEX) else []
     if len(indexes) == 1:
         return WeightFiles(_indexed_files(indexes[0]))
-    return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
+    return WeightFiles(sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path])
 
 
 def _indexed_files(index: Path) -> list[Path]:
     """Return the files that an index of a checkpoint in several files names. Raises UsageError MG0002 for a malformed index."""
     try:
-        table = get(read_table(read_json(index.read_bytes())), "weight_map", read_table)
+        table = get(read_table(read_json(read_file(index, MOST_INDEX))), "weight_map", read_table)
         names = {name: read_name(value) for name, value in table.items()}
-        if outside := next((name for name in names.values() if Path(name).name != name), None):
-            raise ValueError(f"'{outside}' is not the name of a file beside it")
+        if outside := [name for name in names.values() if Path(name).name != name or Path(name).suffix != SUFFIX]:
+            raise ValueError(f"'{outside[0]}' is not the name of a {SUFFIX} file beside it")
     except (OSError, ValueError) as error:
         text = f"'{index}' cannot be read as an index of safetensors files: {system_reason(error)}"
         raise UsageError(Diagnostic("MG0002", text)) from error
@@ -209,6 +212,7 @@ def type_text(array: Array) -> str:
 
 def _mapped(path: Path) -> Tensors:
     try:
+        regular_size(path)
         with open(path, "rb") as file:
             return Tensors(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except (OSError, ValueError) as error:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.codegen.fourier import LARGEST_PRIME, can_transform
+from meshgen.codegen.fourier import LARGEST_PRIME, LONGEST, can_transform
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.ir.builder import Builder
@@ -311,3 +311,9 @@ def test_kernels_of_transforms() -> None:
     assert len(fused.kernels) > 1
     for body in fused.kernels.values():
         check(body, length=16, ulps=32)
+
+
+def test_long_transforms_are_left_to_be_refused() -> None:
+    assert can_transform((LONGEST,))
+    for length in (2 * LONGEST, 2**61 - 1):  # the second is a prime number, whose divisors take hours to try
+        assert not can_transform((length,))
