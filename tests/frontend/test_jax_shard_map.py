@@ -119,3 +119,12 @@ def test_inner_computations_may_use_the_axes_of_outer_ones(name: str) -> None:
     np.testing.assert_array_equal(np.asarray(executable(A)), expected)
     again = compile_program(executable.as_text("propagate"), target="cpu")
     np.testing.assert_array_equal(np.asarray(again(A)), expected)
+
+
+def test_index_on_one_device_stands_beside_constraints() -> None:
+    mesh = jax.sharding.AbstractMesh((1, 1), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    mapped = jax.shard_map(
+        lambda a: a + lax.axis_index("y"), mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False
+    )
+    constrained = jax.jit(lambda a: lax.with_sharding_constraint(mapped(a), jax.sharding.NamedSharding(mesh, P("x"))))
+    np.testing.assert_array_equal(np.asarray(compile_program(constrained, args=(A,), target="cpu")(A)), A)

@@ -21,11 +21,11 @@ def is_alone(node: Node, mesh: Mesh) -> bool:
     if node.op == "permute_pairs":
         pairs = node.attrs.pairs
         return all(source == target for source, target in pairs) and len(pairs) in (0, mesh.size)
-    return node.op in _IDENTITIES and all(mesh.axis(axis).size == 1 for axis in node.attrs.axes)
+    return node.op in (*_IDENTITIES, "process_index") and all(mesh.axis(axis).size == 1 for axis in node.attrs.axes)
 
 
 def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph, with its regions, without collectives that are `is_alone`; results without a sender are zeros."""
+    """The graph, with its regions, without collectives that are `is_alone`; results without a sender, and indices in groups, are zeros."""
     result = Graph(graph.name, graph.inputs)
     now: dict[Value, Value] = {}
     for node in graph.nodes:
@@ -35,7 +35,7 @@ def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
         elif not is_alone(node, mesh):
             regions = tuple(without_groups_of_one(region, mesh) for region in node.regions)
             result.nodes.append(replace(node, regions=regions))
-        elif node.op == "permute_pairs" and not node.attrs.pairs:
+        elif not node.operands or (node.op == "permute_pairs" and not node.attrs.pairs):
             kind = node.result.type
             attrs = {"value": np.broadcast_to(np.zeros((), kind.numpy_dtype), kind.sizes)}
             result.nodes.append(replace(node, op="constant", operands=[], attrs=attrs))
