@@ -5,7 +5,7 @@ The document is JSON by the schema of torch/_export/serde/schema.py; a union is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from meshgen.errors import Diagnostic, ProgramError
@@ -83,3 +83,16 @@ def type_of(meta: Json, symbols: Mapping[str, int]) -> TensorType:
     if dtype is None:
         raise ProgramError(Diagnostic("MG0103", f"element type number {meta['dtype']} of torch is not supported"))
     return TensorType(tuple(size_of(each, symbols) for each in meta["sizes"]), dtype)
+
+
+def without_out(node: Json) -> Iterator[Json]:
+    """Yield a node; one that writes to the tensor `out=` as the operation, and a copy into that tensor."""
+    outs = [each for each in node["inputs"] if each.get("kind") == 2 and each["name"] == "out"]
+    if len(outs) != 1 or len(node["outputs"]) != 1 or not names_in(outs[0]["arg"]):
+        yield node
+        return
+    computed = {"as_tensor": {"name": f"{names_in(node['outputs'][0])[0]} before it is copied"}}
+    rest = [each for each in node["inputs"] if each is not outs[0]]
+    yield {**node, "inputs": rest, "outputs": [computed]}
+    copied = [{"name": "self", "arg": outs[0]["arg"], "kind": 1}, {"name": "src", "arg": computed, "kind": 1}]
+    yield {**node, "target": "torch.ops.aten.copy_.default", "inputs": copied}

@@ -5,15 +5,17 @@ What cannot be read is noted with its place, and its results stand in as zeros, 
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 from typing import Any
 
 from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
-from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of
+from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of, without_out
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
 from meshgen.frontend.torch.values import COPIES, READ_ONLY, SPLITS, VIEWS, Values, refuse_write, written_part
@@ -106,7 +108,7 @@ class Reader:
                 values[name] = given
         for name, base in (ties or {}).items():
             values.same(name, base)
-        for node in graph["nodes"]:
+        for node in chain.from_iterable(map(without_out, graph["nodes"])):
             trace = current()
             around, trace.at = trace.at, place_of(node["metadata"]) or trace.at
             try:
@@ -128,7 +130,11 @@ class Reader:
         if target.startswith("aten.as_strided"):
             options["layout"] = self._layout(node, graph)
         function, mutates = self._function(target, node)
-        found = function(*args, **options)
+        try:
+            found = function(*args, **options)
+        except TypeError:
+            _refuse_others(target, function, args, options)
+            raise
         results = [*found] if isinstance(found, list | tuple) else [found]
         changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
         self._is_after_lstm |= target == "aten.lstm.input"
@@ -235,7 +241,7 @@ class Reader:
         if not sources or not sources[0] or not args or not isinstance(args[0], Tensor) or not names:
             return
         base, kind = sources[0][0], target.removeprefix("aten.").partition(".")[0].removesuffix("_")
-        if len(results) == 1 and (is_change or results[0] is args[0]) and kind not in COPIES:
+        if len(results) == 1 and (is_change or (results[0] is args[0] and kind not in COPIES)):
             values.same(names[0], base)
         elif op := find_op(f"torch.ops.{target}") if kind in (*VIEWS, *SPLITS, *READ_ONLY) else None:
             rest, function = args[1:], op.function
@@ -261,6 +267,14 @@ class Reader:
                 values[name] = 0 if meta is None else creation.zeros(type_of(meta, self._symbols).sizes, type_of(meta, self._symbols).dtype)  # fmt: skip
             except (ProgramError, ValueError):
                 self._faults.refuse()
+
+
+def _refuse_others(target: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse arguments that the function of an operation does not take."""
+    try:
+        inspect.signature(function).bind(*args, **options)
+    except TypeError as error:
+        refuse(f"{target} is not supported with these arguments: {error}", UNKNOWN, "MG0103")
 
 
 def named_results(outputs: Sequence[Json], results: Sequence[Any]) -> list[tuple[str, Any]]:

@@ -130,7 +130,7 @@ def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
     """Return the serialized step, and the names of its state, whose next values are the last results."""
     torch: Any = import_module("torch")
     model, mode = off_meta(step.model)
-    with mode:
+    with mode, torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers are opaque
         batch = _batch(step.loss, args, next(iter(model.parameters()), torch.zeros(())))
         program = torch.export.export(_loss_module(model, step.loss), batch).module()
         update = Update(step.optimizer, {id(each): name for name, each in step.model.named_parameters()})

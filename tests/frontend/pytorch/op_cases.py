@@ -70,6 +70,14 @@ def views(add: Add) -> None:
         z.real.mul_(3)
         return x, torch.view_as_real(z.transpose_(0, 1)), x.t_().clone().unsqueeze_(0)
 
+    def given_memory(x: Any, y: Any) -> Any:
+        z, total = x.clone(), torch.zeros(5, dtype=torch.float64)
+        z[0].copy_(y[1]).mul_(3)
+        torch.div(z[1], y[1], rounding_mode="floor", out=z[2]).sub_(1)
+        torch.sum(z, 0, out=total)
+        return z, total, F.normalize(x, dim=0, out=torch.empty(5, 5))
+
+    add("given_memory", given_memory, "f32[5,5]", "f32[5,5]")
     add("written_views", written, "f32[5,5]", "f32[5,5]")
     add("conjugates", lambda x, y: tuple(torch.view_as_real(each.resolve_conj()) for z in [torch.complex(x, y)] for each in (z.mH * 1, torch.adjoint(z) * 1, z.mT.conj() * 1, z.mH @ z, torch.vdot(z[0], z[1]), torch.linalg.vecdot(z, z * 1j), z.H)), "f32[3,4]", "f32[3,4]")
     add("strided", lambda x: (x.as_strided((3, 2), (2, 3), 1), x.t().as_strided((2, 2), (1, 5)), x.as_strided((2, 4), (1, 0)), x.as_strided_scatter(x[0, :2] * 9, (2,), (7,))), "f32[4,5]")

@@ -120,3 +120,24 @@ def test_steps_that_are_none_are_refused() -> None:
     other = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.1)
     with pytest.raises(UsageError, match="SGD with dampening"):
         mg.compile(mg.training_step(model, loss, other), {"dp": 2}, args=args, target="cpu")
+
+
+def test_recurrent_models_and_weights_that_are_written_train_as_torch() -> None:
+    """Recurrent layers are one opaque operation of oneDNN; spectral norms write to tensors that they are given as `out`."""
+    torch.manual_seed(0)
+    rows = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
+    model = nn.Sequential(rows, nn.LSTM(3, 4, batch_first=True)).train()
+    reference = deepcopy(model)
+
+    def square(model: Any, x: Any) -> Any:
+        return model(x)[0].square().mean()
+
+    x = torch.randn(4, 5, 3)
+    step = mg.training_step(model, square, torch.optim.SGD(model.parameters(), lr=0.1))
+    value, state = mg.compile(step, {"dp": 2}, args=(x,), in_specs={"x": mg.P("dp")}, target="cpu")(x)
+    expected = square(reference, x)
+    expected.backward()
+    torch.optim.SGD(reference.parameters(), lr=0.1).step()
+    np.testing.assert_allclose(value, expected.item(), rtol=1e-4)
+    for name, tensor in reference.state_dict().items():
+        np.testing.assert_allclose(state[name], tensor.numpy(), rtol=1e-3, atol=1e-5)
