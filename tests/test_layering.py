@@ -38,7 +38,7 @@ LAYERS = (
     ("spec",),
     ("mesh",),
     ("axis_refs", "machine"),
-    ("names",),
+    ("names", "numbers"),
     ("locks", "reproducers", "cost_model", "budget"),
     ("errors", "gc_pace", "packages"),
     ("printable", "records", "host_memory"),

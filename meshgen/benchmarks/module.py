@@ -19,6 +19,7 @@ import meshgen as mg
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.samples import summary
 from meshgen.benchmarks.suite import Options, Suite, Take
+from meshgen.numbers import positive
 
 SIDE = 4096  # rows and columns of a weight of f32: 64 MiB
 KIB, MIB = 1 << 10, 1 << 20
@@ -29,7 +30,7 @@ TITLES = {
 
 
 def add_options(group: Options) -> None:
-    group.add_argument("--megabytes", metavar="MB", type=int, default=128, help="weights of the program, in MiB (default: 128)")  # fmt: skip
+    group.add_argument("--megabytes", metavar="MB", type=positive, default=128, help="weights of the program, in MiB (default: 128)")  # fmt: skip
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import Link, Machine
 from meshgen.machine.reading import machine_record
 from meshgen.records import dataclass
+from meshgen.runtime.module_file.container import refuse_place
 from meshgen.runtime.module_file.files import write_text
 
 INSIDE, BETWEEN = "inside", "between"
@@ -85,9 +86,10 @@ def fitted(measured: Sequence[Measured]) -> tuple[float, float]:
 
 
 def profile_place(text: str) -> Path:
-    """A file that `--machine` reads. Raises UsageError MG0001 where it would not."""
+    """A file that `--machine` reads. Raises UsageError MG0001 where it would not, MG0003 where it cannot be written."""
     if not text.endswith(".json"):
         raise UsageError(Diagnostic("MG0001", f"a profile is a .json file, not {text}", hint="--save-profile own.json"))
+    refuse_place(Path(text))
     return Path(text)
 
 

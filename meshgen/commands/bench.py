@@ -12,10 +12,11 @@ from meshgen.benchmarks.comparing import Difference, compared, limit_of, limits_
 from meshgen.benchmarks.environment import environment
 from meshgen.benchmarks.records import FORMATS, Record, Run, cell, identity, read, tables, text_of, write
 from meshgen.benchmarks.suites import SUITES
-from meshgen.commands.numbers import positive
 from meshgen.commands.output import Output
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
+from meshgen.numbers import positive
 from meshgen.reports.tables import table_of
+from meshgen.runtime.module_file.container import refuse_place
 
 COMPARE = "compare"
 
@@ -46,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     if options.what == COMPARE:
         return _compare_runs(options, output)
+    if options.output:
+        refuse_place(Path(options.output))
     suite, found = SUITES[options.what], list[Record]()
     facts = suite.run(options, found.append)
     if facts is None:  # another process writes

@@ -15,11 +15,11 @@ from meshgen import api
 from meshgen.commands.combinations import at_combinations
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.memory import memory_limit, refuse_too_big
-from meshgen.commands.numbers import natural, positive
 from meshgen.commands.output import Output
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, MeshgenError, NumbersDiffer, UsageError
 from meshgen.ir.graph import Module
+from meshgen.numbers import natural, positive
 from meshgen.pipeline import verify_program
 from meshgen.records import dataclass
 from meshgen.reports.comms import comms_table

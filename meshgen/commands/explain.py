@@ -10,10 +10,10 @@ from typing import Any
 
 from meshgen import api
 from meshgen.commands.common import add_program, add_target, line_or_name, planned, specs_option
-from meshgen.commands.numbers import natural, positive
 from meshgen.commands.output import Output
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.numbers import natural, positive
 from meshgen.pipeline import Timing
 from meshgen.reports.advice import advice_table, advise
 from meshgen.reports.collectives import collective_text

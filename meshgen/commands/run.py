@@ -16,18 +16,19 @@ from meshgen.ccl.world import TIME_OUT_SECONDS
 from meshgen.commands.arrays import Array, load_arrays
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.inputs import add_inputs, input_arrays, read_inputs
-from meshgen.commands.numbers import natural, not_negative, positive
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.commands.time_limit import add_time_limit, seconds, time_limit
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, NumbersDiffer, RuntimeFailure, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.numbers import natural, not_negative, positive
 from meshgen.reports.tables import table_of
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.engines import LAUNCHES
 from meshgen.runtime.loading import load
 from meshgen.runtime.measured import measured
 from meshgen.runtime.module import DEVICES, LoadedModule
+from meshgen.runtime.module_file.container import refuse_place
 from meshgen.runtime.module_file.files import write_file, write_text
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.open_program import AT_LOAD
@@ -158,6 +159,8 @@ def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> i
     if options.trace and (options.kernels or options.device not in LAUNCHES):
         hint = f"measure a step with --device {' or '.join(LAUNCHES)}; `meshgen simulate --trace` predicts one of GPUs"
         raise UsageError(Diagnostic("MG0001", "--trace measures steps on the host only", hint=hint))
+    for place in filter(None, (options.output, options.trace)):
+        refuse_place(Path(place))
     with time_limit(options.time_limit):
         if options.kernels:
             return run_kernels(module, options, output)

@@ -10,6 +10,8 @@ from typing import Any
 from meshgen import api
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.output import Output
+from meshgen.numbers import not_negative
+from meshgen.runtime.module_file.container import refuse_place
 from meshgen.runtime.module_file.files import write_text
 from meshgen.search.best import SECONDS, search
 from meshgen.search.found import Found
@@ -19,11 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_target(parser)
     text = f"time limit of the search (default: {SECONDS:g}); the first solution is planned whatever it takes"
-    parser.add_argument("--seconds", type=float, default=SECONDS, metavar="N", help=text)
+    parser.add_argument("--seconds", type=not_negative, default=SECONDS, metavar="N", help=text)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the program with the annotations that were found")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
+    if options.output:
+        refuse_place(Path(options.output))
     module, choice, _ = program(options)
     began = time.perf_counter()
     with output.progress() as progress:

@@ -11,11 +11,11 @@ from typing import Any
 
 from meshgen.api import load, simulate
 from meshgen.codegen.targets import machine_title
-from meshgen.commands.numbers import natural, not_negative
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 from meshgen.machine.reading import machine_record
+from meshgen.numbers import natural, not_negative
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.simulator.network import moved_bytes

@@ -9,10 +9,10 @@ from typing import Any
 from meshgen.codegen.tuning.files import on_emulated, on_gpu, tune_file
 from meshgen.codegen.tuning.table import merge
 from meshgen.codegen.tuning.tuner import Measured
-from meshgen.commands.numbers import positive
 from meshgen.commands.output import Output
 from meshgen.commands.time_limit import seconds
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
+from meshgen.numbers import positive
 from meshgen.reports.tables import seconds_text, table_of
 from meshgen.runtime.module_file.container import Container
 

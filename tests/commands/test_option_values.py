@@ -28,6 +28,14 @@ REFUSALS: list[tuple[str, list[str], int, str, str]] = [
     ),
     ("type with a semicolon", ["explain", "f:f", "--arg", "f32[4;4]", "--arg", "f32[]"], 2, "MG0001", r"'f32\[4;4\]'"),
     ("limit that is no size", ["explain", "GOOD", "--memory-limit", "1XB"], 2, "MG0001", "--memory-limit: '1XB'"),
+    ("search for no time", ["search", "GOOD", "--seconds", "nan"], 2, "MG0001", "--seconds: expected a non-negative"),
+    ("measured weights of no size", ["bench", "module", "--megabytes", "-5"], 2, "MG0001", "--megabytes: expected a p"),
+    ("no ranks", ["bench", "collectives", "-g", "0"], 2, "MG0001", "--ngpus: expected a positive"),
+    ("no jobs", ["bench", "kernels", "--jobs", "0"], 2, "MG0001", "--jobs: expected a positive"),
+    # Where an output cannot be written is said first, before what takes long: here what lacks a GPU, or the program.
+    ("records in no folder", ["bench", "collectives", "--output", "none/b.json"], 2, "MG0003", "none/b.json"),
+    ("profile in no folder", ["bench", "collectives", "--save-profile", "none/b.json"], 2, "MG0003", "none/b.json"),
+    ("annotations in no folder", ["search", "gone.mlir", "-o", "none/s.mlir"], 2, "MG0003", "none/s.mlir"),
     ("partial sum of no kind", ["explain", "GOOD", "--spec", "x=/prod:x"], 2, "MG0204", "product"),
 ]
 

@@ -60,6 +60,8 @@ def test_launchers_say_which_rank_a_process_is(variables: dict[str, str], place:
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, "MASTER_ADDR is not set"),
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "70000"}, "MASTER_PORT is 70000"),
         ({"PMI_SIZE": "2"}, "PMI_SIZE is 2, but PMI_RANK is not set"),
+        ({"WORLD_SIZE": "1", "RANK": "3"}, r"RANK is 3, but there is 1 process \(WORLD_SIZE\)"),
+        ({"WORLD_SIZE": "0", "RANK": "0"}, "RANK is 0, but there are 0 processes"),
         ({"RANK": "0"}, "RANK is 0, but WORLD_SIZE is not set"),
         ({"RANK": "1", "WORLD_SIZE": "two"}, "RANK is 1, but WORLD_SIZE is 'two', not a number"),
         (MPICH | {"MASTER_ADDR": "h"}, "MASTER_PORT is not set"),

@@ -30,6 +30,7 @@ from meshgen.benchmarks.suite import Options, Suite, Take
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.reading import machine_of
 from meshgen.names import byte_count
+from meshgen.numbers import natural, positive
 
 TITLES = {
     "what": "kind", "group": "group", "size": "size (B)", "count": "count (elements)", "type": "type", "redop": "redop", "root": "root",
@@ -55,25 +56,31 @@ def add_options(group: Options) -> None:
         group.add_argument(
             short, long, metavar="SIZE", type=size_of, default=size_of(default), help=f"{meaning} (default: {default})"
         )
-    group.add_argument("-f", "--stepfactor", metavar="N", type=int, default=4, help="from size to size (default: 4)")
+    group.add_argument(
+        "-f", "--stepfactor", metavar="N", type=positive, default=4, help="from size to size (default: 4)"
+    )
     group.add_argument("-i", "--stepbytes", metavar="SIZE", type=size_of, help="instead of -f: added from size to size")
-    group.add_argument("-n", "--iters", metavar="N", type=int, default=20, help="calls of a sample (default: 20)")
-    group.add_argument("-w", "--warmup", metavar="N", type=int, default=5, help="calls before them (default: 5)")
+    group.add_argument("-n", "--iters", metavar="N", type=positive, default=20, help="calls of a sample (default: 20)")
+    group.add_argument("-w", "--warmup", metavar="N", type=natural, default=5, help="calls before them (default: 5)")
     group.add_argument(
         "-m",
         "--samples",
         metavar="N",
-        type=int,
+        type=positive,
         default=5,
         help="samples of each size, whose median counts (default: 5)",
     )
-    group.add_argument("-c", "--check", metavar="N", type=int, default=1, help="1: count wrong elements (default: 1)")
+    group.add_argument(
+        "-c", "--check", metavar="N", type=natural, default=1, help="1: count wrong elements (default: 1)"
+    )
     group.add_argument(
         "-d", "--datatype", metavar="TYPES", default="float", help=f"of {', '.join(TYPES)}, or all (default: float)"
     )
     group.add_argument("-o", "--op", metavar="OPS", default="sum", help=f"of {', '.join(OPS)}, or all (default: sum)")
-    group.add_argument("-r", "--root", metavar="N", type=int, default=0, help="of broadcast and reduce (default: 0)")
-    group.add_argument("-g", "--ngpus", metavar="N", type=int, help="ranks of this process (default: all GPUs; 8 simulated, 4 emulated ones)")  # fmt: skip
+    group.add_argument(
+        "-r", "--root", metavar="N", type=natural, default=0, help="of broadcast and reduce (default: 0)"
+    )
+    group.add_argument("-g", "--ngpus", metavar="N", type=positive, help="ranks of this process (default: all GPUs; 8 simulated, 4 emulated ones)")  # fmt: skip
     group.add_argument("--groups", metavar="NAMES", help="ranks that communicate: all, host (those of each host), across (one of each host); with --save-profile all that exist (default: all)")  # fmt: skip
     group.add_argument("--machine", metavar="NAME", help="what the simulated engine predicts for, and where a profile has what was not measured from")  # fmt: skip
     group.add_argument("--arch", default="sm_90", help="of emulated GPUs (default: %(default)s)")
@@ -91,8 +98,8 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
         _checked_names([] if text == "all" else text.split(","), known, what, tuple(known))
         for text, known, what in ((options.datatype, TYPES, "type"), (options.op, OPS, "reduction"))
     )
-    if min(options.iters, options.samples) < 1 or options.warmup < 0 or options.stepfactor < 2:
-        raise UsageError(Diagnostic("MG0001", "-n and -m must be at least 1, -w at least 0, and -f at least 2"))
+    if options.stepfactor < 2:
+        raise UsageError(Diagnostic("MG0001", "-f must be at least 2"))
     sizes = sizes_of(options.minbytes, options.maxbytes, options.stepfactor, options.stepbytes)
     machine = machine_of(options.machine) if options.machine else None
     place = profile_place(options.save_profile) if options.save_profile else None

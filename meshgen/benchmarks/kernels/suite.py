@@ -18,6 +18,7 @@ from typing import Any
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.suite import Options, Suite, Take
 from meshgen.errors import Diagnostic, MissingError, UsageError
+from meshgen.numbers import positive
 from meshgen.packages import install
 
 DEFAULT_TARGET = "cuda:sm_90"
@@ -32,7 +33,7 @@ TITLES = {
 def add_options(group: Options) -> None:
     group.add_argument("--target", metavar="cuda:ARCH", help=f"one architecture; kernels are measured where the GPU has it (default: the GPU's, or else {DEFAULT_TARGET})")  # fmt: skip
     group.add_argument(
-        "--jobs", metavar="N", type=int, default=1, help="programs that are built at a time (default: 1)"
+        "--jobs", metavar="N", type=positive, default=1, help="programs that are built at a time (default: 1)"
     )
 
 

@@ -234,7 +234,8 @@ def _opened(path: Path) -> FileIO:
 
 
 def _unreadable(path: Path, reason: object) -> UsageError:
-    return UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {reason}"))
+    hint = "a module is a .mgx file, which meshgen compile writes" if path.suffix != ".mgx" else ""
+    return UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {reason}", hint=hint))
 
 
 def _read_directory(content: memoryview, path: Path) -> list[Entry]:

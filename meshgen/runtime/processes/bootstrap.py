@@ -67,11 +67,14 @@ def place_of(environment: Environment) -> Place | None:
         size = whole_number(environment.get(name, ""))
         if size is None:
             continue
-        if size < 2:
+        if size < 2 and not environment.get(rank_name):
             return None
         rank = _variable_number(environment, rank_name, f"{name} is {size}")
         if rank >= size:
-            raise _bad(f"{rank_name} is {rank}, but there are {size} processes ({name})", f"ranks are 0 to {size - 1}")
+            text = f"{rank_name} is {rank}, but {'there is 1 process' if size == 1 else f'there are {size} processes'} ({name})"
+            raise _bad(text, f"ranks are below {name}")
+        if size < 2:
+            return None
         local_rank = 0 if _sees_one_gpu(environment) else whole_number(environment.get(local_name, ""))
         address = _address(environment, needed=name == "WORLD_SIZE")
         through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
