@@ -150,7 +150,7 @@ def test_times_with_noise_give_links_within_it() -> None:
         (["-d", "complex"], "unknown type 'complex'"),
         (["-o", "avg"], "unknown reduction 'avg'"),
         (["-b", "0"], "expected a size such as"),
-        (["-f", "1"], "-f at least 2"),
+        (["-f", "1"], "-f must be at least 2"),
         (["-b", "1M", "-e", "1K"], "are none"),
         (["-r", "9"], "root 9 is not one of the 8 ranks"),
         (["--groups", "across"], "no ranks form groups 'across'"),
