@@ -25,8 +25,8 @@ class Cost:
     """What one step of one rank does by the cost model.
 
     Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links; overlap hides part
-    of these under kernels. `shorter` is the step without a memory limit, if that is shorter. `redundant_flops` repeat
-    work of other devices (None: unknown, for a program that was written per device).
+    of these under kernels. `shorter` is the step without a memory limit, if that is shorter. `redundant_flops`, of the
+    `flops`, repeat work of other devices (None: unknown, for a program that was written per device).
     """
 
     flops: float
@@ -56,11 +56,15 @@ class Cost:
 
 def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None,
             unlimited: Schedule | None = None) -> Cost:  # fmt: skip
-    """Totals of a step; `flops` per kernel; `unlimited` is the schedule that may take any memory."""
+    """Totals of a step; `flops` per kernel; `unlimited` is the schedule that may take any memory.
+
+    `redundant_flops` are counted before partition; kernels may leave out some of that work, so they are at most the kernels' `flops`.
+    """
     launches = [each for each in plan.launches() if each.item.kernel]
+    total = sum(flops[each.item.kernel] * each.times for each in launches)
     return Cost(
-        flops=sum(flops[each.item.kernel] * each.times for each in launches),
-        redundant_flops=redundant_flops,
+        flops=total,
+        redundant_flops=None if redundant_flops is None else min(redundant_flops, total),
         device_bytes=sum(launch_bytes(each.item, each.plan) * each.times for each in launches),
         kernels=sum(each.times for each in launches),
         distinct_kernels=len({each.item.kernel for each in launches}),

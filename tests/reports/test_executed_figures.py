@@ -154,3 +154,10 @@ def test_redundant_work_of_ragged_products_counts_each_row_once(
     whole = 2.0 * rows * k * n
     assert cost.flops == pytest.approx(whole * flops_share, rel=0.01)
     assert cost.redundant_flops == pytest.approx(whole * redundant_share, rel=0.01)
+
+
+def test_redundant_work_is_part_of_the_work() -> None:
+    """The kernels of these programs leave out elements that nothing reads, and with them most of the repeated work."""
+    for seed in (202, 210, 241):
+        cost = plan_module(program_of(seed), Options("cpu"), Timing()).cost
+        assert cost.redundant_flops is not None and cost.redundant_flops <= cost.flops
