@@ -36,7 +36,7 @@ UPDATES = (
     "x.at[1].set(0)", "x.at[1:3, ::2].set(v[0])", "x.at[:, 2].add(1.5)", "x.at[-1, 1:].multiply(y[0, 1:])", "x.at[::-1].set(y)", "x.at[n].set(y[0])", "v.at[n].add(1.0)",
     "v.at[n].add(n)", "x.at[n % 4, n % 5].set(7.0)", "x.at[:, n % 5].add(y[:, :1])", "x.at[1:3, n % 5].set(2.0)", "z.at[n % 2, :, n % 4].add(1.0)", "z.at[0, :, n[:3] % 4].set(z[0, :, :3].T)",
     "z.at[n[:2] % 2, 1:, 0].multiply(3.0)", "x.at[n[0]].set(y[0])", "x.at[n[0], n[1]].add(1.0)", "x.at[b].set(0.0)", "x.at[b].multiply(-1.0)", "v.at[n].max(0.0)", "v.at[n].min(0.0)",
-    "x.at[0].subtract(y[0])", "x.at[0].divide(p[0])", "p.at[1].power(2.0)", "x.at[1].apply(xp.tanh)", "x.at[2].get()", "v.at[n + 5].set(1.0)", "v.at[-1 - n].add(2.0)",
+    "x.at[0].subtract(y[0])", "x.at[0].divide(p[0])", "p.at[1].power(2.0)", "x.at[1].apply(xp.tanh)", "x.at[2].get()", "v.at[::9].set(1.0)", "x[:, :1].at[:, ::2].add(1.5)", "v.at[n + 5].set(1.0)", "v.at[-1 - n].add(2.0)",
     "z.at[:, None, n % 3].set(1.0)", "x.at[...].add(1.0)", "x.at[1, 2].set(3.0)", "v.at[n].add(1.0, mode='drop')",
     "v.at[xp.arange(3)].set(2.0, unique_indices=True, indices_are_sorted=True)", "z.at[1, ..., ::-2].set(z[0, :, :2])",
 )  # fmt: skip

@@ -103,7 +103,7 @@ class Elements:
         if isinstance(flags, Tensor) and flags.type.dtype == "i1":
             return _where(x, flags, values, kind)
         found = places(x, self._index)
-        if not found.rows and all(r.step == 1 for r in found.ranges):
+        if not found.rows and all(r.step == 1 or len(r) < 2 for r in found.ranges):
             return _replaced(x, found, values, kind)
         return _scattered(x, found, values, kind, indices_are_sorted, unique_indices)
 
@@ -129,7 +129,7 @@ def _replaced(x: Tensor, found: Places, values: Tensor, kind: str) -> Tensor:
     starts, sizes = [r.start for r in found.ranges], [len(r) for r in found.ranges]
     values = flip(reshape(_fitting(values, found.basic), sizes), found.flipped)
     if kind != "set":
-        old = getitem(x, tuple(slice(r.start, r.stop) for r in found.ranges))
+        old = getitem(x, tuple(slice(r.start, r.start + len(r)) for r in found.ranges))
         values = _COMBINED[kind](old, values)
     return values if tuple(sizes) == x.shape else dynamic_update_slice(x, values, starts)
 
