@@ -195,21 +195,24 @@ def written_out(program: Any) -> Any:
     Operations that have a rule in the default table get it. Those that torch defines as compositions of others without one in the table,
     such as `ravel`, whose results may be views, are written out by every call of `run_decompositions`.
     """
-    known = {
-        **import_module("torch._decomp").decomposition_table,
-        **import_module("torch.export").default_decompositions(),
-    }
     done = set[Any]()
     while True:
         modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))
         targets = {node.target for module in modules for node in module.graph.nodes if node.op == "call_function"}
         is_marked = any(getattr(each, "__module__", "") == "torch._functorch.predispatch" for each in targets - done)
         unread = {each for each in targets - done if is_operation(each) and find_op(str(each)) is None}
+        known = _rules() if unread else {}
         rules = {each: known[each] for each in unread if each in known}
         if not (is_marked or rules or any(map(_is_composition, unread))):
             return program
         program = program.run_decompositions(rules)
         done |= targets  # what is left of these has no rule
+
+
+def _rules() -> dict[Any, Any]:
+    """Return torch's rules for writing operations out, which take half a second to list."""
+    table = import_module("torch._decomp").decomposition_table
+    return {**table, **import_module("torch.export").default_decompositions()}
 
 
 def is_operation(target: Any) -> bool:

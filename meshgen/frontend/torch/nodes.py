@@ -18,7 +18,21 @@ from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of, without_out
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
-from meshgen.frontend.torch.values import COPIES, READ_ONLY, SPLITS, VIEWS, Values, refuse_write, written_part
+from meshgen.frontend.torch.values import (
+    READ_ONLY,
+    SAME,
+    SPLITS,
+    TURNS,
+    VIEWS,
+    Memory,
+    NumberOfData,
+    Values,
+    is_copied,
+    refuse_write,
+    row_of_data,
+    split_dim,
+    written_part,
+)
 from meshgen.frontend.tracer import control_flow, creation
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import current, refuse
@@ -32,6 +46,7 @@ CHECKS = (
     "aten._assert", "aten._functional_assert", "aten._linalg_check_errors", "aten.sym_constrain", "aten._functional_sym_constrain",
     "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream",
 )  # fmt: skip
+WITHOUT_MKLDNN = "record it under torch.backends.mkldnn.flags(enabled=False)"
 UNKNOWN = "write it with other operations; torch can for many: exported.run_decompositions() before torch.export.save"
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     **{name: bounded(getattr(operator, name)) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "neg")},
@@ -127,9 +142,17 @@ class Reader:
         given = [(each, argument_of(each["arg"], values.__getitem__, self._part)) for each in node["inputs"]]
         args = [value for each, value in given if each.get("kind") != 2]
         options = {each["name"]: value for each, value in given if each.get("kind") == 2 and each["name"] not in WHERE}
+        if number := next((each for each in (*args, *options.values()) if isinstance(each, NumberOfData)), None):
+            if target.startswith("_operator."):
+                for name in [name for each in node["outputs"] for name in names_in(each)]:
+                    values[name] = NumberOfData(None, number.text)
+                return
+            args = row_of_data(target, args, number)
         if target.startswith("aten.as_strided"):
             options["layout"] = self._layout(node, graph)
-        function, mutates = self._function(target, node)
+        turned = target.removeprefix("aten.").partition(".")[0] if target.startswith("aten.") else ""
+        target = f"aten.{TURNS[turned]}" if turned in TURNS else target
+        function, mutates = self._function(target)
         try:
             found = function(*args, **options)
         except TypeError:
@@ -148,9 +171,12 @@ class Reader:
         for place, value in zip(mutates, changed, strict=True):
             if sources[place] and value is not None:
                 values.change(sources[place][0], value)
-        self._note_views(target, names, results, args, options, sources, values, mutates == (0,))
+        if not self._is_copy(target, node, graph):
+            self._note_views(target, names, results, args, options, sources, values, mutates == (0,))
+        if turned in TURNS:
+            values.turn(sources[0][0], names[0])
 
-    def _function(self, target: str, node: Json) -> tuple[Callable[..., Any], tuple[int, ...]]:
+    def _function(self, target: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
         """What a node computes, and the arguments that it changes. Raises ProgramError MG0103 for an unknown operation."""
         family, _, name = target.rpartition(".")
         if target.startswith("_operator.") and name in NUMBERS:
@@ -163,9 +189,9 @@ class Reader:
             return self._number(target), ()
         if target.startswith("higher_order."):
             return self._higher(name), ()
-        op = find_op(node["target"])
+        op = find_op(target)
         if op is None:
-            refuse(f"{target} is not supported", UNKNOWN, "MG0103")
+            refuse(f"{target} is not supported", WITHOUT_MKLDNN if ".mkldnn_" in target else UNKNOWN, "MG0103")
         return op.function, op.mutates
 
     def _layout(self, node: Json, graph: Json) -> tuple[list[int], int] | None:
@@ -177,12 +203,29 @@ class Reader:
         sizes = [size_of(each, self._symbols) for each in (*meta["strides"], meta["storage_offset"])]
         return [size or 0 for size in sizes[:-1]], sizes[-1] or 0
 
+    def _memory(self, names: Sequence[str], graph: Json) -> Memory | None:
+        meta = graph["tensor_values"].get(names[0]) if names else None
+        if meta is None:
+            return None
+        sizes, strides = ([size_of(each, self._symbols) or 0 for each in meta[key]] for key in ("sizes", "strides"))
+        return sizes, strides
+
+    def _is_copy(self, target: str, node: Json, graph: Json) -> bool:
+        """Whether a result has memory of its own: of an operation that copies where it must, or that is told to."""
+        if not node["inputs"] or not node["outputs"]:
+            return False
+        if any(each["name"] == "copy" and each["arg"].get("as_bool") for each in node["inputs"]):
+            return True
+        kind = target.removeprefix("aten.").partition(".")[0]
+        x, result = names_in(node["inputs"][0]["arg"]), names_in(node["outputs"][0])
+        return is_copied(kind, self._memory(x, graph), self._memory(result, graph))
+
     def _number(self, target: str) -> Callable[..., Any]:
         if target.startswith("aten.sym_size"):
             return lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim]
         if target.startswith("aten.sym_numel"):
             return lambda x: x.size
-        return refuse(f"{target} makes a number of Python of a tensor, which is data", "keep it a tensor", "MG0103")
+        return lambda x: NumberOfData(x, f"{target} makes a number of Python of a tensor, which is data")
 
     def _higher(self, name: str) -> Callable[..., Any]:
         """Control flow, and contexts, whose inside is part of the program."""
@@ -207,7 +250,7 @@ class Reader:
         target = target.removeprefix("torch.ops.")
         if target.startswith(CHECKS):
             return [token]
-        function, _ = self._function(target, {"target": target})
+        function, _ = self._function(target)
         computed = function(*args, **options)
         return [token, *(computed if isinstance(computed, list | tuple) else [computed])]
 
@@ -241,17 +284,13 @@ class Reader:
         if not sources or not sources[0] or not args or not isinstance(args[0], Tensor) or not names:
             return
         base, kind = sources[0][0], target.removeprefix("aten.").partition(".")[0].removesuffix("_")
-        if len(results) == 1 and (is_change or (results[0] is args[0] and kind not in COPIES)):
+        if len(results) == 1 and (is_change or (kind in (*SAME, *READ_ONLY) and results[0] is args[0])):
             values.same(names[0], base)
         elif op := find_op(f"torch.ops.{target}") if kind in (*VIEWS, *SPLITS, *READ_ONLY) else None:
             rest, function = args[1:], op.function
             for number, name in enumerate(names):
                 if kind in SPLITS:
-                    dim = (
-                        options.get("dim", rest[-1] if kind == "unbind" or len(rest) > 1 else 0)
-                        if rest or options
-                        else 0
-                    )
+                    dim = split_dim(kind, args[0], rest, options)
                     read = lambda x, at=number: function(x, *rest, **options)[at]  # noqa: E731
                     write = written_part(results, number, kind == "unbind", dim)
                 else:

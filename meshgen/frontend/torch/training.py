@@ -139,7 +139,9 @@ def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
         traced = _traced(Forward(program, model), update, held, batch)
         exported = torch.export.export(traced, ([*held.values()], *batch))
     names = tuple(inspect.signature(step.loss).parameters)[1:]
-    return replace(serialized(exported), weights=Arrays(held), held=tuple(held), names=names), [*held]
+    own = serialized(exported)  # its own tensors are constants of the loss
+    constants = {**own.weights, **own.constants}
+    return replace(own, weights=Arrays(held), constants=constants, held=tuple(held), names=names), [*held]
 
 
 def _loss_module(model: Any, loss: Callable[..., Any]) -> Any:
@@ -188,21 +190,23 @@ class Forward:
 def _traced(forward: Forward, update: Update, held: Tensors, batch: Sequence[Any]) -> Any:
     """Return the recorded step: a function of the held tensors and the batch, whose results are those of the loss and the next values of what is held."""
     torch, proxies = (import_module(name) for name in ("torch", "torch.fx.experimental.proxy_tensor"))
+    pytree = torch.utils._pytree
 
     def step(values: Sequence[Any], *batch: Any) -> Any:
         tensors = {name: each.detach().clone() for name, each in zip(held, values, strict=True)}
         trained = {name: tensors[name].requires_grad_() for name in update.trained}
-        result = forward(tensors, batch)
+        result = forward(
+            tensors, pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)
+        )  # which the loss may change
         gradients = torch.autograd.grad(_loss_of(result, torch), [*trained.values()], allow_unused=True)
         with torch.no_grad():
             after = tensors | update(tensors, dict(zip(trained, gradients, strict=True)))
-        return torch.utils._pytree.tree_map_only(
-            torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in held])
-        )
+        return pytree.tree_map_only(torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in held]))
 
     is_fake = any(type(each).__name__ == "FakeTensor" for each in held.values())
     make = proxies.make_fx(step, tracing_mode="real" if is_fake else "fake", _allow_non_fake_inputs=True)
-    return make([*held.values()], *batch)
+    with torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers are operations without rules
+        return make([*held.values()], *batch)
 
 
 def _loss_of(result: Any, torch: Any) -> Any:

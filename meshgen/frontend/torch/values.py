@@ -7,13 +7,15 @@ value of what it is a view of, and other views are computed again when they are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from meshgen.frontend.torch.ops import indexing
 from meshgen.frontend.torch.ops.elementwise import complex_, view_as_complex, view_as_real
 from meshgen.frontend.torch.ops.shapes import adjoint
 from meshgen.frontend.torch.ops.strided import as_strided_scatter
-from meshgen.frontend.tracer.elementwise import imag, real
+from meshgen.frontend.tracer.elementwise import conj, imag, negative, real
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpose
@@ -40,16 +42,18 @@ def _split_written(x: Tensor, new: Tensor, dim: int, start: int, size: int) -> T
 
 # Operations that give views, and what a write to the view makes of the viewed tensor.
 VIEWS: Mapping[str, Written] = {
-    **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as", "alias", "detach"), _as_before),
+    **dict.fromkeys(("view", "reshape", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as", "alias", "detach"), _as_before),
     "select": lambda x, new, dim, index: indexing.select_scatter(x, new, dim, index),
     "slice": lambda x, new, dim=0, start=None, end=None, step=1: indexing.slice_scatter(x, new, dim, start, end, step),
     "narrow": lambda x, new, dim, start, length: _split_written(x, new, dim, start % x.shape[dim], length),
-    "transpose": lambda _x, new, first, second: swapaxes(new, first, second),
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), lambda _x, new, first, second: swapaxes(new, first, second)),
     "permute": _permuted_back,
     **dict.fromkeys(("t", "numpy_T"), lambda _x, new: transpose(new)),
     "mT": lambda _x, new: swapaxes(new, -1, -2),
     "diagonal": lambda x, new, *args, **options: indexing.diagonal_scatter(x, new, *args, **options),
     "as_strided": lambda x, new, *args, **options: as_strided_scatter(x, new, *args, **options),
+    **dict.fromkeys(("_conj", "conj"), lambda _x, new: conj(new)),
+    "_neg_view": lambda _x, new: negative(new),
     "real": lambda x, new: complex_(new, imag(x)),
     "imag": lambda x, new: complex_(real(x), new),
     "view_as_real": lambda _x, new: view_as_complex(new),
@@ -58,8 +62,43 @@ VIEWS: Mapping[str, Written] = {
     **dict.fromkeys(("adjoint", "mH", "H", "matrix_H"), lambda _x, new: adjoint(new)),
 }  # fmt: skip
 # Operations that give several views, rows along a dim one after the other, and those whose views cannot be written here.
-SPLITS = ("unbind", "split", "split_with_sizes", "chunk", "tensor_split")
+_SPLIT_DIMS = {"hsplit": 1, "vsplit": 0, "dsplit": 2}
+SPLITS = ("unbind", "split", "split_with_sizes", "chunk", "tensor_split", *_SPLIT_DIMS)
 READ_ONLY = ("expand", "unfold", "broadcast_to", "expand_as")  # fmt: skip
+
+
+# Operations that change the shape of a tensor in place: it is another view of its memory from then on.
+TURNS = {"transpose_": "transpose.int", "swapaxes_": "swapaxes", "swapdims_": "swapdims", "t_": "t", "squeeze_": "squeeze", "unsqueeze_": "unsqueeze"}  # fmt: skip
+# Operations whose result is their first argument itself where reading them has given it back, and those that copy it where its memory needs that.
+SAME = (
+    "alpha_dropout", "contiguous", "dropout", "feature_alpha_dropout", "feature_dropout", "lift", "lift_fresh", "pin_memory",
+    "positive", "requires_grad", "resolve_conj", "resolve_neg", "to", "type_as",
+)  # fmt: skip
+_MAY_COPY = ("contiguous", "flatten", "ravel", "reshape", "reshape_as")
+Memory = tuple[Sequence[int], Sequence[int]]  # the shape of a tensor, and the strides that torch gives it
+
+
+def is_copied(kind: str, x: Memory | None, result: Memory | None) -> bool:
+    """Whether an operation that copies its argument where it must has done so: the copy is dense, or in another order, and the argument was not."""
+    if kind not in _MAY_COPY or x is None or result is None:
+        return False
+    own, new = ([(n, step) for n, step in zip(*each, strict=True) if n != 1] for each in (x, result))
+    if x[0] == result[0]:
+        return own != new
+    return _is_dense(new) and not _is_dense(own)
+
+
+def _is_dense(dims: Sequence[tuple[int, int]]) -> bool:
+    dense = accumulate((n for n, _ in dims[:0:-1]), mul, initial=1)
+    return [step for _, step in dims[::-1]] == [*dense][: len(dims)]
+
+
+def split_dim(kind: str, x: Tensor, rest: Sequence[Any], options: Mapping[str, Any]) -> int:
+    """The dim along which an operation splits a tensor."""
+    if kind in _SPLIT_DIMS:
+        return min(_SPLIT_DIMS[kind], x.ndim - 1)
+    by_position = rest[-1] if (kind == "unbind" and rest) or len(rest) > 1 else 0
+    return options.get("dim", by_position)
 
 
 def written_part(parts: Sequence[Tensor], number: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
@@ -76,7 +115,28 @@ def refuse_write(_x: Tensor, _new: Tensor) -> Tensor:
     refuse("a write to a view of this kind is not supported", "write to a copy, with .clone()", "MG0103")
 
 
-COPIES = ("clone", "_to_copy", "lift_fresh_copy", "copy")  # results that are the same value, but not the same memory
+@dataclass(frozen=True)
+class NumberOfData:
+    """A number that a program makes of a tensor: it may select a row, and be compared where that is only checked.
+
+    Attributes:
+        tensor: the tensor; None for what is computed of such a number.
+        text: why nothing else may take it.
+    """
+
+    tensor: Tensor | None
+    text: str
+
+
+def row_of_data(target: str, args: list[Any], number: NumberOfData) -> list[Any]:
+    """Return the arguments with a tensor as the number of a row, which comes last. Raises ProgramError MG0103 for an operation on something else."""
+    if (
+        target in ("aten.select.int", "aten.select_scatter.default")
+        and args[-1] is number
+        and number.tensor is not None
+    ):
+        return [*args[:-1], number.tensor]
+    return refuse(number.text, "keep it a tensor", "MG0103")
 
 
 @dataclass
@@ -87,6 +147,7 @@ class _View:
     read: Callable[[Tensor], Tensor]
     write: Callable[[Tensor, Tensor], Tensor]
     version: int
+    is_same: bool = False
 
 
 class Values:
@@ -118,11 +179,29 @@ class Values:
 
     def same(self, name: str, base: str) -> None:
         """The name is another one of the same tensor."""
-        self.view(name, base, lambda x: x, lambda _x, new: new)
+        self._views[name] = _View(base, lambda x: x, lambda _x, new: new, self._version(base), is_same=True)
 
     def view(self, name: str, base: str, read: Callable[[Tensor], Tensor], write: Callable[[Tensor, Tensor], Tensor]) -> None:  # fmt: skip
         """The name is a view of the tensor of another one."""
         self._views[name] = _View(base, read, write, self._version(base))
+
+    def turn(self, name: str, turned: str) -> None:
+        """The tensor of a name has the shape of a view of it from now on. What it was has a name that no program has, and other views are views of that."""
+        home, before = self._home(name), f"{turned}, before"
+        self._held[before], self._versions[before] = self[home], self._versions.pop(home, 0)
+        others = [each for each, view in self._views.items() if view.is_same and self._home(each) == home]
+        for view in [view for view in self._views.values() if not view.is_same and self._home(view.base) == home]:
+            view.base = before
+        if home in self._views:
+            self._views[before] = self._views.pop(home)
+        self.same(home, turned)
+        for each in (home, *others):
+            self._held[each] = self._held[turned]
+
+    def _home(self, name: str) -> str:
+        """The first name of the tensor that a name has."""
+        view = self._views.get(name)
+        return self._home(view.base) if view is not None and view.is_same else name
 
     def change(self, name: str, value: Any) -> None:
         """The tensor of a name has a new value, as what it is a view of has, and what are views of that."""

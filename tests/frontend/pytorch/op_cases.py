@@ -49,7 +49,7 @@ def types(add: Add) -> None:
 def images(add: Add) -> None:
     """Pools with and without a batch, sizes of images, pads."""
     add("pools_without_a_batch", lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.max_pool1d(x[0], 2), F.adaptive_max_pool1d(x[0], 2), F.adaptive_avg_pool2d(x, 3), F.max_pool3d(x[None], 2), *F.max_pool2d(x, 3, 2, 1, return_indices=True)), "f32[2,6,7]")
-    add("max_places", lambda x: (*F.max_pool3d(x, 2, return_indices=True), *F.max_pool1d(x[0, 0], 3, 2, 1, 2, return_indices=True), *F.adaptive_max_pool2d(x[0], (3, 2), return_indices=True), *F.adaptive_max_pool3d(x, (3, 2, 3), return_indices=True)), "f32[2,2,4,5,6]")
+    add("max_places", lambda x: (*F.max_pool3d(x, 2, return_indices=True), *F.max_pool1d(x[0, 0], 3, 2, 1, 2, return_indices=True), *F.adaptive_max_pool2d(x[0], (3, 2), return_indices=True), *F.adaptive_max_pool2d(x[0, :, :3], (4, 4), return_indices=True), *F.adaptive_max_pool3d(x, (3, 2, 3), return_indices=True)), "f32[2,2,4,5,6]")
     add("integer_pool", lambda x: F.avg_pool2d(x, 2) + F.conv2d(x, x[:1, :, :2, :2])[..., ::2, ::2] + F.hardtanh(x, 0, 2)[..., ::2, ::2], "i64[2,3,4,4]<9")
     add("sized", lambda x: tuple(F.interpolate(x, size, mode=mode) for mode in MODES for size in ((6, 3), (2, 10))), "f32[2,3,4,5]")
     add("antialiased", lambda x: tuple(F.interpolate(x, size, mode=mode, antialias=True) for mode in MODES[2:] for size in ((6, 3), (2, 10))), "f32[2,3,4,5]")
@@ -57,6 +57,13 @@ def images(add: Add) -> None:
     add("conv_transpose_without_a_batch", lambda x, w: F.conv_transpose2d(x, w, stride=2, output_padding=1), "f32[2,4,5]", "f32[2,3,3,3]")
     add("grid_sample_cubic", lambda x, g: tuple(F.grid_sample(x, g, "bicubic", padding, corners) for padding in ("zeros", "border", "reflection") for corners in (True, False)), "f32[2,1,4,5]", "f32[2,3,2,2]")
     add("instance_norm_training", lambda x, m, v: (F.instance_norm(x, m, v, momentum=0.3), m, v), "f32[3,2,5]", "f32[2]", "f32[2]>0")
+
+
+def columns(add: Add) -> None:
+    """Windows of images as columns, and other operations that files have and torch can write out."""
+    window = {"kernel_size": (2, 3), "dilation": (2, 1), "padding": (1, 2), "stride": (1, 2)}
+    add("windows_as_columns", lambda x: (F.unfold(x, **window), F.unfold(x[0], 2), F.fold(F.unfold(x, **window), (5, 6), **window), F.fold(F.unfold(x[0], 2), (5, 6), 2)), "f32[2,3,5,6]")
+    add("split_at", lambda x: (*x.tensor_split([2, -1, 9], 1), x.mT.ravel(), F.channel_shuffle(x[None], 3), torch.complex(x, x).conj().imag * 2), "f32[6,5]")
 
 
 def views(add: Add) -> None:
@@ -113,4 +120,4 @@ def gradients(add: Add) -> None:
     add("attention_of_nothing", lambda q, m: (F.scaled_dot_product_attention(q, q, q, f.where(m & (f.arange(3) > 0)[:, None], 0.5, -f.inf)), F.scaled_dot_product_attention(q, q, q, m & (f.arange(3) > 0)[:, None])), "f32[2,4,3,8]", "i1[3,3]")
 
 
-SECTIONS = (groups, scalars, types, images, views, factors, gradients)
+SECTIONS = (groups, scalars, types, images, columns, views, factors, gradients)

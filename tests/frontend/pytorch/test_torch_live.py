@@ -9,11 +9,15 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError, UsageError
+from meshgen.frontend.torch.ops import find_op
+from meshgen.frontend.torch.values import READ_ONLY, SAME, SPLITS, VIEWS
 from tests.frontend.pytorch import archives
 from tests.frontend.pytorch.cases import arguments
 from tests.frontend.pytorch.test_torch_ops import check
 
 torch = pytest.importorskip("torch")
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 from tests.frontend.pytorch.torch_cases import cases, flat, module_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -148,6 +152,70 @@ def test_operations_that_are_not_read_are_written_out_by_torch() -> None:
     module = module_of("", lambda x: torch.special.entr(x) + torch.logit(x / 4), [])
     found = mg.compile(module, {"d": 2}, args=(given,), target="cpu")(given)
     np.testing.assert_allclose(found, module(given).numpy(), rtol=1e-5, atol=1e-6)
+
+
+# Functions of x[3,4] that write to a result which is x, a view of it, or a copy. What torch does depends on the order of x in memory.
+WRITES = {
+    "dense": lambda x: (x.contiguous().add_(1), x.reshape(-1)[1:].mul_(2), x.flatten()[:1].neg_()),
+    "turned": lambda x: (x.t().contiguous().add_(1), x.t().reshape(-1).add_(2), x.t().flatten()[2:].add_(3), x.t().ravel().add_(4)),
+    "rows": lambda x: (x[:, :2].contiguous().add_(1), x[:, :2].reshape(-1).add_(2), x[:, :2].reshape(3, 2, 1).add_(3)),
+    "types": lambda x: (x.to(x.dtype).add_(1), x.to(x.dtype, copy=True).add_(2), x.float().mul_(2), x.double().add_(3)),
+    "turned_by_nothing": lambda x: (x.rot90(0).add_(1), x.roll(0).add_(2), x.tril(9).add_(3), x.repeat(1, 1).add_(4)),
+    "names": lambda x: (x.swapaxes(0, 1)[1].mul_(5), x.swapdims(0, 1)[0].neg_(), x.hsplit(2)[1].mul_(3), x.vsplit(3)[2].add_(1)),
+    "shapes": lambda x: [y for y in [x[:, :3]] for z in [y.add_(1)] for t in [y.t()] for _ in (z.transpose_(0, 1), y[0].mul_(2), t[:, 1].neg_(), y.unsqueeze_(0), y.squeeze_())],
+    "conjugates": lambda x: [torch.view_as_real(z) for z in [torch.complex(x, x + 1)] for _ in [z.conj().mul_(2j)]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_reach_what_has_the_same_memory(name: str) -> None:
+    def function(x: Any) -> Any:
+        x = x.clone()
+        return *WRITES[name](x), x
+
+    given = torch.arange(12.0).reshape(3, 4)
+    exported = torch.export.export(module_of("", function, []), (given,))
+    check(name, mg.compile(exported, {"d": 2}, target="cpu")(given), flat(function(given)))
+
+
+def test_views_are_those_of_torchs_schemas() -> None:
+    kinds = {*VIEWS, *SPLITS, *READ_ONLY, *SAME}
+    for schema in torch._C._jit_get_all_schemas():
+        aliases = [each.alias_info for each in schema.returns if each.alias_info is not None]
+        name = schema.name.removeprefix("aten::")
+        if (
+            schema.name != name
+            and any(not each.is_write for each in aliases)
+            and find_op(f"aten.{name}.{schema.overload_name or 'default'}")
+        ):
+            assert name in kinds, schema
+
+
+def test_a_tensor_selects_a_row() -> None:
+    x, row = torch.arange(20.0).reshape(4, 5), torch.tensor(2)
+    module = module_of("", lambda x, i: (x[i], x[:, i - 3], x[i, 1:3]), [])
+    for program in (torch.export.export(module, (x, row)), torch.export.export(module, (x, row)).run_decompositions()):
+        found = mg.compile(program, {"d": 2}, in_specs=[mg.P("d"), None], target="cpu")(x, row)
+        check("rows", found, flat(module(x, row)))
+    gradient = make_fx(torch.func.grad(lambda x, i: (x[i] * x[i]).sum()), tracing_mode="symbolic")(x, row)
+    check(
+        "gradient",
+        mg.compile(gradient, {"d": 2}, args=(x, row), target="cpu")(x, row),
+        [2 * x.numpy() * (np.arange(4) == 2)[:, None]],
+    )
+    for function in (lambda x, i: x * i.item(), lambda x, i: x[i.item() + 1], lambda x, i: torch.arange(i.item())):
+        with pytest.raises(ProgramError, match="makes a number of Python of a tensor"):
+            mg.compile(module_of("", function, []), {"d": 2}, args=(x, row), target="cpu")
+
+
+def test_lstm_recorded_by_make_fx_is_refused_with_what_to_write() -> None:
+    layer, x = torch.nn.LSTM(3, 2), torch.randn(4, 2, 3)
+    function = torch.func.grad(lambda x: layer(x)[0].square().mean())
+    with pytest.raises(ProgramError, match=r"mkldnn_rnn_layer(?s:.)*enabled=False"):
+        mg.compile(make_fx(function)(x), {"d": 2}, args=(x,), target="cpu")
+    with torch.backends.mkldnn.flags(enabled=False):
+        recorded = make_fx(function)(x)
+    check("lstm", mg.compile(recorded, {"d": 2}, args=(x,), target="cpu")(x), flat(function(x)))
 
 
 def test_gradients_inside_a_module_are_refused_where_torch_cuts_them_off() -> None:

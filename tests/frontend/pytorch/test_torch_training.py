@@ -92,6 +92,38 @@ def test_state_of_an_optimizer_goes_on_and_its_rate_is_an_input() -> None:
     np.testing.assert_allclose(state["embed.weight"], model.embed.weight.detach().numpy(), rtol=1e-3, atol=1e-3)
 
 
+def test_constants_of_a_loss_are_part_of_the_step() -> None:
+    model, x = nn.Linear(3, 2), torch.ones(4, 3)
+    rates = torch.tensor([1.0, 3.0])
+
+    def weighted(model: Any, x: Any) -> Any:
+        return (model(x) * rates + torch.tensor([2.0, 5.0])).square().mean()
+
+    step = mg.training_step(model, weighted, torch.optim.SGD(model.parameters(), lr=0.1))
+    executable = mg.compile(step, {"dp": 2}, args=(x,), target="cpu")
+    assert {*executable.signature.weight_names} == {"weight", "bias", "optimizer.lr"}
+    np.testing.assert_allclose(executable(x)[0], weighted(model, x).item(), rtol=1e-5)
+
+
+def test_recurrent_layers_and_losses_that_change_the_batch_are_trained() -> None:
+    model, x = nn.LSTM(3, 2), torch.ones(4, 2, 3)
+
+    def doubled(model: Any, x: Any) -> Any:
+        x.mul_(2)
+        return model(x)[0].square().mean()
+
+    step = mg.training_step(model, doubled, torch.optim.SGD(model.parameters(), lr=0.1))
+    value, state = mg.compile(step, {"dp": 2}, args=(x,), in_specs={"x": mg.P(None, "dp")}, target="cpu")(x)
+    reference = deepcopy(model)
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
+    expected = doubled(reference, x.clone())
+    expected.backward()
+    optimizer.step()
+    np.testing.assert_allclose(value, expected.item(), rtol=1e-5)
+    for name, each in reference.state_dict().items():
+        np.testing.assert_allclose(state[name], each.numpy(), rtol=1e-4, atol=1e-6)
+
+
 def test_a_model_without_elements_has_a_training_step() -> None:
     with torch.device("meta"):
         model = Net().train()

@@ -6,6 +6,7 @@ from meshgen.frontend.torch.ops import (
     distances,
     elementwise,
     embedding_bags,
+    folding,
     fourier,
     grids,
     indexing,
@@ -29,6 +30,6 @@ from meshgen.frontend.torch.ops import (
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
 __all__ = [
-    "TORCH_OPS", "TorchOp", "conv", "creation", "distances", "elementwise", "embedding_bags", "find_op", "fourier", "grids", "indexing", "linalg", "losses", "lu", "nn", "norm_gradients", "padding", "pooling", "products", "recurrent",
+    "TORCH_OPS", "TorchOp", "conv", "creation", "distances", "elementwise", "embedding_bags", "find_op", "folding", "fourier", "grids", "indexing", "linalg", "losses", "lu", "nn", "norm_gradients", "padding", "pooling", "products", "recurrent",
     "reductions", "resizing", "scattering", "searching", "shapes", "special", "strided",
 ]  # fmt: skip

@@ -14,12 +14,12 @@ from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_complex, is_inexact
 
-_SAME = "neg negative abs absolute sign sgn logical_not bitwise_not isnan isinf isposinf isneginf real imag square conj conj_physical _conj _conj_physical positive signbit"
+_SAME = "neg negative abs absolute sign sgn logical_not bitwise_not isnan isinf isposinf isneginf real imag square conj conj_physical _conj _conj_physical _neg_view positive signbit"
 _FLOATS = (
     "exp expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh asin arcsin acos arccos atan arctan asinh acosh atanh erf erfc erfinv lgamma "
     "digamma sigmoid reciprocal exp2 log2 log10 deg2rad rad2deg special_expit special_exp2 special_gammaln special_psi arcsinh arccosh arctanh"
 )
-_NAMES = {"neg": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "_conj": "conj", "_conj_physical": "conj", "special_expit": "sigmoid", "special_exp2": "exp2", "special_gammaln": "lgamma", "special_psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"}  # fmt: skip
+_NAMES = {"neg": "negative", "_neg_view": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "_conj": "conj", "_conj_physical": "conj", "special_expit": "sigmoid", "special_exp2": "exp2", "special_gammaln": "lgamma", "special_psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"}  # fmt: skip
 
 
 def _of_one(name: str, is_float: bool) -> Callable[..., Tensor]:

@@ -114,7 +114,9 @@ def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
     at = tensor(np.zeros((), np.int32))
     for d, (rows, size) in enumerate(zip(places, old, strict=True)):
         begins = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
-        apart = int(rows[0, 1] - rows[0, 0]) if rows.size > 1 and rows.shape[1] > 1 else 1
+        apart = (
+            int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
+        )  # of a window with two rows inside
         own = number // math.prod(sizes[d + 1 :]) % sizes[d]
         at = at * size + (own * apart + tensor(begins))
     return max_(seen, -1), convert(broadcast(at, number.shape), "i64")

@@ -35,6 +35,11 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return shapes.reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
+@aten("ravel")
+def ravel(x: Tensor) -> Tensor:
+    return shapes.reshape(x, (-1,))
+
+
 @aten("unflatten.int")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     dim = axis_of(dim, x.ndim)
@@ -182,6 +187,11 @@ def tensor_split(x: Tensor, sections: int, dim: int = 0) -> list[Tensor]:
     return _sections(x, [whole // sections + (i < whole % sections) for i in range(sections)], dim)
 
 
+@aten("tensor_split.indices")
+def tensor_split_at(x: Tensor, indices: Sequence[int], dim: int = 0) -> list[Tensor]:
+    return [slice_(x, dim, begin, end) for begin, end in zip([0, *indices], [*indices, None], strict=True)]
+
+
 def _split_along(dim: int) -> Callable[..., list[Tensor]]:
     def split_(x: Tensor, given: int | Sequence[int]) -> list[Tensor]:
         at = dim if x.ndim > 1 or dim != 1 else 0
@@ -279,6 +289,12 @@ def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
     apart = shapes.reshape(x, (*lead, c, h // factor, factor, w // factor, factor))
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
     return shapes.reshape(shapes.transpose(apart, order), (*lead, c * factor**2, h // factor, w // factor))
+
+
+@aten("channel_shuffle")
+def channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    apart = shapes.reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    return shapes.reshape(shapes.swapaxes(apart, 1, 2), x.shape)
 
 
 @aten("meshgrid")
