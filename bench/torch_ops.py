@@ -226,10 +226,11 @@ def _difference(results: Sequence[Any], wanted: Sequence[Array]) -> str:
     """How the results differ; empty where all are the same within the tolerance of their types."""
     if len(results) < len(wanted):
         return f"{len(results)} results in place of {len(wanted)}"
-    return "; ".join(text for each in zip(results, wanted, strict=False) if (text := _difference_of_one(*each)))
+    return "; ".join(text for each in zip(results, wanted, strict=False) if (text := difference_of_one(*each)))
 
 
-def _difference_of_one(found: Any, wanted: Array) -> str:
+def difference_of_one(found: Any, wanted: Array, least: float = 0.0) -> str:
+    """How an array differs from another one; empty within a relative error that its type determines, or an error of `least`."""
     found = np.asarray(found)
     if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
         return f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}{list(wanted.shape)}"
@@ -239,11 +240,13 @@ def _difference_of_one(found: Any, wanted: Array) -> str:
     relative = (
         RELATIVE[kind] if kind in RELATIVE and found.dtype.itemsize > 2 else 4 * float(ml_dtypes.finfo(found.dtype).eps)
     )
+    relative = max(relative, least)
     wide = np.complex128 if kind == "c" else np.float64
     left, right = found.astype(wide), wanted.astype(wide)
     finite = np.abs(right[np.isfinite(right)])
     largest = float(finite.max(initial=0.0))
-    if np.allclose(left, right, relative, max(relative * min(1.0, largest), relative / 100 * largest), equal_nan=True):
+    absolute = max(relative * min(1.0, largest), relative / 100 * largest, least)
+    if np.allclose(left, right, relative, absolute, equal_nan=True):
         return ""
     with np.errstate(all="ignore"):
         return f"differs by {np.nanmax(np.abs(left - right), initial=0):.3g}"

@@ -9,48 +9,25 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from tests.frontend.random_models import CannotMake, Draws, Steps
 from tests.onnx_models import Builder, reference
 
 Array = np.ndarray[Any, Any]
 OPSET = 21
 MOST_ELEMENTS = 4096
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
-Step = Callable[["Maker"], None]
-STEPS: dict[str, Step] = {}
 
 
-class CannotMake(Exception):
-    """No value of the model fits a step."""
-
-
-def step(function: Step) -> Step:
-    """Enter a kind of step."""
-    STEPS[function.__name__] = function
-    return function
-
-
-class Maker:
+class Maker(Draws):
     """A model under construction, with the reference's value of each name."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+        super().__init__(seed)
         self.builder = Builder()
         self.values: dict[str, Array] = {}
         self.inputs: dict[str, Array] = {}
         self.exact: set[str] = set()
         self.used: set[str] = set()
-        self.kinds: list[str] = []
-
-    def integer(self, low: int, high: int) -> int:
-        """A number from low to high, both included."""
-        return int(self.rng.integers(low, high + 1))
-
-    def one_of(self, choices: Any) -> Any:
-        return choices[self.integer(0, len(choices) - 1)]
-
-    def numbers(self, *shape: int) -> Array:
-        """Multiples of 1/4 from -2 to 2."""
-        return (self.rng.integers(-8, 9, shape) / 4).astype(np.float32)
 
     def input(self, array: Array) -> str:
         """A new input of the model."""
@@ -144,3 +121,7 @@ def one_node(node: Any, values: dict[str, Array]) -> list[Array]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return [np.asarray(each) for each in reference(model, *values.values())]
+
+
+STEPS = Steps[Maker]()
+step = STEPS.step

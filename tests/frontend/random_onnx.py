@@ -9,9 +9,7 @@ that are exact: inputs are multiples of 1/4, and moves and sums of few keep them
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,8 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.oracle import check
 from tests.frontend import random_onnx_moves, random_onnx_steps
-from tests.frontend.onnx_maker import STEPS, CannotMake, Maker
+from tests.frontend.onnx_maker import STEPS, Maker
+from tests.frontend.random_models import campaign
 
 Array = np.ndarray[Any, Any]
 ENTERED = (random_onnx_moves, random_onnx_steps)  # their steps are in the table once they are imported
@@ -36,16 +35,7 @@ def made(seed: int, steps: int = 8) -> Maker:
     ranks = (maker.integer(2, 4), maker.integer(1, 4))
     for rank in ranks:
         maker.input(maker.numbers(*(maker.integer(1, 6) for _ in range(rank))))
-    names = list(STEPS)
-    for _ in range(steps * 6):
-        name = maker.one_of(names)
-        try:
-            STEPS[name](maker)
-        except CannotMake:
-            continue
-        maker.kinds.append(name)
-        if len(maker.kinds) == steps:
-            break
+    STEPS.take(maker, steps)
     return maker
 
 
@@ -82,26 +72,5 @@ def difference(found: Array, expected: Array) -> str:
     return "" if apart <= 1e-4 * largest else f"differs by {apart:.3g} of {largest:.3g}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    kinds: Counter[str] = Counter()
-    faults = 0
-    for seed in range(options.seed, options.seed + options.count):
-        maker = made(seed)
-        kinds.update(maker.kinds)
-        try:
-            fault = fault_of(maker)
-        except Exception as error:  # (refusals and crashes are both faults of a valid model)
-            fault = f"{type(error).__name__}: {error}"
-        if fault:
-            faults += 1
-            sys.stdout.write(f"seed {seed}: {fault}\n  {' '.join(maker.kinds)}\n")
-    sys.stdout.write(f"{options.count} models of {len(kinds)} kinds of steps, {faults} faults\n")
-    return int(faults > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(campaign(__doc__, made, fault_of))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.frontend.onnx_maker import CannotMake, Maker, step
+from tests.frontend.onnx_maker import Maker, step
+from tests.frontend.random_models import CannotMake
 
 
 @step

@@ -1,0 +1,237 @@
+"""Steps of random PyTorch modules that compute numbers: functions of elements, and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tests.frontend.pytorch.torch_maker import FLOATS, NARROW, WHOLE, Maker, step
+
+UNARY = (
+    "abs",
+    "neg",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "erf",
+    "sin",
+    "cos",
+    "atan",
+    "exp2",
+    "square",
+    "positive",
+    "asinh",
+    "sinc",
+    "expm1",
+    "clone",
+)
+ACTIVATIONS = ("leaky_relu", "elu", "softplus", "softsign", "hardsigmoid", "hardswish", "selu", "gelu", "silu", "mish", "celu", "relu6",
+               "logsigmoid", "hardtanh", "tanhshrink")  # fmt: skip
+
+
+@step
+def unary(m: Maker) -> None:
+    function = getattr(torch, m.one_of(UNARY))
+    m.add(function, m.pick(), keeps=function in (torch.abs, torch.neg, torch.relu, torch.positive, torch.clone))
+
+
+@step
+def activation(m: Maker) -> None:
+    m.add(getattr(F, m.one_of(ACTIVATIONS)), m.pick())
+
+
+@step
+def gelu_by_tanh(m: Maker) -> None:
+    m.add(lambda x: F.gelu(x, approximate="tanh"), m.pick())
+
+
+@step
+def gated(m: Maker) -> None:
+    x = m.pick(lambda each: each.ndim > 0 and each.shape[-1] % 2 == 0)
+    m.add(lambda x: F.glu(x, -1), x)
+
+
+@step
+def shifted_root(m: Maker) -> None:
+    function = getattr(torch, m.one_of(("sqrt", "log", "reciprocal", "rsqrt", "log1p", "log2")))
+    m.add(lambda x: function(x.abs() + 0.5), m.pick())
+
+
+@step
+def rounding(m: Maker) -> None:
+    m.add(getattr(torch, m.one_of(("floor", "ceil", "round", "sign", "trunc", "frac"))), m.pick(exact=True), keeps=True)
+
+
+@step
+def binary(m: Maker) -> None:
+    x = m.pick()
+    shape = [1 if m.integer(0, 3) == 0 else size for size in m.at(x).shape][m.integer(0, 1) :]
+    y = m.weight(*shape, like=x) if m.integer(0, 1) else x
+    pair = (x, y) if m.integer(0, 1) else (y, x)
+    m.add(getattr(torch, m.one_of(("add", "sub", "mul", "maximum", "minimum"))), *pair, keeps=True)
+
+
+@step
+def promoted(m: Maker) -> None:
+    """Values of any two types, which torch promotes."""
+    x = m.pick(kinds=(*FLOATS, *WHOLE, torch.bool))
+    shape = m.at(x).shape
+    y = m.pick(lambda each: each.shape == shape or each.ndim == 0, kinds=(*FLOATS, *WHOLE, torch.bool))
+    m.add(getattr(torch, m.one_of(("add", "mul", "maximum"))), x, y, keeps=True)
+
+
+@step
+def with_number(m: Maker) -> None:
+    number: Any = m.one_of((2, -0.5, 3, True, 0.25))
+    functions = (
+        lambda x: x + number,
+        lambda x: number - x,
+        lambda x: x * number,
+        lambda x: torch.add(x, x, alpha=2),
+        lambda x: x / 2,
+        lambda x: torch.rsub(x, number),
+    )
+    m.add(m.one_of(functions), m.pick(kinds=(*FLOATS, *WHOLE)), keeps=True)
+
+
+@step
+def quotient(m: Maker) -> None:
+    m.add(lambda x: x / (x.abs() + 1), m.pick())
+
+
+@step
+def fused_sums(m: Maker) -> None:
+    x = m.pick()
+    y = m.weight(*m.at(x).shape, like=x)
+    functions = (
+        lambda x, y: torch.addcmul(x, x, y, value=0.5),
+        lambda x, y: torch.lerp(x, y, 0.25),
+        lambda x, y: torch.addcdiv(x, y, x.abs() + 1, value=2),
+    )
+    m.add(m.one_of(functions), x, y)
+
+
+@step
+def comparison(m: Maker) -> None:
+    x = m.pick(exact=True)
+    y = m.weight(*m.at(x).shape[-1:], like=x)
+    if not {x, y} <= m.exact:
+        return
+    flag = m.add(getattr(torch, m.one_of(("gt", "lt", "ge", "eq", "ne"))), x, y)
+    functions = (
+        lambda flag, x: torch.where(flag, x, -x),
+        lambda flag, x: x.masked_fill(flag, 0.5),
+        lambda flag, x: torch.where(flag, x, 1.5),
+    )
+    m.add(m.one_of(functions), flag, x, keeps=True)
+
+
+@step
+def clamp(m: Maker) -> None:
+    functions = (
+        lambda x: x.clamp(-0.75, 1.0),
+        lambda x: x.clamp(min=0.25),
+        lambda x: x.clamp_max(0.5),
+        lambda x: F.threshold(x, 0.25, -1.0),
+    )
+    m.add(m.one_of(functions), m.pick(), keeps=True)
+
+
+@step
+def power(m: Maker) -> None:
+    exponent = m.one_of((2, 3, 2.0, -1))
+    m.add(lambda x: (x.abs() + 0.5) ** exponent if exponent == -1 else x**exponent, m.pick())
+
+
+@step
+def remainder(m: Maker) -> None:
+    function, by = m.one_of((torch.fmod, torch.remainder)), m.one_of((0.75, 1.5, -1.25))
+    m.add(lambda x: function(x, by), m.pick(exact=True), keeps=True)
+
+
+@step
+def whole_numbers(m: Maker) -> None:
+    x = m.add(lambda x: (x * 4).to(torch.int64), m.pick(exact=True))
+    by = m.integer(2, 5)
+    functions = (
+        lambda x: x // by, lambda x: x % by, lambda x: torch.div(x, by, rounding_mode="trunc"), lambda x: x << 1, lambda x: x >> 1,
+        lambda x: x & by, lambda x: x ^ by, lambda x: ~x, lambda x: -x, lambda x: x**2, lambda x: torch.bitwise_or(x, by), lambda x: x.clamp(-by, by),
+    )  # fmt: skip
+    m.add(m.one_of(functions), x)
+
+
+@step
+def whole_sums(m: Maker) -> None:
+    x = m.of_rank(1, kinds=(*WHOLE, torch.bool))
+    dim = m.axis(x)
+    functions = (lambda x: x.sum(dim), lambda x: x.cumsum(dim), lambda x: x.sum(), lambda x: x.any(dim), lambda x: x.all(dim, keepdim=True), lambda x: x.amax(dim), lambda x: (x != 0).sum(dim, dtype=torch.int32), lambda x: x.float().mean(dim), lambda x: torch.count_nonzero(x, dim))  # fmt: skip
+    m.add(m.one_of(functions), x)
+
+
+@step
+def whole_quotient(m: Maker) -> None:
+    m.add(lambda x: x / 4, m.pick(kinds=WHOLE), keeps=True)
+
+
+@step
+def logic(m: Maker) -> None:
+    x = m.add(lambda x: x > 0, m.pick(exact=True))
+    y = m.add(m.one_of((torch.logical_not, lambda x: x ^ x.flip(-1) if x.ndim else ~x)), x)
+    m.add(m.one_of((torch.logical_and, torch.logical_or, torch.logical_xor, lambda x, y: x & ~y, torch.eq)), x, y)
+
+
+@step
+def conversion(m: Maker) -> None:
+    """To another type, and back from one of 16 bits before roundings add up."""
+    x = m.pick(kinds=(*FLOATS, *WHOLE, torch.bool))
+    kind = torch.float32 if m.at(x).dtype in NARROW else m.one_of((*FLOATS, torch.bfloat16))
+    m.add(m.one_of((lambda x: x.to(kind), lambda x: x.type(kind))), x, keeps=kind not in NARROW)
+
+
+@step
+def complex_numbers(m: Maker) -> None:
+    x = m.of_rank(1, kinds=(torch.float32,))
+    z = m.add(lambda x: torch.complex(x, x.flip(-1)), x)
+    z = m.add(
+        m.one_of(
+            (
+                lambda z: z * z,
+                lambda z: z.conj() * 2,
+                lambda z: z / (z.abs() + 1),
+                lambda z: torch.exp(z * 0.25j),
+                lambda z: z + 1j,
+                lambda z: z.sum(-1),
+            )
+        ),
+        z,
+    )
+    m.add(
+        m.one_of(
+            (
+                torch.view_as_real,
+                torch.real,
+                torch.imag,
+                torch.abs,
+                lambda z: z.resolve_conj(),
+                lambda z: torch.view_as_real(z.resolve_conj())[..., 1],
+            )
+        ),
+        z,
+    )
+
+
+@step
+def fourier(m: Maker) -> None:
+    x = m.of_rank(1, kinds=(torch.float32,))
+    m.add(
+        m.one_of(
+            (
+                lambda x: torch.fft.rfft(x).abs(),
+                lambda x: torch.fft.irfft(torch.fft.rfft(x), n=x.shape[-1]),
+                lambda x: torch.view_as_real(torch.fft.fft(x, dim=0)),
+            )
+        ),
+        x,
+    )
