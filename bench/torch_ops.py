@@ -230,7 +230,7 @@ def _difference(results: Sequence[Any], wanted: Sequence[Array]) -> str:
 
 
 def difference_of_one(found: Any, wanted: Array, least: float = 0.0) -> str:
-    """How an array differs from another one; empty within a relative error that its type determines, or an error of `least`."""
+    """How an array differs from another one; empty within a relative error that its type determines, or of `least` of the largest element."""
     found = np.asarray(found)
     if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
         return f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}{list(wanted.shape)}"
@@ -245,7 +245,7 @@ def difference_of_one(found: Any, wanted: Array, least: float = 0.0) -> str:
     left, right = found.astype(wide), wanted.astype(wide)
     finite = np.abs(right[np.isfinite(right)])
     largest = float(finite.max(initial=0.0))
-    absolute = max(relative * min(1.0, largest), relative / 100 * largest, least)
+    absolute = max(relative * min(1.0, largest), relative / 100 * largest, least * max(1.0, largest))
     if np.allclose(left, right, relative, absolute, equal_nan=True):
         return ""
     with np.errstate(all="ignore"):

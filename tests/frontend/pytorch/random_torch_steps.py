@@ -61,7 +61,16 @@ def shifted_root(m: Maker) -> None:
 
 @step
 def rounding(m: Maker) -> None:
-    m.add(getattr(torch, m.one_of(("floor", "ceil", "round", "sign", "trunc", "frac"))), m.pick(exact=True), keeps=True)
+    functions = (
+        torch.floor,
+        torch.ceil,
+        torch.round,
+        torch.sign,
+        torch.trunc,
+        torch.frac,
+        lambda x: F.threshold(x, 0.25, -1.0),
+    )
+    m.add(m.one_of(functions), m.pick(exact=True), keeps=True)
 
 
 @step
@@ -134,7 +143,6 @@ def clamp(m: Maker) -> None:
         lambda x: x.clamp(-0.75, 1.0),
         lambda x: x.clamp(min=0.25),
         lambda x: x.clamp_max(0.5),
-        lambda x: F.threshold(x, 0.25, -1.0),
     )
     m.add(m.one_of(functions), m.pick(), keeps=True)
 
