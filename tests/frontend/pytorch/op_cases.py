@@ -43,7 +43,7 @@ def scalars(add: Add) -> None:
 def types(add: Add) -> None:
     """Element types of results: sums of small integers, sizes of complex numbers."""
     add("sums_of_bytes", lambda x: tuple(g for x in (x.to(f.uint8), x.to(f.int8)) for g in (x.sum(), x.sum(0), x.prod(1), x.cumsum(0), x.cumprod(1), x.nansum(), x.trace(), x[0, 0].cumsum(0), x.sum(dtype=f.uint8))), "i64[3,3]<4")
-    add("sizes_of_complex", lambda x, y: tuple(g for z in (f.complex(x, y),) for g in (z.std(), *f.std_mean(z, 0), z.norm(p=1), F.normalize(z, dim=0).real, *(f.linalg.vector_norm(z, p, dim=1) for p in (0, 1, 2, 3.0, f.inf, -f.inf)), f.linalg.matrix_norm(z), f.dist(z, z * 2))), "f32[4,3]", "f32[4,3]")
+    add("sizes_of_complex", lambda x, y: tuple(g for z in (f.complex(x, y),) for g in (z.std(), f.std_mean(z, 0)[0], f.view_as_real(f.std_mean(z, 0)[1]), z.norm(p=1), F.normalize(z, dim=0).real, *(f.linalg.vector_norm(z, p, dim=1) for p in (0, 1, 2, 3.0, f.inf, -f.inf)), f.linalg.matrix_norm(z), f.dist(z, z * 2))), "f32[4,3]", "f32[4,3]")
 
 
 def images(add: Add) -> None:
@@ -111,7 +111,9 @@ def gradients(add: Add) -> None:
     add("gradient_grid_sample", gradient(lambda x, g: tuple(F.grid_sample(x, g * 1.2, mode, padding, corners) for mode in ("bilinear", "bicubic") for padding, corners in (("zeros", False), ("border", True), ("reflection", False))), 2), "f32[2,2,4,5]", "f32[2,3,2,2]")
     add("gradient_pads", gradient(lambda x: tuple(F.pad(x, (2, 1, -1, 2), mode=mode) for mode in ("reflect", "replicate", "circular"))), "f32[2,3,4,5]")
     add("gradient_embedding_bag", gradient(lambda w, r, i: (F.embedding_bag(i, w, mode="mean", padding_idx=3), F.embedding_bag(i, w, mode="sum", per_sample_weights=r), F.embedding_bag(i.flatten(), w, f.arange(3) * 4, mode="max")), 2), "f32[6,4]", "f32[4,3]", "i64[4,3]<6")
-    add("gradient_shrunk", gradient(lambda x: (F.hardshrink(x, 0.4), F.softshrink(x, 0.3), F.instance_norm(x[None]) ** 2)), "f32[6,5]")
+    add("gradient_embedding_bag_of_equal_rows", gradient(lambda w, i: F.embedding_bag(i, w - w.detach(), mode="max") + 1), "f32[6,4]", "i64[4,3]<6")
+    add("gradient_of_complex_factors", gradient(lambda x: torch.view_as_real(torch.complex(x, x + 1) * 0.25j)), "f32[6]")
+    add("gradient_shrunk", gradient(lambda x: (F.hardshrink(x, 0.4), F.softshrink(x, 0.3), F.mish(x), F.instance_norm(x[None]) ** 2)), "f32[6,5]")
     add("gradient_distances", gradient(lambda x, y: tuple(each for p in (1.0, 2.0, 3.0, float("inf")) for each in (f.cdist(x, y, p), F.pdist(x, p))), 2), "f32[6,5]", "f32[4,5]")
     add("gradient_margins", gradient(lambda x, t: (F.multi_margin_loss(x, t), F.multi_margin_loss(x, t, p=2, reduction="none"), F.bilinear(x, x, x[:, :, None] * x[:, None]))), "f32[5,5]", "i64[5]<5")
     add("gradient_segments", gradient(lambda x: tuple(f.segment_reduce(x, kind, lengths=f.arange(1, 4)) for kind in ("sum", "mean", "max", "prod"))), "f32[6,2]")

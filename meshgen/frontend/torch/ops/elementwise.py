@@ -22,9 +22,17 @@ _FLOATS = (
 _NAMES = {"neg": "negative", "_neg_view": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "_conj": "conj", "_conj_physical": "conj", "special_expit": "sigmoid", "special_exp2": "exp2", "special_gammaln": "lgamma", "special_psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"}  # fmt: skip
 
 
+_WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}  # tensors that torch makes of numbers
+
+
 def _of_one(name: str, is_float: bool) -> Callable[..., Tensor]:
     function = OPS[_NAMES.get(name, name)]
-    return lambda x: function(floats(x) if is_float else tensor(x))
+
+    def computed(x: Operand) -> Tensor:
+        x = tensor(x, _WIDEST.get(type(x)))
+        return function(floats(x) if is_float else x)
+
+    return computed
 
 
 for _names, _is_float in ((_SAME, False), (_FLOATS, True)):

@@ -10,7 +10,7 @@ from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise, searching
 from meshgen.frontend.tracer.creation import full, iota, zeros
-from meshgen.frontend.tracer.indexing import gathered
+from meshgen.frontend.tracer.indexing import gathered, getitem
 from meshgen.frontend.tracer.logic import logical_and, where
 from meshgen.frontend.tracer.operands import broadcast, convert
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
@@ -39,10 +39,13 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
         lowest = -math.inf
         found = full((count, weight.shape[1]), lowest, rows.type.dtype).at[bags].max(where(is_counted, rows, lowest))
         is_largest = logical_and(is_counted, rows == gathered(found, {0: bags}, 0))
-        number = broadcast(expand_dims(indices, 1), rows.shape)
-        count_of_rows = weight.shape[0]
+        count_of_rows = indices.shape[0]
+        place = iota(rows.shape, 0, "i32")  # of equal elements torch takes the first of the bag
+        first = full(found.shape, count_of_rows, "i32").at[bags].min(where(is_largest, place, count_of_rows))
         largest = (
-            full(found.shape, count_of_rows, number.type.dtype).at[bags].min(where(is_largest, number, count_of_rows))
+            getitem(indices, (elementwise.minimum(first, count_of_rows - 1),))
+            if count_of_rows
+            else zeros(found.shape, "i64")
         )
         largest = where(has_rows, convert(largest, "i64"), -1)
         found = where(has_rows, found, 0)

@@ -153,6 +153,14 @@ def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
     return convert(tensor(grad, wide_x.type.dtype) * share * (1 + wide_x * (1 - share)), dtype)
 
 
+@aten("mish_backward")
+def mish_backward(grad: Tensor, x: Tensor) -> Tensor:
+    wide_x, dtype = wide(x)
+    bent = elementwise.tanh(nn.softplus(wide_x))
+    slope = bent + wide_x * elementwise.sigmoid(wide_x) * (1 - bent * bent)
+    return convert(tensor(grad, wide_x.type.dtype) * slope, dtype)
+
+
 @aten("gelu_backward")
 def gelu_backward(grad: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
     wide_x, dtype = wide(x)

@@ -105,7 +105,7 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     return shapes.broadcast_arrays(*tensors)
 
 
-@aten("contiguous", "detach", "alias", "clone", "resolve_conj", "resolve_neg", "lift_fresh", "lift_fresh_copy", "lift", "requires_grad", "pin_memory", "alias_copy", "detach_copy")  # fmt: skip
+@aten("contiguous", "detach", "alias", "clone", "resolve_conj", "resolve_neg", "lift_fresh", "lift_fresh_copy", "lift", "requires_grad", "pin_memory", "alias_copy", "detach_copy", "prims.copy_strided")  # fmt: skip
 def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
     return x
 
