@@ -15,6 +15,7 @@ from typing import Any
 
 from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
+from meshgen.frontend.torch.control import Part, in_autocast, scan, tensors, while_loop
 from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of, without_out
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
@@ -34,7 +35,7 @@ from meshgen.frontend.torch.values import (
     written_part,
 )
 from meshgen.frontend.tracer import control_flow, creation
-from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.records import dataclass
@@ -90,17 +91,6 @@ def _counted_fault(code: str, text: str, hint: str, places: Sequence[Location | 
     """A fault at its first place, with its count."""
     times = f" ({len(places)} times)" if len(places) > 1 else ""
     return Diagnostic(code, text + times, places[0], hint=hint)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A graph inside a node: a branch, a body of a loop, or the inside of a context such as `torch.no_grad()`."""
-
-    graph: Json
-    run: Callable[..., list[Any]]
-
-    def __call__(self, *operands: Any) -> list[Any]:
-        return self.run(self.graph, operands)
 
 
 class Reader:
@@ -232,15 +222,15 @@ class Reader:
         if name == "cond":
             return lambda flag, yes, no, operands=(): control_flow.cond(flag, lambda *xs: yes(*xs), lambda *xs: no(*xs), *operands)  # fmt: skip
         if name == "while_loop":
-            return _while_loop
+            return while_loop
         if name == "scan":
-            return _scan
+            return scan
         if name == "map_impl":
-            return lambda part, rows, more=(): control_flow.scan(lambda held, row: (held, tuple(part(*row, *more))), (), tuple(_tensors(rows)))[1]  # fmt: skip
+            return lambda part, rows, more=(): control_flow.scan(lambda held, row: (held, tuple(part(*row, *more))), (), tuple(tensors(rows)))[1]  # fmt: skip
         if name == "wrap_with_set_grad_enabled":
             return lambda _enabled, part, *operands: part(*operands)
         if name == "wrap_with_autocast":
-            return _in_autocast
+            return in_autocast
         if name == "with_effects":
             return self._with_effects
         return refuse(f"higher_order.{name} is not supported", UNKNOWN, "MG0103")
@@ -329,32 +319,3 @@ def named_results(outputs: Sequence[Json], results: Sequence[Any]) -> list[tuple
         names = names_in(output)
         pairs += zip(names, result if only(output)[0] == "as_tensors" else [result] * len(names), strict=False)
     return [(name, value) for name, value in pairs if value is not None]
-
-
-def _in_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:
-    """The types of a region are those that its operations were exported with, so only the switched-off context has no effect."""
-    if enabled:
-        refuse("a region of torch.autocast chooses types while it runs", "export the model with its parameters in the wanted type", "MG0103")  # fmt: skip
-    return part(*operands)
-
-
-def _tensors(values: Sequence[Any]) -> list[Tensor]:
-    return [tensor(each) for each in values]
-
-
-def _while_loop(test: Part, step: Part, carried: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
-    """Results are what the loop carries."""
-    found = control_flow.while_loop(lambda held: test(*held, *more)[0], lambda held: tuple(step(*held, *more)), tuple(_tensors(carried)))  # fmt: skip
-    return list(found)
-
-
-def _scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
-    """Results are what the loop carries, then stacks of what each trip gives."""
-    count = len(carried)
-
-    def once(held: Any, row: Any) -> tuple[Any, Any]:
-        found = step(*held, *row, *more)
-        return tuple(found[:count]), tuple(found[count:])
-
-    last, stacks = control_flow.scan(once, tuple(_tensors(carried)), tuple(_tensors(rows)))
-    return [*last, *stacks]
