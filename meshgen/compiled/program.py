@@ -33,6 +33,10 @@ class CompiledProgram:
         self._build_warnings: list[Diagnostic] = []
         self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the decisions out of copies: they refer to the search that made them."""
+        return {**self.__dict__, "decisions": {}}
+
     @property
     def plan(self) -> Schedule:
         """The schedule of every rank."""

@@ -9,7 +9,6 @@ from meshgen.mlir.checked import Checked, scalar
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.stablehlo.collectives import is_across
 
 _GROUPED = tuple(
@@ -24,8 +23,6 @@ def _verify_grouped(reading: Reading, operation: Operation) -> None:
     found.require(
         _is_matrix(groups), "replica_groups must be a matrix of device numbers, as dense<[[0, 1]]> : tensor<1x2xi64>"
     )
-    if operation.name == "stablehlo.collective_broadcast":  # the groups of others may be filled up with -1
-        found.require(min(integers(groups), default=0) >= 0, "replica_groups must be device numbers from 0 on")
     is_global = found.property("use_global_device_ids") is not None
     found.require(not is_global or is_across(operation), "use_global_device_ids needs a channel id of at least 1")
     if operation.name in _REDUCING:

@@ -127,8 +127,8 @@ def _end_record(count: int, position: int, size: int) -> bytes:
 def path_of(given: Any) -> Path:
     """A user's path. Raises UsageError MG0001 for anything else, and for an empty text, which would be the working directory."""
     try:
-        if given != "":
-            return Path(given)
+        if isinstance(text := os.fspath(given), str) and text:
+            return Path(text)
     except TypeError:
         pass
     raise UsageError(Diagnostic("MG0001", f"expected a path, got {given!r}"))
