@@ -270,13 +270,19 @@ class Reader:
 
     def _note_views(self, target: str, names: Sequence[str], results: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any],
                     sources: Sequence[Sequence[str]], values: Values, is_change: bool) -> None:  # fmt: skip
-        """Remember which results are views of the first argument, or are it."""
+        """Remember which results are views of the first argument, or are it; also of the only operand that an einsum permutes."""
+        op = find_op(f"torch.ops.{target}")
+        if op and target.startswith("aten.einsum.") and len(args[1]) == 1 and results[0].size == args[1][0].size:
+            values.view(
+                names[0], sources[1][0], lambda x: op.function(args[0], [x], *args[2:], **options), refuse_write
+            )
+            return
         if not sources or not sources[0] or not args or not isinstance(args[0], Tensor) or not names:
             return
         base, kind = sources[0][0], target.removeprefix("aten.").partition(".")[0].removesuffix("_")
         if len(results) == 1 and (is_change or (kind in (*SAME, *READ_ONLY) and results[0] is args[0])):
             values.same(names[0], base)
-        elif op := find_op(f"torch.ops.{target}") if kind in (*VIEWS, *SPLITS, *READ_ONLY) else None:
+        elif op and kind in (*VIEWS, *SPLITS, *READ_ONLY):
             rest, function = args[1:], op.function
             for number, name in enumerate(names):
                 if kind in SPLITS:

@@ -49,6 +49,23 @@ def test_an_operation_gives_what_torch_gives_now(name: str) -> None:
     check(name, tuple(torch.utils._pytree.tree_leaves(found)), wanted)
 
 
+@pytest.mark.parametrize(("equation", "is_view"), [("ij->ji", True), ("ij->ij", True), ("ij->i", False)])
+def test_write_to_an_einsum_that_permutes_one_operand_is_refused(equation: str, is_view: bool) -> None:
+    class Written(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            x = x * 1
+            torch.einsum(equation, x).add_(1)
+            return x
+
+    x = torch.arange(12.0).reshape(3, 4)
+    exported = torch.export.export(Written(), (x,))
+    if is_view:
+        with pytest.raises(ProgramError, match="MG0103: a write to a view of this kind is not supported"):
+            mg.compile(exported, {"d": 1}, target="cpu")
+    else:
+        np.testing.assert_array_equal(mg.compile(exported, {"d": 1}, target="cpu")(x), x)
+
+
 COMPLEX = {
     "norms": lambda z: tuple(torch.linalg.vector_norm(z, p, dim=-1) for p in (0, 1, 2, 2.5, float("inf"), -float("inf"))),
     "matrix norm": lambda z: (torch.linalg.matrix_norm(z), torch.linalg.norm(z, 1), z.norm()),
