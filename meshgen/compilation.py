@@ -1,7 +1,7 @@
-"""Passes with names: what a pass is, and the context that runs them, leaves some out and notes what each did.
+"""Passes, and the context of a compilation that runs them.
 
-A pass takes a program to one that computes the same. `meshgen/passes.py` lists all of them in pipeline order; the stages run
-theirs through a context, so that each can be left out (`--skip`), shown (`--print-after`) and accounted for (`compile --timing`).
+A pass takes a program to one that computes the same. `meshgen/passes.py` lists all of them in pipeline order. The stages run
+theirs through the context, so that each can be left out (`--skip`), shown (`--print-after`) and accounted for (`compile --timing`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, TypeVar
 
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Graph, Module
@@ -20,9 +20,6 @@ from meshgen.records import dataclass
 Applies = Literal["always", "if cheaper", "unless dearer"]
 DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 Show = Callable[[str, Module], None]
-Decisions = dict[str, dict[Graph, Any]]  # by stage, and by the graph that the decisions made
-P = ParamSpec("P")
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -123,6 +120,16 @@ class Timing:
         self._since = now
 
 
+class Decisions(dict[str, dict[Graph, Any]]):
+    """What stages decided, by stage, and by the graph that the decisions made.
+
+    Pickles and deep copies are empty: a decision refers to the search that made it, and to graphs by identity.
+    """
+
+    def __reduce__(self) -> tuple[type[Decisions], tuple[()]]:
+        return Decisions, ()
+
+
 @dataclass(eq=False)
 class _Kept:
     """What a compilation keeps: results by the graph or module that they are of, and programs with the records of their passes."""
@@ -155,24 +162,15 @@ class Compilation:
     show: Show | None = None
     records: dict[str, PassRecord] = field(default_factory=dict[str, PassRecord])
     tell: Callable[[str], None] | None = None
-    decisions: Decisions = field(default_factory=dict[str, dict[Graph, Any]])
+    decisions: Decisions = field(default_factory=Decisions)
     _kept: _Kept = field(default_factory=_Kept)
 
     def trial(self) -> Compilation:
         """Return a context for programs that are only compared: it shares what is kept, and its records are not shown."""
         return replace(self, show=None, tell=None, records={})
 
-    def analysis(self, find: Callable[Concatenate[S, P], T], subject: S, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return `find(subject, *args, **kwargs)`, computed once for a subject and equal arguments.
-
-        Args:
-            find: a function without effects.
-            subject: a graph or a module, which is compared by identity.
-        """
-        return self.once(subject, (find, args, tuple(kwargs.items())), lambda: find(subject, *args, **kwargs))
-
     def once(self, subject: Hashable, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returned the first time for this graph or module and key."""
+        """Return what `make` returned the first time for this graph or module, which is compared by identity, and this key."""
         known = self._kept.results.setdefault(subject, {})
         if key not in known:
             known[key] = make()

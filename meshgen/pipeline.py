@@ -147,7 +147,7 @@ _TAKES = {
 
 def context_of(options: Options, timing: Timing | None = None) -> Compilation:
     """Return a context for a compilation with these options, which counts passes into `timing`."""
-    records = Timing().passes if timing is None else timing.passes
+    records = (timing or Timing()).passes
     return Compilation(options.left_out, options.target, options.memory_limit, options.arguments, records=records)
 
 

@@ -20,25 +20,20 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import LAYOUT
-from meshgen.runtime.in_place import keeps_place
+from meshgen.runtime.in_place import keeps_place, overwrites
 
 
 def donated_updates(module: Module) -> Module:
-    """The fused module with such updates in kernels of their own; itself where there are none."""
-    if not module.donations:
+    """Return the fused module with such updates in kernels of their own; the module itself if it has none."""
+    graph, wanted = module.graph, _wanted(module)
+    if not wanted:
         return module
-    graph, kernels = module.graph, Kernels.of(module.kernels)
-    makers, roots = graph.producers(), storage_roots(graph)
+    kernels = Kernels.of(module.kernels)
     launches: dict[Node, list[Node]] = {}  # in place of a kernel: what is left of it, and the updates
-    for number, output in settled(module).pairs.items():
-        own, result = graph.inputs[number], roots[graph.outputs[output]]
-        maker = makers.get(result)
-        if maker is None or not is_kernel(maker):
-            continue
+    for maker, places, result in wanted:
+        own = {maker.operands[place] for place in places}
         rest, *updates = launches.get(maker, [maker])
-        if result not in rest.results or may_overwrite(rest, own, result, roots, kernels.bodies):
-            continue
-        if split := _split_update(rest, own, result, roots, kernels):
+        if result in rest.results and (split := _split_update(rest, own, result, kernels)):
             launches[maker] = [*split, *updates]
     if not launches:
         return module
@@ -46,30 +41,43 @@ def donated_updates(module: Module) -> Module:
     return with_kernels(module, replace(graph, nodes=nodes), kernels)
 
 
-def _split_update(
-    kernel: Node, own: Value, result: Value, roots: dict[Value, Value], kernels: Kernels
-) -> list[Node] | None:
-    """A kernel without a result, and the kernel that makes this from `own` at the same index; None where no op does."""
+def _wanted(module: Module) -> list[tuple[Node, list[int], Value]]:
+    """Return the kernels that compute the next value of a donated input but may not overwrite it.
+
+    With each are the positions of the input among its operands, and the next value.
+    """
+    if not module.donations:
+        return []
+    graph = module.graph
+    makers, roots = graph.producers(), storage_roots(graph)
+    found: list[tuple[Node, list[int], Value]] = []
+    for number, output in settled(module).pairs.items():
+        own, result = graph.inputs[number], roots[graph.outputs[output]]
+        maker = makers.get(result)
+        if maker is not None and is_kernel(maker) and not may_overwrite(maker, own, result, roots, module.kernels):
+            found.append((maker, [n for n, value in enumerate(maker.operands) if roots[value] is own], result))
+    return found
+
+
+def _split_update(kernel: Node, own: set[Value], result: Value, kernels: Kernels) -> list[Node] | None:
+    """Return a kernel without `result`, and one that computes `result` from `own` at the same index; None if no op does."""
     body = kernels.bodies[kernel.attrs.kernel]
     goal = body.outputs[kernel.results.index(result)]
-    formals = {f for f, value in zip(body.inputs, kernel.operands, strict=True) if roots[value] is own}
+    formals = {formal for formal, value in zip(body.inputs, kernel.operands, strict=True) if value in own}
     members = _path_of_update(body, formals, goal)
     if not members:
         return None
     producers = body.producers()
     update, operands = Cutter(producers, _is_splat).cut(members, [goal])
+    pairs = overwrites(update)
     actual = dict(zip(body.inputs, kernel.operands, strict=True)) | dict(zip(body.outputs, kernel.results, strict=True))
     between = [value for value in operands if value not in actual]
-    actual |= {value: Value(value.type, value.name, loc=value.loc) for value in between}
-    roots.update((actual[value], actual[value]) for value in between)
     outputs = [*(value for value in body.outputs if value is not goal), *between]
-    if not outputs:
+    if not outputs or not all(0 in pairs.get(n, ()) for n, value in enumerate(operands) if value in formals):
         return None
+    actual |= {value: Value(value.type, value.name, loc=value.loc) for value in between}
     rest, first = Cutter(producers, lambda _: True).cut([], outputs)
-    launch = _launch(update, operands, [goal], actual, kernel, kernels)
-    if not may_overwrite(launch, own, result, roots, kernels.bodies):
-        return None
-    return [_launch(rest, first, outputs, actual, kernel, kernels), launch]
+    return [_launch(*each, actual, kernel, kernels) for each in ((rest, first, outputs), (update, operands, [goal]))]
 
 
 def _launch(
@@ -85,7 +93,10 @@ def _launch(
 
 
 def _path_of_update(body: Graph, formals: set[Value], goal: Value) -> list[Node]:
-    """The ops from the formals to the goal that need them at the index of their result only; none where others read what they make."""
+    """Return the ops between formals and goal that read the formals at the index of their own result.
+
+    The list is empty if no op does, or if others read the results of these ops.
+    """
     reached = set(formals)
     for node in body.nodes:
         if any(value in reached and keeps_place(node, value) for value in node.operands):

@@ -23,7 +23,7 @@ class CompiledProgram:
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
                  signature: Signature | None = None, decisions: Decisions | None = None) -> None:  # fmt: skip
         self.stages = dict(stages)
-        self.decisions = decisions or {}
+        self.decisions = Decisions() if decisions is None else decisions
         self._plan = plan
         self.options = options
         self._timing = timing
@@ -32,10 +32,6 @@ class CompiledProgram:
         self.forms: dict[tuple[str, str], Any] = {}
         self._build_warnings: list[Diagnostic] = []
         self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the decisions out of copies: they refer to the search that made them."""
-        return {**self.__dict__, "decisions": {}}
 
     @property
     def plan(self) -> Schedule:

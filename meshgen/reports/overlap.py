@@ -7,7 +7,7 @@ from typing import Any
 
 from meshgen.codegen.planner import Planner
 from meshgen.codegen.targets import predicted_on
-from meshgen.compilation import Compilation
+from meshgen.pipeline import context_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
 from meshgen.sharding.chunks.chunks import in_chunks
@@ -22,7 +22,7 @@ def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
     if (decided := executable.decisions.get("chunks", {}).get(module.graph)) is not None:
         return decided
     predicted = predicted_on(options.target, options.memory_limit, executable.mesh)
-    return in_chunks(module, Planner(*predicted, Compilation(frozenset(options.skip)))).decisions
+    return in_chunks(module, Planner(*predicted, context_of(options))).decisions
 
 
 def overlap_table(executable: Compiled) -> Table | None:

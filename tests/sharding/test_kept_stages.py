@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
+import pickle
+
 import pytest
 
+import meshgen as mg
 from meshgen.compilation import Compilation
 from meshgen.ir.graph import Graph, Module
 from meshgen.mlir.text import parse_text
@@ -45,17 +50,16 @@ def test_compilations_share_nothing() -> None:
     assert materialized(found["propagate"], Compilation()) is not found["materialize"]
 
 
-def test_analysis_is_computed_once_for_a_subject_and_its_arguments() -> None:
-    calls: list[int] = []
+def test_results_are_computed_once_for_a_subject_and_a_key() -> None:
+    context, graph, calls = Compilation(), Graph("f"), itertools.count()
+    assert [context.trial().once(graph, key, lambda: next(calls)) for key in (1, 2, 1)] == [0, 1, 0]
+    assert context.once(Graph("f"), 1, lambda: next(calls)) == 2
+    assert Compilation().once(graph, 1, lambda: next(calls)) == 3
 
-    def size(graph: Graph, factor: int) -> int:
-        calls.append(factor)
-        return factor * len(graph.nodes)
 
-    context, graph = Compilation(), Graph("f")
-    for factor in (1, 2, 1):
-        assert context.trial().analysis(size, graph, factor) == 0
-    assert calls == [1, 2]
-    context.analysis(size, Graph("f"), 1)
-    Compilation().analysis(size, graph, 1)
-    assert calls == [1, 2, 1, 1]
+def test_decisions_are_shared_by_copies_and_left_out_of_pickles() -> None:
+    executable = mg.compile(parse_text(mlp(*BETTER[0][1])), target="cpu")
+    assert executable.decisions["propagate"]
+    assert copy.copy(executable).decisions is executable.decisions
+    for other in (copy.deepcopy(executable), pickle.loads(pickle.dumps(executable))):
+        assert other.decisions == {} and other.comms.counts == executable.comms.counts

@@ -29,6 +29,7 @@ from meshgen.frontend.torch.values import (
     NumberOfData,
     Values,
     is_copied,
+    is_einsum_view,
     refuse_write,
     row_of_data,
     split_dim,
@@ -272,7 +273,7 @@ class Reader:
                     sources: Sequence[Sequence[str]], values: Values, is_change: bool) -> None:  # fmt: skip
         """Remember which results are views of the first argument, or are it; also of the only operand that an einsum permutes."""
         op = find_op(f"torch.ops.{target}")
-        if op and target.startswith("aten.einsum.") and len(args[1]) == 1 and results[0].size == args[1][0].size:
+        if op and target.startswith("aten.einsum.") and is_einsum_view(args, results[0]):
             values.view(
                 names[0], sources[1][0], lambda x: op.function(args[0], [x], *args[2:], **options), refuse_write
             )

@@ -93,6 +93,14 @@ def _is_dense(dims: Sequence[tuple[int, int]]) -> bool:
     return [step for _, step in dims[::-1]] == [*dense][: len(dims)]
 
 
+def is_einsum_view(args: Sequence[Any], result: Tensor) -> bool:
+    """Whether an einsum sums nothing of its only operand, so that torch returns a view of it: permuted dims, or a diagonal."""
+    if len(args) < 2 or len(args[1]) != 1:
+        return False
+    labels, arrow, kept = args[0].replace(" ", "").partition("->")
+    return result.size == args[1][0].size or (arrow != "" and {*labels} <= {*kept})
+
+
 def split_dim(kind: str, x: Tensor, rest: Sequence[Any], options: Mapping[str, Any]) -> int:
     """The dim along which an operation splits a tensor."""
     if kind in _SPLIT_DIMS:
