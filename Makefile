@@ -54,7 +54,7 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py tes
 quick: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal $(QUICK)
 
-# make near FILE=meshgen/codegen/memory.py: the tests nearest to a module, by names and imports.
+# make near FILE=meshgen/codegen/scheduling/memory.py: the tests nearest to a module, by names and imports.
 near: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal $$($(BIN)/python -m tests.near $(FILE))
 

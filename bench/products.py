@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from typing import NamedTuple
 
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.kernels.matmul import Tile
 from meshgen.kernels.matmul_time import Product, ranked_tiles, tile_seconds
 

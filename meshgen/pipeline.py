@@ -121,7 +121,7 @@ def _fuse(module: Module, context: Compilation) -> Module:
 
 
 def _schedule(module: Module, context: Compilation) -> Module:
-    from meshgen.codegen.schedule_stage import scheduled
+    from meshgen.codegen.scheduling.schedule_stage import scheduled
 
     return scheduled(module, make_schedule(module, context))
 
@@ -163,7 +163,7 @@ def make_schedule(module: Module, context: Compilation) -> Schedule:
 
 def scheduled_parts(module: Module, context: Compilation) -> list[Module]:
     """The fused parts of a program on several meshes with their schedules, which are proven right together."""
-    from meshgen.codegen.schedule_stage import scheduled
+    from meshgen.codegen.scheduling.schedule_stage import scheduled
     from meshgen.runtime.validation.checker_parts import check_parts
 
     plans = [make_schedule(part, context) for part in module.parts]

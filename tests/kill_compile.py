@@ -21,7 +21,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from meshgen.codegen.cache import Cache
+from meshgen.codegen.building.cache import Cache
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = """func.func @main(%a: tensor<64xf32>) -> tensor<64xf32> {

@@ -1,4 +1,4 @@
-"""The tests nearest to a source file, for the loop of edit and run: `make near FILE=meshgen/codegen/memory.py`.
+"""The tests nearest to a source file, for the loop of edit and run: `make near FILE=meshgen/codegen/scheduling/memory.py`.
 
     python -m tests.near [--most 12] FILE ...        prints test files, nearest first
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench.models import catalog
 from meshgen import api
-from meshgen.codegen.lacking import refuse_lacking
+from meshgen.codegen.missing_kernels import refuse_lacking
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.oracle import check
 

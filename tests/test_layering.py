@@ -44,6 +44,29 @@ LAYERS = (
     ("printable", "records", "host_memory"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+# Layers of the largest packages: their folders, and the modules directly in the package.
+INNER_LAYERS = {
+    "codegen": (
+        ("planner", "sectors", "tuning"),
+        ("packaging", "horizontal_fusion", "product_fusion", "fuse"),
+        ("building", "scheduling", "uniform_control_flow"),
+        ("triton_source", "passes"),
+        ("targets", "missing_kernels", "bounds", "algebra"),
+        ("roofline",),
+        ("emit", "access_neighbors"),
+        ("fusion",),
+        ("expr", "canonical_source", "communicating", "kept_bodies", "structural_keys"),
+    ),
+    "sharding": (
+        ("propagate", "overlap"),
+        ("rewrites",),
+        ("kept_stages",),
+        ("materialize",),
+        ("analyze", "chunks", "multi_mesh", "optimize", "partition", "local_volume", "manual_bodies"),
+        ("optimizations", "partitioners", "propagation", "arithmetic", "copies"),
+        ("reshard", "live", "scan_prefetch", "unknown", "window_fetches"),
+    ),
+}
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.emulator.launch", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
          "meshgen.ops.types.inference", "meshgen.ops.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect",
          "meshgen.commands.native", "meshgen.commands.simulate", "meshgen.simulator.simulation", "meshgen.commands.sign", "meshgen.commands.verify", "meshgen.runtime.native.export", "meshgen.cli"]  # fmt: skip
@@ -76,6 +99,22 @@ def upward_imports(path: Path) -> Iterator[str]:
 
 def test_imports_point_down() -> None:
     refuse([offender for path in FILES for offender in upward_imports(path)])
+
+
+@pytest.mark.parametrize("package", INNER_LAYERS)
+def test_imports_within_a_package_point_down(package: str) -> None:
+    level = {part: depth for depth, parts in enumerate(INNER_LAYERS[package]) for part in parts}
+    offenders: list[str] = []
+    for path, name in zip(FILES, map(name_of, FILES), strict=True):
+        own = name.split(".")
+        if own[1:2] != [package] or len(own) < 3:
+            continue
+        assert own[2] in level, f"{name}: its layer is missing in INNER_LAYERS"
+        for line, module in imports(path):
+            other = module.split(".")
+            if other[1:2] == [package] and len(other) > 2 and level[other[2]] < level[own[2]]:
+                offenders.append(f"{place(path, line)}: imports {module}")
+    refuse(offenders)
 
 
 def test_no_imports_go_in_a_circle() -> None:

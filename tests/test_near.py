@@ -11,7 +11,7 @@ from tests.sources import ROOT
 @pytest.mark.parametrize(
     ("module", "test"),
     [
-        ("meshgen/codegen/memory.py", "tests/codegen/test_memory.py"),  # by name
+        ("meshgen/codegen/scheduling/memory.py", "tests/codegen/test_memory.py"),  # by name
         ("meshgen/codegen/passes/split_dot.py", "tests/passes/test_pass_files.py"),  # by the text file of the pass
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
         ("meshgen/names.py", "tests/test_spec.py"),  # by words, where nearly all tests are as near over imports

@@ -25,9 +25,9 @@ from meshgen import api
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.suite import Suite, Take, no_options
 from meshgen.benchmarks.transformers import chosen
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.schedule import Steps, sequential_bytes
-from meshgen.codegen.timeline import Task, backwards, longest_paths, one_machine_bound
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.schedule import Steps, sequential_bytes
+from meshgen.codegen.scheduling.timeline import Task, backwards, longest_paths, one_machine_bound
 from meshgen.compiled.executable import Executable
 from meshgen.runtime.plan import COMPUTE, STREAMS
 

@@ -16,20 +16,20 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.donated import stable_order
 from meshgen.codegen.emit.conv import lower_convolutions
+from meshgen.codegen.emit.joint_time import apart_products, gain_together
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import Kernels, copy_node, with_kernels
-from meshgen.codegen.joint_time import apart_products, gain_together
-from meshgen.codegen.live_bytes import LiveBytes
-from meshgen.codegen.orders import list_order
-from meshgen.codegen.program import Program
-from meshgen.codegen.region_modules import region_module
-from meshgen.codegen.roofline import device_of, kernel_bytes
-from meshgen.codegen.schedule import launches_of
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.donation import stable_order
+from meshgen.codegen.scheduling.live_bytes import LiveBytes
+from meshgen.codegen.scheduling.orders import list_order
+from meshgen.codegen.scheduling.program import Program
+from meshgen.codegen.scheduling.region_modules import region_module
+from meshgen.codegen.scheduling.schedule import launches_of
+from meshgen.codegen.scheduling.timeline import Task, longest_paths, start_times
 from meshgen.codegen.targets import DEFAULT_TARGET
-from meshgen.codegen.timeline import Task, longest_paths, start_times
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value

@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from meshgen.codegen.agreement import require_agreement
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.donated import readers_first
-from meshgen.codegen.donated_updates import donated_updates
 from meshgen.codegen.fuse import LOOP_UNROLL, fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
 from meshgen.codegen.product_fusion import product_fusion
-from meshgen.codegen.schedule import Steps
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.donated_updates import donated_updates
+from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.schedule import Steps
+from meshgen.codegen.uniform_control_flow import require_agreement
 from meshgen.compilation import Compilation, Pass
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module

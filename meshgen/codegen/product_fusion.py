@@ -16,8 +16,8 @@ from dataclasses import replace
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.bodies import Kernels, copy_node
-from meshgen.codegen.roofline import device_of, kernel_seconds
-from meshgen.codegen.schedule import sequential_bytes
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
+from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.compilation import DEFAULT_TARGET
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine

@@ -14,8 +14,8 @@ from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.plan import KernelPlan, UnsuitedError
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.emit.templates import emit_plan, plan_body
-from meshgen.codegen.lacking import lacking_faults
-from meshgen.codegen.roofline import device_of, kernel_bytes
+from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value

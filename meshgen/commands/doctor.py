@@ -174,7 +174,7 @@ def _machine() -> dict[str, str]:
 
 def _cache_directory() -> str:
     """The directory of the kernel cache, or why there is none."""
-    from meshgen.codegen.cache import Cache
+    from meshgen.codegen.building.cache import Cache
 
     cache = Cache()
     return cache.warning.message if cache.warning else str(cache.directory)

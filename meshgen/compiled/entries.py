@@ -106,7 +106,7 @@ class EntriesExecutable(Executable):
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights that do not fit the inputs, or that no function takes.
         """
-        from meshgen.codegen.package_entries import entries_members
+        from meshgen.codegen.packaging.entries import entries_members
         from meshgen.runtime.module_file import container
 
         taken: dict[str, Mapping[str, Any]] = {name: each.signature.weights for name, each in self.entries.items()}

@@ -87,7 +87,7 @@ class Executable(CompiledProgram):
     @cached_property
     def cost(self) -> Cost:
         """Floating-point operations, traffic and predicted times per device and step."""
-        from meshgen.codegen.schedule import unlimited
+        from meshgen.codegen.scheduling.schedule import unlimited
         from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
 
@@ -203,7 +203,7 @@ class Executable(CompiledProgram):
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
-        from meshgen.codegen.package import module_members
+        from meshgen.codegen.packaging.package import module_members
 
         return module_members(self.fused, self.plan, **self.contents(), weights=weights, call=self._signature)[0]
 

@@ -53,7 +53,7 @@ class PartsExecutable(Executable):
     @cached_property
     def sources(self) -> dict[str, Any]:
         """Triton source per kernel, by `MESH/KERNEL`."""
-        from meshgen.codegen.lacking import refuse_lacking
+        from meshgen.codegen.missing_kernels import refuse_lacking
 
         if self.options.architectures:
             refuse_lacking(part.plan for part in self.parts)
@@ -142,7 +142,7 @@ class PartsExecutable(Executable):
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """A weight goes to the part that takes it. Raises ArgumentError for one of an unknown input."""
-        from meshgen.codegen.package import module_members, part_names, parts_members
+        from meshgen.codegen.packaging.package import module_members, part_names, parts_members
         from meshgen.reports.places import packaged_record
 
         weights, names = weights or {}, part_names(self.fused)

@@ -13,7 +13,7 @@ import numpy as np
 from meshgen.calls.arguments import bound_arrays, weight_arrays
 from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
-from meshgen.codegen.package import signature_names
+from meshgen.codegen.packaging.package import signature_names
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.frontend.arguments import shapes_of
@@ -200,7 +200,7 @@ class OpenExecutable(Executable):
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file; of an ordinary module, where the weights determine all sizes. Raises as `save`."""
-        from meshgen.codegen.package_open import open_members
+        from meshgen.codegen.packaging.open_sizes import open_members
 
         weights = weights or {}
         program = replace(self._with_weights(weights), call=self._signature)

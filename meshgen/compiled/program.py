@@ -71,7 +71,7 @@ class CompiledProgram:
 
         Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
         """
-        from meshgen.codegen.lacking import refuse_lacking
+        from meshgen.codegen.missing_kernels import refuse_lacking
         from meshgen.compiled.sources import first_sources
 
         if self.options.architectures:
@@ -99,7 +99,7 @@ class CompiledProgram:
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
-        from meshgen.codegen.candidates import build_best_of_each
+        from meshgen.codegen.building.candidates import build_best_of_each
         from meshgen.compiled.sources import all_sources, differing
 
         if not self.options.architectures:
@@ -128,7 +128,7 @@ class CompiledProgram:
 
     def scheduled(self) -> Module:
         """The program at stage schedule."""
-        from meshgen.codegen.schedule_stage import scheduled
+        from meshgen.codegen.scheduling.schedule_stage import scheduled
 
         return scheduled(self.fused, self.plan)
 

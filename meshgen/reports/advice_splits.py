@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from meshgen.codegen.roofline import device_of, memory_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, memory_seconds
 from meshgen.codegen.targets import predicted_on
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh

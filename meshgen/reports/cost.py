@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from meshgen.codegen.roofline import kernel_bytes
+from meshgen.codegen.roofline.kernel_time import kernel_bytes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.records import dataclass
 from meshgen.reports.comms import Comms

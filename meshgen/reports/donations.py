@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from meshgen.codegen.donated import donated
-from meshgen.codegen.package import signature_names
+from meshgen.codegen.packaging.package import signature_names
+from meshgen.codegen.scheduling.donation import donated
 from meshgen.errors import Diagnostic
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, table_of

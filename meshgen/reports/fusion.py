@@ -13,7 +13,7 @@ from itertools import chain
 
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import copy_node
-from meshgen.codegen.roofline import device_of, kernel_bytes, kernel_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value

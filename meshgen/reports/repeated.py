@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.targets import predicted_on
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, Value

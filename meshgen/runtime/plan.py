@@ -1,6 +1,6 @@
 """The step of every rank: items in one total order on streams, over buffers in one arena of bytes.
 
-Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/validation/checker.py` proves them,
+Plain frozen values without the compiler: `codegen/scheduling/schedule.py` makes them, `runtime/validation/checker.py` proves them,
 the module file stores them and the engines execute them. The same plan holds for all ranks.
 
 Streams: 0 computes, 1 communicates; 2 communicates at the same time, over slower links than others of the mesh: of hosts with a network

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.targets import DEFAULT_TARGET, predicted_on
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import field
 
-from meshgen.codegen.roofline import memory_seconds
+from meshgen.codegen.roofline.kernel_time import memory_seconds
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType

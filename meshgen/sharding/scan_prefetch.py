@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.costs import default_costs
 from meshgen.codegen.fuse import BEFORE_KERNELS
 from meshgen.codegen.planner import Candidate, Planner
-from meshgen.codegen.region_modules import region_module
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.region_modules import region_module
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.compilation import Compilation
 from meshgen.errors import CodegenError

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.timeline import Costs, control_seconds, exposures
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.timeline import Costs, control_seconds, exposures
 from meshgen.ir.predicates import is_control
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import Mesh

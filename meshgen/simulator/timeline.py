@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.groups import groups_of
-from meshgen.codegen.timeline import copied_seconds
+from meshgen.codegen.scheduling.timeline import copied_seconds
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh

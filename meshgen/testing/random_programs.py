@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.package import write_plans
+from meshgen.codegen.packaging.package import write_plans
 from meshgen.compiled.open_sizes import closed, open_program
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError, system_reason
 from meshgen.ir.graph import Module

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from meshgen import api
-from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
-from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.building.build import build_kernels, request_of
+from meshgen.codegen.sectors import efficiency, kernel_traffic
 from meshgen.compiled.executable import Executable
 from meshgen.ops.segments import segments
 from tests.acceptance.cases import ROOT, needs_cases, realistic

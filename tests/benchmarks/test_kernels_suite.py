@@ -24,7 +24,7 @@ from meshgen.benchmarks.kernels.programs import PROGRAMS, SHAPES, Program, _arra
 from meshgen.benchmarks.kernels.static import built
 from meshgen.benchmarks.nvml import Nvml
 from meshgen.cli import main
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.errors import UsageError
 from meshgen.runtime.cuda.api import emulated
 from meshgen.runtime.cuda.device import Launch

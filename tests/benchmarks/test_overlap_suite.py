@@ -8,7 +8,7 @@ import random
 import pytest
 
 from meshgen.benchmarks.overlap import floor, measured
-from meshgen.codegen.timeline import Task, start_times
+from meshgen.codegen.scheduling.timeline import Task, start_times
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 
 

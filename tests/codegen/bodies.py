@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.build import build_kernels, request_of
-from meshgen.codegen.built import BuiltKernel
+from meshgen.codegen.building.build import build_kernels, request_of
+from meshgen.codegen.building.built import BuiltKernel
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.commands.kernel_check import worst_error
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value

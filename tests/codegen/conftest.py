@@ -12,7 +12,7 @@ from meshgen.codegen import triton_source
 from meshgen.codegen.emit import attention, attention_gradient, dot, dot_operands, map_tiles
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.kernels import matmul_time

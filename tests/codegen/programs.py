@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.codegen.timeline import Costs
+from meshgen.codegen.scheduling.timeline import Costs
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, make_mesh

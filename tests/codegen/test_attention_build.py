@@ -9,7 +9,7 @@ from test_attention_gradient import gradients, training
 from test_fuse import fused
 from test_triton_source_build import built
 
-from meshgen.codegen.candidates import build_best
+from meshgen.codegen.building.candidates import build_best
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.ir.graph import Graph
 

@@ -12,7 +12,7 @@ from bodies import Body, check, random_args
 from test_attention import Form, Function, masked, repeated, scaled
 from test_fuse import fused, launches, run
 
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ops.evaluate.evaluator import evaluate

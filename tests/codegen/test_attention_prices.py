@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshgen.api import plan
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
 
 jax = pytest.importorskip("jax")
 attention = pytest.importorskip("tests.codegen.blocks.layers").attention

@@ -8,7 +8,7 @@ import pytest
 from check_builds import bodies_of, built
 
 from meshgen.codegen.emit.templates import plan_body
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from tests.codegen.blocks.programs import BLOCKS
 from tests.emulator.programs import cases_of
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.codegen import workers
-from meshgen.codegen.build import Request, build_kernels, request_of
-from meshgen.codegen.built import built_kernel
-from meshgen.codegen.cache import Cache
-from meshgen.codegen.cubin import read_resources
+from meshgen.codegen.building import workers
+from meshgen.codegen.building.build import Request, build_kernels, request_of
+from meshgen.codegen.building.built import built_kernel
+from meshgen.codegen.building.cache import Cache
+from meshgen.codegen.building.cubin import read_resources
 from meshgen.codegen.targets import ARCHITECTURES
 from meshgen.errors import CodegenError, MissingError, UsageError
 from meshgen.ir.graph import TensorType
@@ -82,7 +82,7 @@ def test_kernels_are_built_for_each_architecture_in_order(shared_cache):
 def test_a_second_build_comes_from_the_cache(shared_cache, monkeypatch):
     first = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
     monkeypatch.setattr(
-        "meshgen.codegen.build.compile_all", lambda requests, *_: pytest.fail("built") if requests else None
+        "meshgen.codegen.building.build.compile_all", lambda requests, *_: pytest.fail("built") if requests else None
     )
     second = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
     assert second.cached

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.codegen.cache import Cache, default_directory
+from meshgen.codegen.building.cache import Cache, default_directory
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 CONTENT = (b"cubin\n\0", {"regs": 1})
@@ -168,7 +168,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
 
 def test_concurrent_writers_leave_a_sound_entry(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from meshgen.codegen.cache import Cache\n"
+        "import sys; from pathlib import Path; from meshgen.codegen.building.cache import Cache\n"
         "cache = Cache(Path(sys.argv[1]))\n"
         "for i in range(200):\n"
         "    cache.put('cd' * 32, b'x' * 100000, {'n': 1})\n"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, launch, random_args
 
-from meshgen.codegen.candidates import build_best, missing
+from meshgen.codegen.building.candidates import build_best, missing
 from meshgen.codegen.emit.templates import plan_body
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Value

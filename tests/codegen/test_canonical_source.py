@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bodies import ONE, Body
 
-from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.canonical_source import canonical_source
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph

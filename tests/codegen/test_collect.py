@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from meshgen.codegen.schedule import Steps, schedule
+from meshgen.codegen.scheduling.schedule import Steps, schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.machine.profiles import MACHINES

@@ -7,7 +7,7 @@ import pytest
 from bodies import ONE, Body, emulated, launch, random_args
 
 from meshgen.codegen.bounds.source import Given, accesses
-from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate

@@ -14,8 +14,8 @@ import pytest
 from bodies import ONE, Body
 
 from meshgen import api
-from meshgen.codegen.build import BuiltKernel
-from meshgen.codegen.candidates import build_best, missing, multiplies_tiles
+from meshgen.codegen.building.build import BuiltKernel
+from meshgen.codegen.building.candidates import build_best, missing, multiplies_tiles
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.ir.graph import Graph
 from meshgen.kernels.matmul import BOX_K

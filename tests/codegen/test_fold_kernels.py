@@ -9,7 +9,7 @@ import pytest
 
 from meshgen import api
 from meshgen.codegen.fusion.absorbed import absorbed_nodes
-from meshgen.codegen.lacking import lacking_faults
+from meshgen.codegen.missing_kernels import lacking_faults
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.errors import CodegenError

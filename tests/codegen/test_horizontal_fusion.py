@@ -9,12 +9,12 @@ from test_fuse import launches, run
 from test_joins import update
 
 from meshgen.codegen import horizontal_fusion as pass_file
-from meshgen.codegen.donated import readers_first
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
-from meshgen.codegen.roofline import device_of
-from meshgen.codegen.schedule import sequential_bytes
+from meshgen.codegen.roofline.kernel_time import device_of
+from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Value

@@ -9,11 +9,11 @@ import pytest
 from bodies import Body, tensor
 
 from meshgen.codegen import horizontal_fusion as pass_file
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.donated import donated
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
-from meshgen.codegen.schedule import Steps
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.donation import donated
+from meshgen.codegen.scheduling.schedule import Steps
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic

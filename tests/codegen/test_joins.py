@@ -8,7 +8,7 @@ from test_fuse import fused, run
 from test_traffic import random_readers
 
 from meshgen.codegen.emit.templates import plan_body
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 

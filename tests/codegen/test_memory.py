@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from meshgen.codegen import memory
-from meshgen.codegen.memory import Lifetime, clocks, interferences, place
+from meshgen.codegen.scheduling import memory
+from meshgen.codegen.scheduling.memory import Lifetime, clocks, interferences, place
 from meshgen.runtime.plan import ALIGNMENT, STREAMS, aligned
 
 

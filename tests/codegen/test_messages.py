@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.codegen.messages import with_senders
-from meshgen.codegen.schedule import schedule
+from meshgen.codegen.scheduling.messages import with_senders
+from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.errors import CodegenError, ScheduleError
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import make_mesh

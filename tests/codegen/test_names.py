@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, launch
 
-from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import KernelSource, kernel_source

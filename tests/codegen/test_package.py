@@ -8,9 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from meshgen.codegen.build import BuiltKernel
-from meshgen.codegen.package import write_module
-from meshgen.codegen.schedule import schedule
+from meshgen.codegen.building.build import BuiltKernel
+from meshgen.codegen.packaging.package import write_module
+from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.errors import ArgumentError, Location, ScheduleError, UsageError
 from meshgen.runtime.module_file import container, tensors
 from meshgen.runtime.module_file.container import LINE, PAGE, Entry, layout

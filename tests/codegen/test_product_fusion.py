@@ -8,12 +8,12 @@ from bodies import ONE, Body, check, random_args
 from test_fuse import launches, run
 from test_horizontal_fusion import PAIR, reduced
 
-from meshgen.codegen.donated import readers_first
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.fusion.accumulators import joint_products, share_a_loop
 from meshgen.codegen.product_fusion import product_fusion
-from meshgen.codegen.roofline import kernel_seconds
-from meshgen.codegen.schedule import sequential_bytes
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
+from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh

@@ -7,8 +7,8 @@ from bodies import Body, check
 from test_fuse import launches
 from test_horizontal_fusion import PAIR, computed, joined, reduced
 
-from meshgen.codegen.joint_time import apart_products, gain_together
-from meshgen.codegen.roofline import DEVICES, kernel_seconds
+from meshgen.codegen.emit.joint_time import apart_products, gain_together
+from meshgen.codegen.roofline.kernel_time import DEVICES, kernel_seconds
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.segments import segments
 

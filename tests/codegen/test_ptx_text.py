@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.codegen import workers
-from meshgen.codegen.build import BuiltKernel, build_kernels, request_of
-from meshgen.codegen.ptx_text import portable_ptx
+from meshgen.codegen.building import workers
+from meshgen.codegen.building.build import BuiltKernel, build_kernels, request_of
+from meshgen.codegen.building.ptx_text import portable_ptx
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph
 from tests.codegen.bodies import ONE, Body

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, check, emulated, launch, random_args
 
-from meshgen.codegen.candidates import build_best
-from meshgen.codegen.donated import readers_first
+from meshgen.codegen.building.candidates import build_best
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.product_fusion import product_fusion
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
+from meshgen.codegen.scheduling.donation import readers_first
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from bodies import Body
 
-from meshgen.codegen.read_bytes import read_bytes
+from meshgen.codegen.roofline.read_bytes import read_bytes
 from meshgen.ir.graph import Value
 from meshgen.runtime.in_place import UPDATE
 

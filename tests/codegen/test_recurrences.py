@@ -12,7 +12,7 @@ from bodies import with_architectures
 from check_builds import built
 
 from meshgen import api
-from meshgen.codegen.roofline import device_of, kernel_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.compiled.executable import Executable
 from meshgen.ir.graph import Graph, Node

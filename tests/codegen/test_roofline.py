@@ -9,8 +9,8 @@ import pytest
 from bodies import Body
 
 from bench.products import PUBLISHED, predicted
-from meshgen.codegen.nest_work import nest_operations
-from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
+from meshgen.codegen.roofline.kernel_time import DEVICES, device_of, kernel_bytes, kernel_seconds
+from meshgen.codegen.roofline.nest_work import nest_operations
 from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.matmul import candidates, specialized
 from meshgen.kernels.matmul_time import (

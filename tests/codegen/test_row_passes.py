@@ -9,7 +9,7 @@ import pytest
 from bodies import ONE, Body, check
 
 from meshgen.codegen.fusion.row_passes import online_sums, repeated_bytes
-from meshgen.codegen.roofline import kernel_bytes
+from meshgen.codegen.roofline.kernel_time import kernel_bytes
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate

@@ -9,9 +9,9 @@ from norms import Norm
 from test_attention_gradient import args_of
 from test_fuse import fused, launches, run
 
-from meshgen.codegen.candidates import build_best
+from meshgen.codegen.building.candidates import build_best
 from meshgen.codegen.emit.templates import plan_body
-from meshgen.codegen.roofline import device_of, kernel_bytes
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate

@@ -9,12 +9,12 @@ import pytest
 
 import meshgen as mg
 from meshgen.cli import main
-from meshgen.codegen import schedule as scheduling
-from meshgen.codegen.assembly import find_waits
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.memory import join
-from meshgen.codegen.orders import Budget, Storage, list_order
-from meshgen.codegen.timeline import Task, start_times
+from meshgen.codegen.scheduling import schedule as scheduling
+from meshgen.codegen.scheduling.assembly import find_waits
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.memory import join
+from meshgen.codegen.scheduling.orders import Budget, Storage, list_order
+from meshgen.codegen.scheduling.timeline import Task, start_times
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Location, UsageError
 from meshgen.ir.attributes.base import NO_ATTRIBUTES

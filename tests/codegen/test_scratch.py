@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.codegen.scratch import PREFIX, Scratch, remove_abandoned
+from meshgen.codegen.building.scratch import PREFIX, Scratch, remove_abandoned
 
-HOLDS = "import sys, tempfile\nfrom meshgen.codegen.scratch import Scratch\ntempfile.tempdir = sys.argv[1]\ns = Scratch()\nprint(s.path, flush=True)\nsys.stdin.read()\n"
+HOLDS = "import sys, tempfile\nfrom meshgen.codegen.building.scratch import Scratch\ntempfile.tempdir = sys.argv[1]\ns = Scratch()\nprint(s.path, flush=True)\nsys.stdin.read()\n"
 
 
 def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.codegen.bounds.sectors import Traffic, efficiency, traffic
 from meshgen.codegen.bounds.source import Given
+from meshgen.codegen.sectors import Traffic, efficiency, traffic
 
 FLAT = "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
 TILE = "m = (tl.program_id(0) * 64 + tl.arange(0, 64))[:, None]\nn = tl.arange(0, 32)[None, :]\n"

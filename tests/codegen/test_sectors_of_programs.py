@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from meshgen.api import plan
-from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
+from meshgen.codegen.sectors import efficiency, kernel_traffic
 from tests.codegen.blocks.programs import BLOCKS
 
 LEAST = 0.95  # of the bytes that all launches of a program move

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import meshgen as mg
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.targets import ARCHITECTURES, DEFAULT_TARGET, architectures_of, predicted_machine, target_faults
 from meshgen.errors import UsageError
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES

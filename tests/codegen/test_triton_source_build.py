@@ -6,7 +6,7 @@ import pytest
 from bodies import ONE, Body
 from test_triton_source_reductions import layer_norm, softmax
 
-from meshgen.codegen.build import BuiltKernel, build_kernels, request_of
+from meshgen.codegen.building.build import BuiltKernel, build_kernels, request_of
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, check, launch, random_args
 
-from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Value

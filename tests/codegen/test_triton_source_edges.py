@@ -10,7 +10,7 @@ import pytest
 from bodies import ONE, Body, launch, random_args
 from scipy.special import erfinv
 
-from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import DTYPES, Graph

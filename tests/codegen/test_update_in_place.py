@@ -10,7 +10,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import plan
-from meshgen.codegen.roofline import kernel_bytes
+from meshgen.codegen.roofline.kernel_time import kernel_bytes
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph

@@ -62,7 +62,7 @@ def test_a_row_that_does_not_fit_changes_nothing(change: dict[str, Any], predict
 
 def test_a_measured_tile_may_spill(predicted: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it costs is in its time. Another candidate is built only where it cannot be launched."""
-    from meshgen.codegen import candidates
+    from meshgen.codegen.building import candidates
 
     compile_each = candidates.compile_each
 

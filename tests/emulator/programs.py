@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from meshgen import api
-from meshgen.codegen.build import BuiltKernel, build_kernels, request_of
+from meshgen.codegen.building.build import BuiltKernel, build_kernels, request_of
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.commands.kernel_check import worst_error
 from meshgen.emulator.parse import parse

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from meshgen.codegen.build import FORMAT, Request, limit_faults, request_of, toolchain
-from meshgen.codegen.built import WARP, BuiltKernel
-from meshgen.codegen.cache import Cache, key_of
+from meshgen.codegen.building.build import FORMAT, Request, limit_faults, request_of, toolchain
+from meshgen.codegen.building.built import WARP, BuiltKernel
+from meshgen.codegen.building.cache import Cache, key_of
+from meshgen.codegen.building.workers import Reply, compile_all
 from meshgen.codegen.triton_source import KernelSource
-from meshgen.codegen.workers import Reply, compile_all
 from meshgen.ir.graph import Graph
 
 

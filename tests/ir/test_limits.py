@@ -9,8 +9,8 @@ import pytest
 
 from meshgen.budget import MAX_OPERATIONS
 from meshgen.cli import main
-from meshgen.codegen.memory import Lifetime, place
-from meshgen.codegen.splats import splat_of
+from meshgen.codegen.algebra.splats import splat_of
+from meshgen.codegen.scheduling.memory import Lifetime, place
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, listed, shortened
 from meshgen.ir.encode_values import array_from_json, array_to_json
 from meshgen.ir.spread import spread_element, stored_bytes

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
-from meshgen.codegen.bounds.sectors import kernel_traffic
-from meshgen.codegen.lacking import lacking_faults
+from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.sectors import kernel_traffic
 from meshgen.compiled.executable import Executable
 from meshgen.passes import PASSES
 from meshgen.runtime.simulate import simulate

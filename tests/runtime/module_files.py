@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.codegen.package import write_module
-from meshgen.codegen.schedule import schedule
+from meshgen.codegen.packaging.package import write_module
+from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.runtime.loading import load
 from tests.codegen.programs import costs
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from meshgen.codegen.schedule import schedule
+from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh

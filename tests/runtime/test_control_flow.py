@@ -10,7 +10,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.cli import main
-from meshgen.codegen.costs import default_costs
+from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.commands.inspect import schedule_record
 from meshgen.errors import CodegenError, RuntimeFailure, ScheduleError
 from meshgen.mlir.text import parse_text, print_text

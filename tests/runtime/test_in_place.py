@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meshgen.codegen.package import write_module
-from meshgen.codegen.schedule import schedule
+from meshgen.codegen.packaging.package import write_module
+from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from meshgen.cli import main
-from meshgen.codegen.memory import Lifetime, place
+from meshgen.codegen.scheduling.memory import Lifetime, place
 from meshgen.errors import CodegenError, ModuleError
 from meshgen.ir.graph import TensorType
 from meshgen.ir.limits import MAX_BYTES, MAX_LOCAL_RANK, MAX_NESTING, MAX_RANK, size_fault

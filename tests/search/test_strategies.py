@@ -10,7 +10,7 @@ import pytest
 
 import meshgen as mg
 from meshgen import api
-from meshgen.codegen.roofline import device_of, memory_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, memory_seconds
 from meshgen.search.problem import Problem, problem_of
 from meshgen.search.strategies import Strategies
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from meshgen import api
-from meshgen.codegen.schedule_stage import scheduled
+from meshgen.codegen.scheduling.schedule_stage import scheduled
 from meshgen.errors import Location, UsageError
 from meshgen.ir.attributes.movement import Constant
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from meshgen import api
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.lacking import lacking_faults
+from meshgen.codegen.missing_kernels import lacking_faults
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.triton.registers import TRITON_TYPES

@@ -10,7 +10,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import plan, plan_module
-from meshgen.codegen.roofline import DEVICES
+from meshgen.codegen.roofline.kernel_time import DEVICES
 from meshgen.codegen.targets import predicted_machine
 from meshgen.frontend.arguments import on_machine
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES

@@ -12,7 +12,7 @@ from meshgen.benchmarks.kernels.baselines import Torch
 from meshgen.benchmarks.nvml import Nvml
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.samples import summary
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.cost_model.kernels import Device as Sheet
 from meshgen.ir.graph import Graph
 from meshgen.ops.precision import multiplied_as, products_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from meshgen.codegen.emit.joint_time import timed_tiles
 from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
-from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
 from meshgen.kernels.matmul import Tile, part_columns, with_parts

@@ -22,13 +22,13 @@ from typing import Any
 from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.dot_problem import MOST_TILES
 from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.joint_time import apart_products, tiles_apart
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.emit.segmented_dots import emit_in_one_loop, forms_together
-from meshgen.codegen.joint_time import apart_products, tiles_apart
-from meshgen.codegen.structure import structure
+from meshgen.codegen.structural_keys import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile, part_columns

@@ -8,7 +8,7 @@ from typing import Protocol
 from meshgen.codegen.fusion.attention import ROWS_OF_A_TILE, Attention, attention_of
 from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_space, gradients_of
 from meshgen.codegen.fusion.attention_indices import per_row_nodes, query_number, space_of
-from meshgen.codegen.fusion.free import FreeNodes
+from meshgen.codegen.fusion.rematerialized import FreeNodes
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import weighted_sum
 from meshgen.ir.graph import Graph, Node, Value

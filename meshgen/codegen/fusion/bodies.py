@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from meshgen.codegen.structure import structure
+from meshgen.codegen.structural_keys import structure
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import all_nodes, captured, rewired_graph

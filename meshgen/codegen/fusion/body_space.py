@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.codegen.fusion.columns import columns_reduced
+from meshgen.codegen.fusion.row_subtiles import columns_reduced
 from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import LAYOUT, LOOPS, MADE

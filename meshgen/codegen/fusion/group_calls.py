@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
+from meshgen.codegen.fusion.rematerialized import FreeNodes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import REGROUPING

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.fusion.absorbed import absorbed_nodes
 from meshgen.codegen.fusion.attention_regions import Region, attention_regions
-from meshgen.codegen.fusion.free import FreeNodes, must_exist
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.loads import Loads, Needed
+from meshgen.codegen.fusion.rematerialized import FreeNodes, must_exist
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.expr import linearize, variable
-from meshgen.codegen.fusion.columns import columns_reduced
 from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.row_subtiles import columns_reduced
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import tile_shape
 from meshgen.codegen.fusion.traffic import Traffic

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.codegen.identities import IDENTITIES
+from meshgen.codegen.algebra.identities import IDENTITIES
+from meshgen.codegen.algebra.splats import Array, Writer, splat_of
 from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.splats import Array, Writer, splat_of
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.predicates import is_constant, is_loop

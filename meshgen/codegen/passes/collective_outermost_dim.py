@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from meshgen.ccl.collective import leading
 from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
-from meshgen.codegen.neighbours import Neighbours
+from meshgen.codegen.access_neighbors import Neighbours
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh

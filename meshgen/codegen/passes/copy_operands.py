@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meshgen.codegen.operand_layout import longer_share, wanted_layout
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import closed_attentions
-from meshgen.codegen.roofline import device_of, dot_seconds, memory_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, dot_seconds, memory_seconds
+from meshgen.codegen.roofline.operand_layout import longer_share, wanted_layout
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.notes import Notes

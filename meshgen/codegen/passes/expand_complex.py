@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 
-from meshgen.codegen.complex_rules import RULES, imaginary_part, part_type
-from meshgen.codegen.fourier import Pair, can_transform
+from meshgen.codegen.algebra.complex_rules import RULES, imaginary_part, part_type
+from meshgen.codegen.algebra.fourier import Pair, can_transform
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.attributes.linalg import FFT
 from meshgen.ir.builder import Builder

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.ccl.halo import Part, RowFetch, parts_of
-from meshgen.codegen.neighbours import Neighbours
+from meshgen.codegen.access_neighbors import Neighbours
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from meshgen.codegen.algebra.splats import splat_of
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.indexed_rows import IndexedRows, spread
-from meshgen.codegen.splats import splat_of
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant

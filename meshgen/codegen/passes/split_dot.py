@@ -17,7 +17,7 @@ import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import closed_attentions
-from meshgen.codegen.roofline import device_of, memory_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, memory_seconds
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, is_float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
 from meshgen.codegen.tuning.rewrite import Change, modules_of, with_forms
 from meshgen.codegen.tuning.table import TuningTable, read_table
 from meshgen.codegen.tuning.tuner import Bench, Measured, measure

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from meshgen.codegen.package import form_member, sealed
-from meshgen.codegen.package_entries import digest, entries_members
-from meshgen.codegen.package_open import open_members
+from meshgen.codegen.packaging.entries import digest, entries_members
+from meshgen.codegen.packaging.open_sizes import open_members
+from meshgen.codegen.packaging.package import form_member, sealed
 from meshgen.codegen.tuning.forms import Form
 from meshgen.records import dataclass
 from meshgen.runtime.entries import decode_entries

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
 from meshgen.codegen.tuning.comparing import allowed, differences
 from meshgen.codegen.tuning.forms import Form, built_forms, candidates, in_place_of, shipped
 from meshgen.codegen.tuning.keys import kernel_digest, shape_class

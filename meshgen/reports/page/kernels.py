@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.targets import predicted_on
 from meshgen.errors import MeshgenError
 from meshgen.ops.flops import graph_flops

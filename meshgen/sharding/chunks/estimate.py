@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from meshgen.ccl.collective import Collective, leading
-from meshgen.codegen.costs import default_costs
-from meshgen.codegen.roofline import device_of, dot_seconds, memory_seconds
+from meshgen.codegen.roofline.kernel_time import device_of, dot_seconds, memory_seconds
+from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh

@@ -12,7 +12,7 @@ from dataclasses import astuple, replace
 from functools import cached_property
 
 from meshgen.codegen.planner import Planner
-from meshgen.codegen.schedule import MEMORY_CAP
+from meshgen.codegen.scheduling.schedule import MEMORY_CAP
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module, Node

@@ -10,10 +10,10 @@ import pytest
 
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.fusion.grouped import forget, grouped
-from meshgen.codegen.package import write_module
+from meshgen.codegen.packaging.package import write_module
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
-from meshgen.codegen.schedule import schedule
-from meshgen.codegen.schedule_stage import scheduled
+from meshgen.codegen.scheduling.schedule import schedule
+from meshgen.codegen.scheduling.schedule_stage import scheduled
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh

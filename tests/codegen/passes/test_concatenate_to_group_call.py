@@ -12,11 +12,11 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.links import rate_along
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import Group
-from meshgen.codegen.costs import default_costs
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.package import write_module
-from meshgen.codegen.schedule import schedule
-from meshgen.codegen.schedule_stage import scheduled
+from meshgen.codegen.packaging.package import write_module
+from meshgen.codegen.scheduling.costs import default_costs
+from meshgen.codegen.scheduling.schedule import schedule
+from meshgen.codegen.scheduling.schedule_stage import scheduled
 from meshgen.errors import ProgramError, ScheduleError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.codegen.fourier import LARGEST_PRIME, LONGEST, can_transform
+from meshgen.codegen.algebra.fourier import LARGEST_PRIME, LONGEST, can_transform
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.ir.builder import Builder

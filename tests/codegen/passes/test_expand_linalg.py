@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.lacking import lacking_faults
+from meshgen.codegen.missing_kernels import lacking_faults
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate

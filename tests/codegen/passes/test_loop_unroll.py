@@ -6,7 +6,7 @@ import pytest
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.passes import loop_unroll as unrolling
 from meshgen.codegen.passes.loop_unroll import loop_unroll
-from meshgen.codegen.schedule import schedule
+from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.ir.attributes.sharding import OverAxes
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.package import write_module
+from meshgen.codegen.packaging.package import write_module
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
-from meshgen.codegen.schedule import schedule
-from meshgen.codegen.schedule_stage import scheduled
+from meshgen.codegen.scheduling.schedule import schedule
+from meshgen.codegen.scheduling.schedule_stage import scheduled
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh

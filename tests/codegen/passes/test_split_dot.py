@@ -9,7 +9,7 @@ import pytest
 
 from meshgen.codegen.passes import split_dot as pass_file
 from meshgen.codegen.passes.split_dot import split_dot
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import Body, random_args

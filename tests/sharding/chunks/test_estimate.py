@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from meshgen.codegen.roofline import device_of
+from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.ir.graph import Module, Node
 from meshgen.ops.classes import DOTS, LOOPS
 from meshgen.sharding.chunks import estimate

@@ -14,8 +14,8 @@ import pytest
 from meshgen import api
 from meshgen.cli import main
 from meshgen.codegen import planner
-from meshgen.codegen.roofline import device_of
-from meshgen.codegen.schedule import MEMORY_CAP, sequential_bytes
+from meshgen.codegen.roofline.kernel_time import device_of
+from meshgen.codegen.scheduling.schedule import MEMORY_CAP, sequential_bytes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module, Node
@@ -115,10 +115,12 @@ def test_the_switch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def quick_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device on which launches take no time and products as long as their arithmetic: chunks of few rows pay."""
     device = replace(device_of("cuda:sm_90"), launch_seconds=0.0, peaks={}, vector_flops=1e9, bandwidth=1e15)
-    monkeypatch.setattr("meshgen.codegen.roofline.device_of", lambda target: device)
-    monkeypatch.setattr("meshgen.codegen.costs.device_of", lambda target: device)
+    monkeypatch.setattr("meshgen.codegen.roofline.kernel_time.device_of", lambda target: device)
+    monkeypatch.setattr("meshgen.codegen.scheduling.costs.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.sharding.chunks.estimate.device_of", lambda target: device)
-    monkeypatch.setattr("meshgen.codegen.roofline.product_seconds", lambda product, device: product.flops / 7.5e8)
+    monkeypatch.setattr(
+        "meshgen.codegen.roofline.kernel_time.product_seconds", lambda product, device: product.flops / 7.5e8
+    )
 
 
 def _on_slow_links(program: Module) -> Module:

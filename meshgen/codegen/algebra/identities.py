@@ -1,0 +1,274 @@
+"""Algebraic identities: replacements of an op's result by an operand, a number, or an op on the operand's operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from meshgen.codegen.algebra.splats import Writer
+from meshgen.ir.graph import Node, TensorType, Value, is_float
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.evaluate.common import neutral
+
+Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]  # with the operands as they are written
+
+
+def _same_type(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    return operands[0] if operands[0].type == node.result.type else None
+
+
+def _convert(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type == node.result.type:
+        return operands[0]
+    inner = writer.source(operands[0], "convert")
+    if inner is None or not _widens(inner.operands[0].type.dtype, operands[0].type.dtype):
+        return None
+    if inner.operands[0].type == node.result.type:
+        return inner.operands[0]
+    return writer.new("convert", inner.operands, node.result.type, {}, node)
+
+
+def _reshape(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type == node.result.type:
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None:
+        return writer.splat(number, node.result.type, node)
+    if inner := writer.source(operands[0], "reshape"):
+        return _reshape(writer, node, inner.operands) or writer.new(
+            "reshape", inner.operands, node.result.type, {}, node
+        )
+    return None
+
+
+def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    (operand,), dims, kind = operands, tuple(node.attrs.dims), node.result.type
+    if operand.type == kind and dims == tuple(range(len(dims))):
+        return operand
+    if (number := writer.number(operand)) is not None and operand.type.rank:
+        return writer.splat(number, kind, node)
+    if inner := writer.source(operand, "broadcast_in_dim"):
+        joined = tuple(dims[d] for d in inner.attrs.dims)
+        if inner.operands[0].type == kind and joined == tuple(range(len(joined))):
+            return inner.operands[0]
+        return writer.new("broadcast_in_dim", inner.operands, kind, {"dims": joined}, node)
+    return None
+
+
+def _transpose(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    perm = tuple(node.attrs.perm)
+    if perm == tuple(range(len(perm))):
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None:
+        return writer.splat(number, node.result.type, node)
+    if inner := writer.source(operands[0], "transpose"):
+        joined = tuple(inner.attrs.perm[d] for d in perm)
+        if joined == tuple(range(len(perm))):
+            return inner.operands[0]
+        return writer.new("transpose", inner.operands, node.result.type, {"perm": joined}, node)
+    return None
+
+
+def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type == node.result.type:
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None:
+        return writer.splat(number, node.result.type, node)
+    return _element(writer, node, operands[0]) if node.result.type.size == 1 else None
+
+
+def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
+    """The number that a slice of one element is, of a constant or of an iota."""
+    start = node.attrs.start
+    if constant := writer.source(operand, "constant"):
+        return writer.splat(constant.attrs.value[start], node.result.type, node)
+    if iota := writer.source(operand, "iota"):
+        number = np.array(start[iota.attrs.dim]).astype(operand.type.numpy_dtype)
+        return writer.splat(number, node.result.type, node)
+    return None
+
+
+def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """A slice where all starts are known."""
+    value, *starts = operands
+    first = _window_start(writer, value, node.result, starts)
+    if first is None:
+        return None
+    limit = tuple(start + count for start, count in zip(first, node.result.type.sizes, strict=True))
+    attrs = {"start": first, "limit": limit, "stride": (1,) * len(first)}
+    like = Node("slice", [value], node.results, attrs, node.loc)
+    return _slice(writer, like, [value]) or writer.new("slice", [value], node.result.type, attrs, node)
+
+
+def _window_start(writer: Writer, value: Value, window: Value, starts: Sequence[Value]) -> tuple[int, ...] | None:
+    """Where a window of a value begins, where that is known; one that would end outside begins earlier."""
+    numbers = [number for start in starts if (number := writer.number(start)) is not None]
+    if len(numbers) < len(starts):
+        return None
+    room = [size - count for size, count in zip(value.type.sizes, window.type.sizes, strict=True)]
+    return tuple(min(max(int(number), 0), most) for number, most in zip(numbers, room, strict=True))
+
+
+def _dynamic_update_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """An update of everything is the result; one of what was updated just before makes that one needless."""
+    value, update, *starts = operands
+    if update.type == value.type:
+        return update
+    before = writer.source(value, "dynamic_update_slice")
+    if before is None or before.operands[1].type != update.type:
+        return None
+    places = [_window_start(writer, value, update, part) for part in (starts, before.operands[2:])]
+    if places[0] is None or places[0] != places[1]:
+        return None
+    return writer.new(node.op, [before.operands[0], update, *starts], node.result.type, dict(node.attrs), node)
+
+
+def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type.size == 0:
+        return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
+    none = not (any(node.attrs.low) or any(node.attrs.high) or any(node.attrs.interior))
+    return operands[0] if none else None
+
+
+def _concatenate(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    dim, full = node.attrs.dim, list[Value]()
+    for value in operands:
+        inner = writer.source(value, "concatenate")
+        full += inner.operands if inner is not None and inner.attrs.dim == dim else [value] if value.type.size else []
+    if len(full) == 1:
+        return full[0]
+    if full != operands:
+        return writer.new("concatenate", full, node.result.type, dict(node.attrs), node)
+    return None
+
+
+def _reduce(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type.size == 0:
+        return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
+    alone = all(operands[0].type.sizes[d] == 1 for d in node.attrs.dims)
+    if alone and writer.is_splat(operands[1], neutral(node.attrs.kind, operands[0].type.dtype).item()):
+        return _reshape(writer, node, operands) or writer.new("reshape", operands[:1], node.result.type, {}, node)
+    return None
+
+
+def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """A dot that sums nothing is a product of numbers."""
+    kind, dims = node.result.type, DotDims.of(node)
+    if not operands[0].type.size or not operands[1].type.size:
+        return writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
+    if dims.contract[0] or not kind.rank:
+        return None
+    batch, left = len(dims.batch[0]), len(dims.free[0])
+    factors = list[Value]()
+    for side, value in enumerate(operands):
+        start = batch + (left if side else 0)
+        place = {d: i for i, d in enumerate(dims.batch[side])} | {d: start + i for i, d in enumerate(dims.free[side])}
+        if value.type.dtype != kind.dtype:
+            value = writer.new("convert", [value], TensorType(value.type.shape, kind.dtype), {}, node)
+        order = sorted(place, key=place.__getitem__)
+        turned = TensorType(tuple(value.type.shape[d] for d in order), kind.dtype)
+        value = writer.new("transpose", [value], turned, {"perm": tuple(order)}, node)
+        wide = {"dims": tuple(place[d] for d in order)}
+        factors.append(writer.new("broadcast_in_dim", [value], kind, wide, node))
+    return writer.new("multiply", factors, kind, {}, node)
+
+
+def _add(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    for this, other in ((0, 1), (1, 0)):
+        number = writer.number(operands[this])
+        # x + 0.0 differs from x in the sign of x = -0.0 only
+        if number is not None and not number and operands[other].type == node.result.type:
+            return operands[other]
+    return None
+
+
+def _subtract(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    return operands[0] if writer.is_splat(operands[1], 0) else None
+
+
+def _multiply(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    for this, other in ((0, 1), (1, 0)):
+        if writer.is_splat(operands[this], 1):
+            return operands[other]
+        if writer.is_splat(operands[this], 0) and not is_float(node.result.type.dtype):
+            return operands[this]
+    return None
+
+
+def _divide(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    number = writer.number(operands[1])
+    if number is None:
+        return None
+    if number == 1:
+        return operands[0]
+    if is_float(node.result.type.dtype) and number and np.frexp(np.float64(number))[0] in (0.5, -0.5):
+        inverse = (1 / np.asarray(number, np.float64)).astype(number.dtype)  # a power of two: exact
+        if np.isfinite(inverse.astype(np.float64)) and inverse:
+            return writer.new(
+                "multiply", [operands[0], writer.splat(inverse, operands[1].type, node)], node.result.type, {}, node
+            )
+    return None
+
+
+def _power(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if writer.is_splat(operands[1], 1):
+        return operands[0]
+    if writer.is_splat(operands[1], 2):
+        return writer.new("multiply", [operands[0], operands[0]], node.result.type, {}, node)
+    return None
+
+
+def _extremum(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0] is operands[1]:
+        return operands[0]
+    for this, other in ((0, 1), (1, 0)):
+        if writer.is_splat(operands[this], neutral(node.op, node.result.type.dtype).item()):
+            return operands[other]
+    return None
+
+
+def _logical(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0] is operands[1]:
+        return operands[0]
+    for this, other in ((0, 1), (1, 0)):
+        number = writer.number(operands[this])
+        if node.result.type.dtype == "i1" and number is not None:
+            decides = bool(number) != bool(neutral(node.op, "i1"))
+            return operands[this] if decides else operands[other]
+    return None
+
+
+def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[1] is operands[2]:
+        return operands[1]
+    number = writer.number(operands[0])
+    if number is not None:
+        return operands[1 if number else 2]
+    is_itself = (
+        node.result.type == operands[0].type and writer.is_splat(operands[1], 1) and writer.is_splat(operands[2], 0)
+    )
+    return operands[0] if is_itself and node.result.type.dtype == "i1" else None
+
+
+def _alone(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """`to_partial` over no axes."""
+    return operands[0] if not node.attrs.axes else None
+
+
+def _widens(source: str, target: str) -> bool:
+    """Whether every number of the source type is one of the target type."""
+    exact = {"bf16": ("f32", "f64"), "f16": ("f32", "f64"), "f32": ("f64",), "i1": ("i8", "i16", "i32", "i64", "f32", "f64"),
+             "i8": ("i16", "i32", "i64", "f32", "f64"), "i16": ("i32", "i64", "f32", "f64"), "i32": ("i64", "f64"),
+             "ui8": ("ui16", "ui32", "ui64", "i16", "i32", "i64"), "f8E4M3FN": ("f32",), "f8E5M2": ("f32",)}  # fmt: skip
+    return target in exact.get(source, ())
+
+
+IDENTITIES: dict[str, Identity] = {
+    "convert": _convert, "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose,
+    "slice": _slice, "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
+    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "power": _power,
+    "maximum": _extremum, "minimum": _extremum, "and": _logical, "or": _logical, "select": _select,
+    "bitcast_convert": _same_type, "to_partial": _alone,
+}  # fmt: skip

@@ -1,0 +1,347 @@
+"""Triton source to cubins, ahead of time and without a GPU: cached, in parallel, with what each kernel needs.
+
+The same source gives the same bytes: cubins have no line information, PTX only numbers of lines, options are explicit, and the cache's key
+holds the source without names of the program, launch options, architecture and the versions of Triton and ptxas.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from meshgen.codegen.building.built import BuiltKernel, built_kernel, describe
+from meshgen.codegen.building.cache import Cache, key_of
+from meshgen.codegen.building.scratch import remove_abandoned
+from meshgen.codegen.building.workers import Reply, compile_all
+from meshgen.codegen.canonical_source import canonical_source, function_of
+from meshgen.codegen.roofline.kernel_time import device_of
+from meshgen.codegen.targets import ARCHITECTURES, architecture_faults
+from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
+from meshgen.ir.graph import Graph
+from meshgen.ops.triton.registers import SIGNATURE_TYPES
+from meshgen.packages import install_line
+from meshgen.printable import bytes_apart
+from meshgen.records import dataclass
+from meshgen.reproducers import keep_reproducer
+
+FORMAT = 6  # of the cache's entries
+DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
+MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
+LESS_SHARED = {
+    "sm_86": 101376,
+    "sm_89": 101376,
+    "sm_120": 101376,
+    "sm_121": 101376,
+}  # bytes: less than the data-centre GPU before it
+
+Progress = Callable[[int, int, str], None]  # built so far, of how many, name of the last
+
+
+class Source(Protocol):
+    """The part of a `triton_source.KernelSource` that building needs."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def params(self) -> Sequence[tuple[str, Any]]: ...
+    @property
+    def constants(self) -> Mapping[str, Any]: ...
+    @property
+    def num_warps(self) -> int: ...
+    @property
+    def num_stages(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One kernel to build: parameters are (name, Triton type) in launch order, constants (name, value)."""
+
+    name: str
+    text: str
+    entry: str
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, Any], ...] = ()
+    num_warps: int = 4
+    num_stages: int = 3
+    fp_fusion: bool = True
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in self.signature if kind.startswith("*"))
+
+    def content(self, arch: str) -> dict[str, Any]:
+        """What is compiled, which is also the cache key: everything that decides the cubin, and no names of the program."""
+        constants = dict(self.constants)
+        text, names = canonical_source(self.text, self.entry, constants)
+        return {
+            "text": text,
+            "entry": self.entry,
+            "signature": {names[name]: kind for name, kind in self.signature},
+            "constants": constants,
+            "divisible": [names[name] for name in self.pointers],
+            "divisor": DIVISOR,
+            "arch": arch,
+            "options": {
+                "num_warps": self.num_warps,
+                "num_stages": self.num_stages,
+                "enable_fp_fusion": self.fp_fusion,
+            },
+        }
+
+
+def request_of(name: str, source: Source, body: Graph) -> Request:
+    """How to build a kernel: the Triton signature follows from the types of its body.
+
+    Raises CodegenError MG0301 for an element type that kernels cannot hold.
+    """
+    names = [n for n in parameters(source.text, source.entry) if n not in source.constants]
+    assert len(names) == len(source.params), f"'{name}': {names} do not match {source.params}"
+    values = {"operand": body.inputs, "result": body.outputs}
+    types: list[str] = []
+    for kind, index in source.params:
+        if kind == "coordinate":
+            types.append("i32")
+            continue
+        dtype = values[kind][index].type.dtype
+        if dtype not in SIGNATURE_TYPES:
+            raise CodegenError(
+                Diagnostic("MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton lacks")
+            )
+        types.append(f"*{SIGNATURE_TYPES[dtype]}")
+    return Request(
+        name, source.text, source.entry, tuple(zip(names, types, strict=True)),
+        tuple(sorted(source.constants.items())), source.num_warps, source.num_stages,
+    )  # fmt: skip
+
+
+def parameters(text: str, entry: str) -> list[str]:
+    """Names of the parameters of function `entry`."""
+    function = function_of(text, entry)
+    assert function is not None, f"unknown function '{entry}' of the source"
+    return [argument.arg for argument in function.args.args]
+
+
+def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
+                  progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                  ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
+    """As `compile_kernels`. Raises also CodegenError MG0303 for each kernel that cannot be launched."""
+    built = compile_kernels(requests, archs, cache_dir, workers, progress, warn)
+    if faults := [
+        fault
+        for request in requests
+        for arch in archs
+        for fault in limit_faults(request, arch, built[request.name, arch])
+    ]:
+        raise CodegenError(*faults)
+    return built
+
+
+def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
+                    progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                    ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
+    """Build every request for every architecture (`sm_90`, ...); the result is in that order.
+
+    Args:
+        cache_dir: default `MESHGEN_CACHE_DIR`, else the user's cache directory.
+        workers: compiler processes; default one per core.
+        progress: called for each kernel as it is ready.
+        warn: called with MG0004 if the cache cannot be used.
+    Raises:
+        CodegenError: MG0302 for each kernel that does not compile, MG0301 for each that holds numbers which an architecture
+            lacks.
+        UsageError: MG0001, an unknown architecture.
+        MissingError: MG0602, Triton is not installed or its ptxas cannot be run.
+    """
+    built, faults = compile_each(requests, archs, cache_dir, workers, progress, warn)
+    if faults:
+        raise CodegenError(*dict.fromkeys(faults.values()))
+    return built
+
+
+def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
+                 progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                 ) -> tuple[dict[tuple[str, str], BuiltKernel], dict[tuple[str, str], Diagnostic]]:  # fmt: skip
+    """As `compile_kernels`: what was built, and why the rest was not (MG0302)."""
+    _check_archs(archs, requests)
+    cache = Cache(cache_dir)
+    work = [(request, arch) for request in requests for arch in archs]
+    keys = [key_of(format=FORMAT, versions=toolchain(a), **r.content(a)) for r, a in work]
+    wanted = dict(zip(reversed(keys), reversed(work), strict=True))  # equal ones go by the name of the first
+    wanted = {key: wanted[key] for key in keys}
+    found, faults = _built(wanted, cache, workers or os.cpu_count() or 1, progress)
+    if cache.warning and warn:
+        warn(cache.warning)
+    names = [((r.name, arch), key) for (r, arch), key in zip(work, keys, strict=True)]
+    return {name: found[key] for name, key in names if key in found}, {
+        name: faults[key] for name, key in names if key in faults
+    }
+
+
+def _built(
+    wanted: Mapping[str, tuple[Request, str]], cache: Cache, workers: int, progress: Progress | None
+) -> tuple[dict[str, BuiltKernel], dict[str, Diagnostic]]:
+    """The kernels by key, from the cache or compiled, and why others could not be."""
+    found: dict[str, BuiltKernel] = {}
+    faults: dict[str, Diagnostic] = {}
+
+    def tell(key: str) -> None:
+        if progress:
+            progress(len(found) + len(faults), len(wanted), wanted[key][0].name)
+
+    for key, (request, arch) in wanted.items():
+        if kernel := _cached(cache, key, request, arch):
+            found[key] = kernel
+            tell(key)
+    todo = [key for key in wanted if key not in found]
+
+    def done(number: int, reply: Reply) -> None:
+        key = todo[number]
+        request, arch = wanted[key]
+        if "error" in reply:
+            faults[key] = _compile_fault(request, arch, reply)
+        else:
+            code, description = describe(reply, arch)
+            kernel = built_kernel(code, description, request.entry, arch, cached=False)
+            assert kernel, f"'{request.name}': the compiler failed with {description}"
+            cache.put(key, code, description)
+            found[key] = kernel
+        tell(key)
+
+    if todo:
+        remove_abandoned()
+    compile_all([request.content(arch) for request, arch in map(wanted.__getitem__, todo)], workers, done)
+    return found, faults
+
+
+def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:
+    """The kernel as the cache has it. A malformed entry is deleted."""
+    if (entry := cache.get(key)) is None:
+        return None
+    kernel = built_kernel(*entry, request.entry, arch)
+    if kernel is None:
+        cache.drop(key)
+    return kernel
+
+
+def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
+    """Refuse unknown architectures, on which Triton's compiler would crash."""
+    if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
+        raise UsageError(*faults)
+    if lacking := [
+        _lacks_type(each, arch, lacks) for each in requests for arch in archs for lacks in _lacking(each, arch)
+    ]:
+        raise CodegenError(*lacking)
+
+
+def _lacking(request: Request, arch: str) -> list[str]:
+    """Operations on 8-bit floats that need sm_89: f8E4M3FN, rounding to f8E5M2."""
+    if int(arch.removeprefix("sm_")) >= 89:
+        return []
+    types = [kind for _, kind in request.signature]
+    found = ["element type f8E4M3FN"] if "*fp8e4nv" in types or "tl.float8e4nv" in request.text else []
+    return found + (["rounding to f8E5M2"] if ".to(tl.float8e5" in request.text else [])
+
+
+def _lacks_type(request: Request, arch: str, lacks: str) -> Diagnostic:
+    hint = "compile for sm_89 or newer, or with --target cpu: it runs on the reference device"
+    return Diagnostic("MG0301", f"kernel '{request.name}' needs {lacks}, which {arch} lacks", hint=hint)
+
+
+def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
+    """A fault with the compiler's message, shortened: its first and last line, and the first errors of its log.
+
+    The source and the complete log are kept for a report, unless the compiler does not know the architecture.
+    """
+    supported = assembled_architectures(arch)
+    if supported and arch not in supported:
+        text = (
+            f"target cuda:{arch} is not supported by the installed Triton, whose assembler knows {', '.join(supported)}"
+        )
+        return Diagnostic("MG0302", text, hint="name one of these, or install a newer Triton")
+    kept = keep_reproducer(
+        {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}
+    )
+    words, log = ([x.strip() for x in reply[part].splitlines() if x.strip()] for part in ("error", "log"))
+    telling = [line for line in log if "error" in line.lower()]
+    excerpt = "; ".join(dict.fromkeys(line[:300] for line in [*words[:1], *words[-1:], *telling[:3]]))
+    return Diagnostic(
+        "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}",
+        Location(str(kept / "kernel.py"), 0) if kept else None,
+        hint="this is a fault of meshgen; please report it with the file and its log",
+    )  # fmt: skip
+
+
+def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
+    """Reasons why the driver would refuse to launch the kernel."""
+    texts: list[str] = []
+    limit = LESS_SHARED.get(arch, device_of(arch).shared_bytes)
+    if built.shared > limit:
+        needed, available = bytes_apart(built.shared, limit)
+        texts.append(f"{needed} of shared memory per block, but {arch} has {available}")
+    needed = -(-built.regs // 8) * 8 * built.threads  # registers are given out in eights
+    if needed > MAX_REGISTERS:
+        texts.append(f"{built.regs} registers x {built.threads} threads = {needed}, but a block has {MAX_REGISTERS}")
+    hint = f"it was built with num_warps={request.num_warps}, num_stages={request.num_stages}"
+    return [Diagnostic("MG0303", f"kernel '{request.name}' needs {text}", hint=hint) for text in texts]
+
+
+def toolchain(arch: str) -> dict[str, str]:
+    """Versions that decide what a cubin is. Raises MissingError without Triton, which is not imported."""
+    tool = _tool_of(arch)
+    return _versions(tool, os.environ.get(_variable_of(tool), ""))
+
+
+@functools.cache
+def assembled_architectures(arch: str) -> tuple[str, ...]:
+    """Return the architectures that the ptxas for this one knows, of those that meshgen does; none where it does not say."""
+    shown = subprocess.run([_binary(_tool_of(arch)), "--help"], capture_output=True, text=True, check=False).stdout
+    known = {*re.findall(r"'(sm_\d+)'", shown)}
+    return tuple(each for each in ARCHITECTURES if each in known)
+
+
+def _tool_of(arch: str) -> str:
+    return "ptxas-blackwell" if int(arch.removeprefix("sm_")) >= 100 else "ptxas"
+
+
+def _binary(tool: str) -> str:
+    """The path of an assembler of Triton, which an environment variable may set."""
+    return os.environ.get(_variable_of(tool), "") or str(_triton() / "backends" / "nvidia" / "bin" / tool)
+
+
+def _variable_of(tool: str) -> str:
+    """The environment variable that names another binary."""
+    return f"TRITON_{tool.upper().replace('-', '_')}_PATH"
+
+
+@functools.cache
+def _versions(tool: str, path: str) -> dict[str, str]:
+    place = _triton()
+    binary = path or str(place / "backends" / "nvidia" / "bin" / tool)
+    try:
+        shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+        version = shown.strip().splitlines()[-1]
+    except (OSError, ValueError, subprocess.CalledProcessError, IndexError) as error:
+        hint = (
+            f"unset {_variable_of(tool)}"
+            if path
+            else f"install Triton again: {install_line('triton')} --force-reinstall"
+        )
+        raise MissingError(Diagnostic("MG0602", f"'{binary}' cannot be run: {error}", hint=hint)) from error
+    triton = re.search(r"^__version__ = ['\"]([^'\"]+)", (place / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    return {"triton": triton[1] if triton else "unknown", "ptxas": version}
+
+
+def _triton() -> Path:
+    """The folder of Triton, which is not imported: that takes longer than most compilations. Raises MissingError MG0602."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint=install_line("triton")))
+    return Path(spec.submodule_search_locations[0])

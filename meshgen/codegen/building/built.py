@@ -1,0 +1,89 @@
+"""A built kernel: its cubin, PTX and resources, as in the replies of compiler processes and in the cache."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, cast
+
+from meshgen.codegen.building.cubin import has_kernel, read_resources
+from meshgen.records import dataclass
+
+WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
+_COUNTS = ("regs", "stack_bytes", "spill_bytes")
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A cubin and its resources.
+
+    Attributes:
+        ptx: the source of the cubin, in the form of `ptx_text.portable_ptx`.
+        regs: registers per thread.
+        spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
+        stack_bytes: stack frame per thread.
+        shared: bytes of dynamic shared memory per block.
+        threads: per block, after what the compiler made of `num_warps`.
+        instructions: counts by mnemonic, see `cubin.Resources`.
+        metadata: Triton's, for the launch (scratch sizes, cluster, ...).
+        seconds: what the compile took; of the first build if it came from the cache.
+    """
+
+    cubin: bytes
+    entry: str
+    regs: int
+    spill_bytes: int
+    stack_bytes: int
+    shared: int
+    threads: int
+    num_warps: int
+    instructions: dict[str, int]
+    metadata: dict[str, Any]
+    seconds: float
+    cached: bool
+    ptx: bytes = b""
+
+
+def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
+    """The code of a compiler process's reply, cubin and PTX in one, and the description stored with it."""
+    cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
+    resources = read_resources(cubin, metadata["name"])
+    spills = reply["spill_bytes"]
+    return cubin + reply["ptx"].encode(), {
+        "arch": arch,
+        "cubin_bytes": len(cubin),
+        "regs": resources.registers,
+        "stack_bytes": resources.stack_bytes,
+        "spill_bytes": resources.stack_bytes if spills is None else spills,
+        "instructions": resources.instructions,
+        "metadata": metadata,
+        "seconds": round(reply["seconds"], 4),
+    }
+
+
+def built_kernel(
+    code: bytes, description: dict[str, Any], entry: str, arch: str, *, cached: bool = True
+) -> BuiltKernel | None:
+    """The kernel that is described; None where the description is malformed, or that of another kernel than `entry`."""
+    fields = {"arch", "cubin_bytes", "instructions", "metadata", "seconds", *_COUNTS}
+    if set(description) != fields or description["arch"] != arch or type(description["cubin_bytes"]) is not int:
+        return None
+    cubin, ptx = code[: description["cubin_bytes"]], code[description["cubin_bytes"] :]
+    if not has_kernel(cubin, entry) or f".entry {entry}(".encode() not in ptx:
+        return None
+    metadata, instructions, seconds = (description[name] for name in ("metadata", "instructions", "seconds"))
+    if not isinstance(metadata, dict) or not isinstance(instructions, dict) or type(seconds) not in (int, float):
+        return None
+    launch, counts = cast("dict[str, Any]", metadata), cast("dict[str, Any]", instructions)
+    numbers = [
+        *(description[name] for name in _COUNTS),
+        launch.get("shared"),
+        launch.get("num_warps"),
+        *counts.values(),
+    ]
+    if launch.get("name") != entry or not all(type(number) is int and number >= 0 for number in numbers):
+        return None
+    return BuiltKernel(
+        cubin=cubin, ptx=ptx, entry=entry, shared=launch["shared"], num_warps=launch["num_warps"], cached=cached,
+        threads=WARP * launch["num_warps"], metadata=launch, instructions=counts, seconds=seconds,
+        **{name: description[name] for name in _COUNTS},
+    )  # fmt: skip

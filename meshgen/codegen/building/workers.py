@@ -1,0 +1,145 @@
+"""Compiler processes that live from build to build and take requests in parallel.
+
+Not `multiprocessing`: its spawn imports the user's main script again, which breaks scripts without a guard.
+A worker that crashes or takes too long is replaced, and the request that it had gets an error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from meshgen.codegen.building.scratch import Scratch
+
+SECONDS_PER_KERNEL = 600.0  # far longer than any compile: a compiler that hangs is stopped
+# A user's own settings of Triton and LLVM (dumps, overrides, debug, plugins) must not change what is built.
+_COMPILERS_OWN = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_")
+_KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+_idle: list[Worker] = []
+_living: list[Worker] = []
+_lock = threading.Lock()
+
+Reply = dict[str, Any]
+
+
+class Worker:
+    """One compiler process."""
+
+    def __init__(self) -> None:
+        self._scratch = Scratch()
+        place = str(self._scratch.path)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(_COMPILERS_OWN) or k in _KEPT_VARIABLES}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
+            "TMPDIR": place,
+            "TRITON_CACHE_DIR": os.path.join(place, "cache"),
+            "TRITON_ALWAYS_COMPILE": "1",
+            "TRITON_DUMP_PTXAS_LOG": "1",
+            "TRITON_STORE_BINARY_ONLY": "1",  # the forms in between are not printed
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "meshgen.codegen.building.build_worker"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=place,
+        )  # fmt: skip
+
+    def compile(self, request: dict[str, Any]) -> Reply:
+        """The worker's reply; `{"error": ...}` if it died or was stopped after `SECONDS_PER_KERNEL`."""
+        assert self._process.stdin and self._process.stdout
+        timer = threading.Timer(SECONDS_PER_KERNEL, self._process.kill)
+        timer.start()
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            timer.cancel()
+        if line.endswith(b"\n"):
+            return json.loads(line)
+        code = self._process.wait()
+        return {"error": f"the compiler process exited with status {code}", "log": ""}
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process and remove its scratch directory."""
+        assert self._process.stdin and self._process.stdout
+        if self.is_alive:
+            self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._scratch.remove()
+
+
+def compile_all(requests: Sequence[dict[str, Any]], workers: int, done: Callable[[int, Reply], None]) -> None:
+    """Compile all requests; `done(number, reply)` is called for each as it ends, one call at a time."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(len(requests)):
+        waiting.put(number)
+    failures: list[BaseException] = []
+    calling = threading.Lock()
+
+    def serve() -> None:
+        try:
+            while not failures:
+                number = waiting.get_nowait()
+                reply = _with_worker(requests[number])
+                with calling:
+                    done(number, reply)
+        except queue.Empty:
+            return
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(min(workers, len(requests)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _with_worker(request: dict[str, Any]) -> Reply:
+    with _lock:
+        if not _idle:
+            _idle.append(Worker())
+            _living.append(_idle[-1])
+        worker = _idle.pop()
+    reply = worker.compile(request)
+    with _lock:
+        if worker.is_alive:
+            _idle.append(worker)
+        else:
+            _living.remove(worker)
+            worker.close()
+    return reply
+
+
+@atexit.register
+def close_all() -> None:
+    """End all workers; the next build starts new ones."""
+    with _lock:
+        _idle.clear()
+        while _living:
+            _living.pop().close()
+
+
+def _forget() -> None:
+    """A forked child must not talk to its parent's workers."""
+    _idle.clear()
+    _living.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

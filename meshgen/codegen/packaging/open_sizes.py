@@ -1,0 +1,39 @@
+"""Writes the module of a program with open sizes: its text, and a module for each combination of sizes made ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.packaging.entries import digest, distinct_members
+from meshgen.codegen.packaging.package import code_members, sealed
+from meshgen.runtime.module_file import tensors
+from meshgen.runtime.module_file.limits import beyond, name_faults, open_faults, refuse_unreadable
+from meshgen.runtime.module_file.open_manifest import decode_open, encode_open
+from meshgen.runtime.open_program import OpenProgram
+from meshgen.runtime.sizes import Sizes
+
+Array = np.ndarray[Any, Any]
+
+
+def open_members(program: OpenProgram, text: str, held: Mapping[Sizes, Mapping[str, bytes]],
+                 weights: Mapping[str, Array]) -> dict[str, bytes]:  # fmt: skip
+    """The members of the file; `held` are those of each specialisation. Equal ones are stored once. Raises ModuleError MG0504."""
+    for fault in name_faults([program.name, *program.axes, *(each.name for _, each in program.signature)]):
+        raise beyond(program.name, fault)
+    members = code_members({}, {program.stage: text})
+    if weights:
+        members["weights.safetensors"] = tensors.encode(weights)
+    taken = frozenset(map(digest, members.values()))
+    more, digests = distinct_members("sizes", list(held.values()), taken)
+    members |= more
+    program = replace(program, held=dict(zip(held, digests, strict=True)))
+    for fault in open_faults(program):
+        raise beyond(program.name, fault)
+    files = {name: digest(members[name]) for name in sorted(members)}
+    manifest = sealed(encode_open(program, files))
+    refuse_unreadable(program.name, manifest["manifest.json"], decode_open)
+    return members | manifest

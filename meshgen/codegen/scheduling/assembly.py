@@ -1,0 +1,125 @@
+"""Assembly of a step from an order of launches: events between streams, buffers in one arena, times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from meshgen.codegen.scheduling import memory
+from meshgen.codegen.scheduling.buffers import Buffers, Lives, Places, lives_of, placed, plan_buffers
+from meshgen.codegen.scheduling.orders import Order
+from meshgen.codegen.scheduling.program import Program
+from meshgen.codegen.scheduling.timeline import Task, exposures, start_times
+from meshgen.errors import place_text
+from meshgen.ir.attributes.base import NO_ATTRIBUTES
+from meshgen.ir.attributes.control import Loop
+from meshgen.ir.predicates import is_scan
+from meshgen.ir.reasons import reason_of
+from meshgen.records import replace
+from meshgen.runtime.plan import STREAMS, Item, Schedule
+
+
+class Tried:
+    """An order of the launches with its step; buffers are placed lazily."""
+
+    def __init__(self, program: Program, order: Order) -> None:
+        self.program, self.order = program, order
+        self._tasks = order.tasks(program.tasks)
+        self.start, self.seconds = start_times(self._tasks, order.numbers)
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.places.arena_bytes
+
+    def exceeds(self, nbytes: int) -> bool:
+        """Whether the arena has more bytes."""
+        return self.least_bytes > nbytes or self.arena_bytes > nbytes
+
+    @cached_property
+    def waits(self) -> Sequence[Sequence[int]]:
+        """Per place in the order, the places it waits for by event."""
+        return find_waits(self._tasks, self.order.numbers)
+
+    @cached_property
+    def places(self) -> Places:
+        """The places of the launches' results."""
+        return placed(self._lives, self.least_bytes)
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """A lower bound of `arena_bytes`, found faster."""
+        return memory.least_bytes(self._lives.all)
+
+    @cached_property
+    def _lives(self) -> Lives:
+        return lives_of(self.program, self.order.numbers, self.waits)
+
+
+def assemble(tried: Tried) -> Schedule:
+    """The schedule with the launches in an order: events, buffers, times."""
+    program, waits = tried.program, tried.waits
+    buffers = plan_buffers(program, tried.places)
+    event_of = {w: event for event, w in enumerate(sorted({w for waited in waits for w in waited}))}
+    items = tuple(
+        replace(
+            _item(program, n, buffers),
+            waits=tuple(event_of[w] for w in waits[place]),
+            records=event_of.get(place),
+            start=tried.start[n],
+        )
+        for place, n in enumerate(tried.order.numbers)
+    )
+    graph, number_of = program.module.graph, buffers.number_of
+    ins, outs = (tuple(number_of[v] for v in side) for side in (graph.inputs, graph.outputs))
+    is_region = program.inputs_are == "given"
+    donated = {} if is_region else {ins[own]: outs[other] for own, other in program.donated.items()}
+    return Schedule(
+        items, buffers.all, tried.arena_bytes, ins, outs, program.kernels, tried.seconds, exposures(items), donated
+    )
+
+
+def _item(program: Program, number: int, buffers: Buffers) -> Item:
+    """A launch without its time."""
+    node, task, name = program.nodes[number], program.tasks[number], program.names[number]
+    flow = program.flows.get(number)
+    is_collective = not name and flow is None
+    attrs = node.attrs if is_collective or is_scan(node) else NO_ATTRIBUTES
+    return Item(
+        op="kernel" if name else node.op,
+        kernel=name,
+        attrs=Loop(trips=flow.trips) if flow and flow.trips and not is_scan(node) else attrs,
+        inputs=tuple(buffers.number_of[v] for v in program.reads(number)),
+        outputs=tuple(buffers.number_of[v] for v in node.results),
+        stream=task.stream,
+        seconds=task.seconds,
+        why=reason_of(node) if is_collective else "",
+        edges=node.notes.edges,
+        source=place_text(node.loc),
+        regions=flow.regions if flow else (),
+        scratch=buffers.scratch_of.get(number),
+    )
+
+
+def find_waits(tasks: Sequence[Task], order: Sequence[int]) -> list[list[int]]:
+    """Per place in `order`, the places it must wait for by event: as few as possible.
+
+    A need on the own stream, or one that an earlier wait implies already, needs no event.
+    """
+    place = {number: p for p, number in enumerate(order)}
+    position, counts = [0] * len(order), [0] * STREAMS
+    ends: list[memory.Clock] = []
+    now: list[memory.Clock] = [(0,) * STREAMS] * STREAMS
+    found: list[list[int]] = []
+    for p, number in enumerate(order):
+        stream = tasks[number].stream
+        clock, waited = now[stream], list[int]()
+        for need in sorted((place[n] for n in tasks[number].needs), reverse=True):
+            if clock[tasks[order[need]].stream] < position[need]:
+                waited.append(need)
+                clock = memory.join([clock, ends[need]])
+        counts[stream] += 1
+        position[p] = counts[stream]
+        now[stream] = tuple(position[p] if s == stream else c for s, c in enumerate(clock))
+        ends.append(now[stream])
+        found.append(sorted(waited))
+    return found

@@ -1,0 +1,167 @@
+"""The launches of a fused module in program order, with their dependencies and in-place updates, before scheduling."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.cost import link_axes
+from meshgen.ccl.links import slowest_link
+from meshgen.ccl.lower import lower
+from meshgen.ccl.packing import packing
+from meshgen.ccl.steps import Messages
+from meshgen.codegen.communicating import is_message
+from meshgen.codegen.scheduling.aliasing import overwritten
+from meshgen.codegen.scheduling.donation import donated
+from meshgen.codegen.scheduling.messages import with_senders
+from meshgen.codegen.scheduling.program import Flow, Program
+from meshgen.codegen.scheduling.region_modules import region_module
+from meshgen.codegen.scheduling.storages import storages_of
+from meshgen.codegen.scheduling.timeline import Costs, Task, control_seconds
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer
+from meshgen.ir.regions import all_nodes, captured
+from meshgen.mesh import Mesh
+from meshgen.ops.classes import COMMUNICATING, UNLAUNCHED
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK, Schedule
+
+GROUPED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to", "all_to_all")  # have calls of NCCL
+Planned = Callable[[Module], Schedule]
+
+
+def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> Program:
+    """Launches of the module in program order; views and constants are not launched.
+
+    Args:
+        inputs_are: the kind of buffer that inputs have.
+        planned: schedules a region, given as a module.
+    Raises:
+        CodegenError: MG0301 for control flow around transfers to another mesh.
+    """
+    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
+    kernels = dict(module.kernels)
+    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if is_control(node)}
+    names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
+    inner = [name for flow in flows.values() for region in flow.regions for name in region.kernels]
+    kernels |= {
+        name: body for flow in flows.values() for region in flow.regions for name, body in region.kernels.items()
+    }
+    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only what is launched
+    storages = storages_of(module.graph, nodes)
+    scratch = _scratch_bytes(nodes, flows, module.mesh)
+    given = donated(module)
+    found = Program(
+        module, nodes, kernels, tuple(names), (), storages, given.over, {}, flows, scratch, inputs_are, given.pairs
+    )  # fmt: skip
+    found = replace(found, tasks=_tasks(found, costs))
+    over = overwritten(found)
+    return replace(found, replaced={**found.replaced, **over.replaced}, inside=over.inside)
+
+
+def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
+    """Scratch bytes of the regions of control flow, and of lowered collectives."""
+    found = {number: flow.scratch_bytes for number, flow in flows.items()}
+    for number, node in enumerate(nodes):
+        if node.op in COMMUNICATING:
+            found[number] = packing(Collective.of(node, mesh)).scratch_bytes
+    return {number: nbytes for number, nbytes in sorted(found.items()) if nbytes}
+
+
+def _flow(node: Node, module: Module, planned: Planned) -> Flow:
+    if any(is_transfer(inner) for region in node.regions for inner in all_nodes(region)):
+        raise CodegenError(
+            Diagnostic(
+                "MG0301",
+                f"'{node.op}' has transfers to or from another mesh in its body, and does not count to a constant",
+                node.loc,
+                hint="count to a constant, or move the transfer out of it",
+            )
+        )
+    outside = tuple(captured(node))
+    steps = tuple(planned(region_module(module, node, region, outside)) for region in node.regions)
+    if is_scan(node):
+        return Flow(outside, steps, node.attrs.trips)
+    return Flow(outside, steps, (node.notes.trips or 1) if is_loop(node) else None)
+
+
+def _name(node: Node, kernels: dict[str, Graph]) -> str:
+    """The kernel of a node; an unfused op becomes a kernel. Empty for a collective."""
+    if node.op in COMMUNICATING:
+        return ""
+    if is_kernel(node):
+        return node.attrs.kernel
+    name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
+    inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
+    results = [Value(value.type) for value in node.results]
+    body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)
+    kernels[name] = Graph(name, list(inputs.values()), [body], results)
+    return name
+
+
+def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
+    """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else communicates while it runs."""
+    module, makers = program.module, program.storages.makers
+    readers, streams = _readers_of_overwritten(program), _streams(program)
+    seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
+    found: list[Task] = []
+    fence: set[int] = set()  # what the next control flow comes after
+    flow: set[int] = set()  # the last control flow
+    message: set[int] = set()  # the last send or receive
+    for number, node in enumerate(program.nodes):
+        needs = {maker for v in program.reads(number) for maker in makers(v)}
+        needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
+        if is_message(node):
+            needs |= message
+            message = {number}
+        if number in program.flows:
+            if program.flows[number].communicates:
+                needs |= fence
+                fence = flow = {number}
+            taken = control_seconds(
+                node.op, program.flows[number].regions, program.flows[number].trips or 1, costs.copy
+            )
+            task = Task(COMPUTE, taken, tuple(sorted(needs)))
+        elif node.op in COMMUNICATING:
+            fence = fence | {number}
+            task = Task(
+                streams[number], costs.collective(Collective.of(node, module.mesh)), tuple(sorted(needs | flow))
+            )
+        else:
+            task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
+        found.append(task)
+    return tuple(found)
+
+
+def _streams(program: Program) -> dict[int, int]:
+    """The stream of each collective: calls of NCCL over slower links than others need run beside those, as across a network and inside of hosts.
+
+    Messages do not: they share one communicator.
+    """
+    mesh = program.module.mesh
+    nodes = {number: node for number, node in enumerate(program.nodes) if node.op in COMMUNICATING}
+    if mesh.machine is None and all(axis.bandwidth is None for axis in mesh.axes):
+        return dict.fromkeys(nodes, COMMUNICATION)
+    axes = {number: link_axes(node.op, node.attrs, mesh) for number, node in nodes.items()}
+    links = {number: slowest_link(mesh, own) for number, own in axes.items() if own}
+    slow = {number for number, link in links.items() if link < max(links.values())}
+    return {
+        n: NETWORK if n in slow and _is_call(Collective.of(node, mesh)) else COMMUNICATION for n, node in nodes.items()
+    }
+
+
+def _is_call(collective: Collective) -> bool:
+    """Whether it is lowered to calls of NCCL, without messages."""
+    return collective.op in GROUPED and not any(isinstance(step, Messages) for step in lower(collective, 0).steps)
+
+
+def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:
+    """By result that is written over an input, the launches that read that: they come first."""
+    result_of = {own: result for result, own in program.replaced.items()}
+    found: dict[Value, list[int]] = {}
+    for number in range(len(program.nodes)):
+        for own in {program.storages.root[value] for value in program.reads(number)} & result_of.keys():
+            found.setdefault(result_of[own], []).append(number)
+    return found

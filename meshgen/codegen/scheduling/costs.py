@@ -1,0 +1,24 @@
+"""The models that predict durations for the scheduler."""
+
+from __future__ import annotations
+
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.packing import packing
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds, memory_seconds
+from meshgen.codegen.scheduling.timeline import Costs
+
+
+def default_costs(target: str) -> Costs:
+    """The roofline of the target's device, and the mesh's links; collectives pack and unpack in the device's memory."""
+    device = device_of(target)
+
+    def seconds(collective: Collective) -> float:
+        copied = packing(collective).local_bytes
+        launched = device.launch_seconds if copied else 0.0  # copies are kernels too, on the collective's stream
+        return collective.link_seconds + launched + memory_seconds(copied, device)
+
+    return Costs(
+        kernel=lambda body: kernel_seconds(body, target),
+        collective=seconds,
+        copy=lambda nbytes: device.launch_seconds + memory_seconds(2 * nbytes, device) if nbytes else 0.0,
+    )

@@ -1,0 +1,123 @@
+"""How much of the memory that a kernel's loads and stores touch they use, from the addresses that its source computes.
+
+    tl.load(x_ptr + i)           f32, i = 0 .. 1023        128 sectors of 32 bytes, all used       1.0
+    tl.load(x_ptr + i * 4)                                1024 sectors, 4 bytes of each used       0.125
+
+Memory moves in sectors. All lanes of a program are looked at together, in programs and trips of loops from the first to
+the last: what lanes share counts once, as it does in a cache. Where data decide an address, all lanes have the same data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.bounds.arithmetic import Arithmetic
+from meshgen.codegen.bounds.prove import Question, all_hold, between, opened_question, values_of
+from meshgen.codegen.bounds.source import Access, Given, read
+from meshgen.codegen.bounds.values import FAR, LANE, Exact, Need
+from meshgen.codegen.building.build import parameters
+from meshgen.codegen.expr import Var
+from meshgen.codegen.triton_source import KernelSource
+from meshgen.ir.graph import Graph
+from meshgen.records import dataclass
+
+SECTOR = 32  # bytes; what the L2 cache of an NVIDIA GPU moves at least (Nsight Compute, "Memory Tables")
+_SAMPLES = 3  # of programs and trips: the first, the middle and the last
+_MOST_LANES = 2**18  # of a program's tile; more are not looked at
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one load or store moves in a launch.
+
+    Attributes:
+        text: of the access.
+        wanted: bytes of the different elements that it touches.
+        moved: bytes of the sectors that they are in.
+    """
+
+    text: str
+    wanted: float
+    moved: float
+
+    @property
+    def efficiency(self) -> float:
+        """The share of what is moved that is wanted, 0 to 1."""
+        return self.wanted / self.moved if self.moved else 1.0
+
+
+def efficiency(found: Iterable[Traffic]) -> float:
+    """The share of all bytes that are moved that is wanted, 0 to 1."""
+    each = list(found)
+    return Traffic("", sum(one.wanted for one in each), sum(one.moved for one in each)).efficiency
+
+
+def kernel_traffic(source: KernelSource, body: Graph) -> list[Traffic]:
+    """What each load and store of a generated kernel moves in a launch; one device along every axis of the mesh."""
+    values = {"operand": body.inputs, "result": body.outputs}
+    found = list(zip(parameters(source.text, source.entry), source.params, strict=False))
+    types = {name: values[kind][number].type for name, (kind, number) in found if kind in values}
+    counts = {name: 1 for name, (kind, _) in found if kind == "coordinate"}
+    constants = {name: value for name, value in source.constants.items() if isinstance(value, int)}
+    given = Given({name: kind.size for name, kind in types.items()}, counts, source.grid[0], constants)
+    return traffic(source.text, source.entry, given, {n: kind.nbytes / max(1, kind.size) for n, kind in types.items()})
+
+
+def traffic(text: str, entry: str, given: Given, widths: Mapping[str, float]) -> list[Traffic]:
+    """What each load and store of a kernel's source moves in a launch, in the order of the text.
+
+    Args:
+        widths: bytes of an element of each pointer parameter.
+    """
+    found, numbers = read(text, entry, given)
+    return [_traffic(access, numbers, given, widths) for access in found]
+
+
+def _traffic(access: Access, numbers: Arithmetic, given: Given, widths: Mapping[str, float]) -> Traffic:
+    if access.question is None:
+        return Traffic(access.text, 0.0, 0.0)
+    question = opened_question(access.question, numbers.definitions)
+    width = max(widths[name] for name in access.names)
+    counted = [_counted(question, table, width) for table in _tables(question, numbers)]
+    often = access.trips * given.programs / max(1, len(counted))
+    wanted, moved = (often * sum(pair[side] for pair in counted) for side in (0, 1))
+    return Traffic(access.text, wanted, moved)
+
+
+def _tables(question: Question, numbers: Arithmetic) -> Iterator[Mapping[Var, Exact]]:
+    """Values of the variables: all lanes, in a few programs and trips."""
+    exprs = [question.offset, *(fact.expr for fact in question.facts)]
+    exprs += [need.expr for fact in question.facts for need in fact.needs]
+    leaves = list(dict.fromkeys(v for e in exprs for v in ex.variables(e)))
+    lanes = [v for v in leaves if v.text.startswith(LANE)]
+    if math.prod(v.high - v.low + 1 for v in lanes) > _MOST_LANES:
+        return
+    axes = np.ogrid[tuple(slice(v.low, v.high + 1) for v in lanes)] if lanes else []
+    table = dict(zip(lanes, (np.asarray(axis, np.int64) for axis in axes), strict=True))
+    for sample in range(_SAMPLES):
+        same = {v: np.asarray(_sampled(v, sample, numbers), np.int64) for v in leaves if v not in table}
+        yield {**table, **same}
+
+
+def _sampled(var: Var, sample: int, numbers: Arithmetic) -> int:
+    """The first value of a variable, one between and the last."""
+    if (exact := numbers.exact.get(var)) is not None:
+        return int(exact[(len(exact) - 1) * sample // (_SAMPLES - 1)])
+    low, high = max(var.low, 0), min(var.high, 2**31 - 1)
+    return low + (high - low) * sample // (_SAMPLES - 1)
+
+
+def _counted(question: Question, table: Mapping[Var, Exact], width: float) -> tuple[float, float]:
+    """Bytes that the lanes want, and those of the sectors that they touch."""
+    offset = values_of(question.offset, table)
+    lanes = between(Need(question.offset, 0, FAR), table)
+    for fact in question.facts:
+        lanes = lanes & (between(Need(fact.expr, fact.low, fact.high), table) | ~all_hold(fact.needs, table))
+    offset, lanes = np.broadcast_arrays(offset, lanes)
+    elements = np.unique(offset[lanes])
+    first, last = (elements * width) // SECTOR, ((elements + 1) * width - 1) // SECTOR
+    return float(elements.size * width), float(np.unique(np.concatenate([first, last])).size * SECTOR)
