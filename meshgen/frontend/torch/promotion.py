@@ -43,6 +43,47 @@ def floats(x: Operand, dtype: str | None = None) -> Tensor:
     return as_float(x) if dtype is None else convert(tensor(x), dtype)
 
 
+_Function = Callable[..., Any]
+_WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}  # tensors that torch makes of numbers
+
+
+def in_tensors(function: _Function) -> _Function:
+    """Let a function take a number as a tensor."""
+
+    @wraps(function)
+    def typed(x: Operand, *args: Any, **options: Any) -> Any:
+        return function(tensor(x, _WIDEST.get(type(x))), *args, **options)
+
+    return typed
+
+
+def in_floats(function: _Function) -> _Function:
+    """Let a function take integers as floats."""
+    return wraps(function)(in_tensors(lambda x, *args, **options: function(as_float(x), *args, **options)))
+
+
+def in_common_type(function: _Function) -> _Function:
+    """Let a function of two operands have them at one element type and one shape."""
+    return wraps(function)(lambda x, y, *args, **options: function(*promoted(x, y), *args, **options))
+
+
+def in_common_floats(function: _Function) -> _Function:
+    """Let a function of two operands have them as floats of one element type and one shape."""
+    return wraps(function)(lambda x, y, *args, **options: function(*promoted(x, y, floats=True), *args, **options))
+
+
+def rounded_once(function: _Function) -> _Function:
+    """Let a function compute narrow floats in f32, as PyTorch does; its result has the type of its first operand."""
+
+    @wraps(function)
+    def rounded(x: Operand, *args: Any, **options: Any) -> Tensor:
+        widened_x, dtype = wide(x)
+        rest = [wide(each)[0] if isinstance(each, Tensor) else each for each in args]
+        return convert(function(widened_x, *rest, **options), dtype)
+
+    return rounded
+
+
 def on_rows(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function of rows along a dim take tensors without dims as single rows, as PyTorch does."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.tracer import creation
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
@@ -16,71 +15,31 @@ from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, is_float
 
+_DEFAULT = {bool: "i1", int: "i64", float: "f32", complex: "c64"}
 
-@aten("full")
-def full(size: Sequence[int], value: complex, dtype: str | None = None) -> Tensor:
-    default = {bool: "i1", int: "i64", float: "f32", complex: "c64"}[type(value)]
-    return creation.full(size, value, dtype or default)
-
-
-@aten("full_like")
-def full_like(x: Tensor, value: complex, dtype: str | None = None) -> Tensor:
-    return creation.full(x.shape, value, dtype or x.type.dtype)
-
-
-@aten("zeros", "empty", "empty.memory_format")
-def zeros(size: Sequence[int], dtype: str | None = None, **_: Any) -> Tensor:
-    return creation.zeros(size, dtype)
-
-
-@aten("empty_strided", "empty_permuted")
-def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: str | None = None) -> Tensor:
-    return creation.zeros(size, dtype)
-
-
-@aten("new_empty_strided")
-def new_empty_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], dtype: str | None = None) -> Tensor:
-    return creation.zeros(size, dtype or x.type.dtype)
+enter_rows({
+    "full": lambda size, value, dtype=None: creation.full(size, value, dtype or _DEFAULT[type(value)]),
+    "full_like": lambda x, value, dtype=None: creation.full(x.shape, value, dtype or x.type.dtype),
+    "new_full": lambda x, size, value, dtype=None: creation.full(size, value, dtype or x.type.dtype),
+    "zeros empty empty.memory_format": lambda size, dtype=None, **_: creation.zeros(size, dtype),
+    "empty_strided empty_permuted": lambda size, stride, dtype=None: creation.zeros(size, dtype),
+    "new_empty_strided": lambda x, size, stride, dtype=None: creation.zeros(size, dtype or x.type.dtype),
+    "zeros_like empty_like": lambda x, dtype=None, **_: creation.full(x.shape, 0, dtype or x.type.dtype),
+    "new_zeros new_empty": lambda x, size, dtype=None: creation.zeros(size, dtype or x.type.dtype),
+    "ones": creation.ones,
+    "ones_like": lambda x, dtype=None: creation.full(x.shape, 1, dtype or x.type.dtype),
+    "new_ones": lambda x, size, dtype=None: creation.ones(size, dtype or x.type.dtype),
+    "scalar_tensor tensor": lambda value, dtype=None: creation.full((), value, dtype or "f32"),
+    "arange": lambda end, dtype=None: arange_between(0, end, 1, dtype),
+    "eye eye.m": lambda rows, columns=None, dtype=None: creation.eye(rows, columns, dtype=dtype),
+    "tril_indices": lambda rows, columns, offset=0, dtype=None: _index_pairs(np.tril_indices(rows, offset, columns), dtype),
+    "triu_indices": lambda rows, columns, offset=0, dtype=None: _index_pairs(np.triu_indices(rows, offset, columns), dtype),
+    "masked_fill": lambda x, mask, value: where(mask, tensor(value, x.type.dtype), x),
+})  # fmt: skip
 
 
-@aten("zeros_like", "empty_like")
-def zeros_like(x: Tensor, dtype: str | None = None, **_: Any) -> Tensor:
-    return full_like(x, 0, dtype)
-
-
-@aten("ones")
-def ones(size: Sequence[int], dtype: str | None = None) -> Tensor:
-    return creation.ones(size, dtype)
-
-
-@aten("ones_like")
-def ones_like(x: Tensor, dtype: str | None = None) -> Tensor:
-    return full_like(x, 1, dtype)
-
-
-@aten("new_zeros", "new_empty")
-def new_zeros(x: Tensor, size: Sequence[int], dtype: str | None = None) -> Tensor:
-    return creation.zeros(size, dtype or x.type.dtype)
-
-
-@aten("new_ones")
-def new_ones(x: Tensor, size: Sequence[int], dtype: str | None = None) -> Tensor:
-    return creation.ones(size, dtype or x.type.dtype)
-
-
-@aten("new_full")
-def new_full(x: Tensor, size: Sequence[int], value: complex, dtype: str | None = None) -> Tensor:
-    return creation.full(size, value, dtype or x.type.dtype)
-
-
-@aten("scalar_tensor", "tensor")
-def scalar_tensor(value: complex, dtype: str | None = None) -> Tensor:
-    return full((), value, dtype or "f32")
-
-
-@aten("arange")
-def arange(end: float, dtype: str | None = None) -> Tensor:
-    return arange_between(0, end, 1, dtype)
+def _index_pairs(numbers: Any, dtype: str | None) -> Tensor:
+    return tensor(np.asarray(numbers).astype(DTYPES[dtype or "i64"]))
 
 
 @aten("arange.start", "arange.start_step")
@@ -107,30 +66,10 @@ def linspace(start: Operand, end: Operand, steps: int, dtype: str | None = None)
     return tensor(np.linspace(start, end, steps, dtype=np.float64).astype(DTYPES[dtype or "f32"]))
 
 
-@aten("eye", "eye.m")
-def eye(rows: int, columns: int | None = None, dtype: str | None = None) -> Tensor:
-    return creation.eye(rows, columns, dtype=dtype or "f32")
-
-
-@aten("tril_indices")
-def tril_indices(rows: int, columns: int, offset: int = 0, dtype: str | None = None) -> Tensor:
-    return tensor(np.stack(np.tril_indices(rows, offset, columns)).astype(DTYPES[dtype or "i64"]))
-
-
-@aten("triu_indices")
-def triu_indices(rows: int, columns: int, offset: int = 0, dtype: str | None = None) -> Tensor:
-    return tensor(np.stack(np.triu_indices(rows, offset, columns)).astype(DTYPES[dtype or "i64"]))
-
-
 @aten("one_hot")
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     classes = creation.iota((*x.shape, num_classes), x.ndim, x.type.dtype)
     return convert(expand_dims(x, x.ndim) == classes, "i64")
-
-
-@aten("masked_fill")
-def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    return where(mask, tensor(value, x.type.dtype), x)
 
 
 @aten("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "multinomial", "normal", "normal_functional", "poisson",

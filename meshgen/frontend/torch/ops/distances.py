@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from meshgen.frontend.torch.ops.reductions import vector_norm
-from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import promoted
+from meshgen.frontend.torch.ops.table import aten, enter_rows
+from meshgen.frontend.torch.promotion import in_common_type, promoted
 from meshgen.frontend.tracer import elementwise
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.indexing import getitem
@@ -31,18 +31,6 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     """Distances of each row from each later one."""
     first, second = (each.astype(np.int32) for each in np.triu_indices(x.shape[0], 1))
     return vector_norm(getitem(x, (first,)) - getitem(x, (second,)), p, -1)
-
-
-@aten("dist")
-def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
-    left, right = promoted(x, y)
-    return vector_norm(left - right, p)
-
-
-@aten("pairwise_distance")
-def pairwise_distance(x: Tensor, y: Tensor, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    left, right = promoted(x, y)
-    return vector_norm(left - right + eps, p, -1, keepdim)
 
 
 def _slope(apart: Tensor, distance: Tensor, p: float) -> Tensor:
@@ -75,3 +63,9 @@ def pdist_backward(grad: Tensor, x: Tensor, p: float, distance: Tensor) -> Tenso
     apart = getitem(x, (first,)) - getitem(x, (second,))
     slope = convert(_slope(apart, expand_dims(distance, -1), p) * expand_dims(grad, -1), x.type.dtype)
     return zeros(x.shape, x.type.dtype).at[first].add(slope).at[second].add(-slope)
+
+
+enter_rows({
+    "dist": lambda x, y, p=2: vector_norm(x - y, p),
+    "pairwise_distance": lambda x, y, p=2, eps=1e-6, keepdim=False: vector_norm(x - y + eps, p, -1, keepdim),
+}, in_common_type)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.torch.ops.padding import pad
-from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
 from meshgen.frontend.tracer import fft
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.elementwise import real
@@ -22,8 +22,6 @@ from meshgen.ir.graph import DTYPES, is_complex
 
 _NORMS = ("backward", "ortho", "forward")  # of a forward transform: not scaled, by 1 / sqrt(n), by 1 / n
 _INVERSE_NORMS = ("forward", "ortho", "backward")
-_ALONG_ONE = {name: f"fft_{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")}
-_ALONG_SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")
 
 
 @aten("_fft_c2c")
@@ -34,47 +32,22 @@ def complex_transform(x: Tensor, dim: Sequence[int], normalization: int, forward
     return fft.ifftn(x, axes=dim, norm=_INVERSE_NORMS[normalization])
 
 
-@aten("_fft_r2c")
-def real_transform(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
-    transform = fft.rfftn if onesided else fft.fftn
-    return transform(x, axes=dim, norm=_NORMS[normalization])
-
-
 @aten("_fft_c2r")
 def transform_to_real(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
     sizes = [*(x.shape[d] for d in dim[:-1]), last_dim_size]
     return fft.irfftn(x, sizes, dim, _INVERSE_NORMS[normalization])
 
 
-def _along_one(name: str) -> Callable[..., Tensor]:
-    def transformed(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-        return getattr(fft, name)(x, n, dim, norm)
-
-    return transformed
-
-
-def _along_several(name: str, last: Sequence[int] | None) -> Callable[..., Tensor]:
-    def transformed(x: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = last, norm: str | None = None) -> Tensor:  # fmt: skip
-        return getattr(fft, name)(x, s, dim, norm)
-
-    return transformed
-
-
-for _name, _op in _ALONG_ONE.items():
-    enter((_op,), _along_one(_name))
-for _name in _ALONG_SEVERAL:
-    enter((f"fft_{_name}",), _along_several(_name, None))
-    enter((f"fft_{_name[:-1]}2",), _along_several(_name, (-2, -1)))
-
-
-@aten("fft_fftfreq")
-def frequencies(n: int, d: float = 1.0, dtype: str | None = None) -> Tensor:
-    return tensor(np.fft.fftfreq(n, d).astype(DTYPES[dtype or "f32"]))
-
-
-@aten("fft_rfftfreq")
-def real_frequencies(n: int, d: float = 1.0, dtype: str | None = None) -> Tensor:
-    return tensor(np.fft.rfftfreq(n, d).astype(DTYPES[dtype or "f32"]))
+enter_traced(" ".join(f"fft_{name}=fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn")))  # fmt: skip
+enter_rows({
+    "_fft_r2c": lambda x, dim, normalization, onesided: (fft.rfftn if onesided else fft.fftn)(x, axes=dim, norm=_NORMS[normalization]),
+    "fft_fft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.fftn(x, s, dim, norm),
+    "fft_ifft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.ifftn(x, s, dim, norm),
+    "fft_rfft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.rfftn(x, s, dim, norm),
+    "fft_irfft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.irfftn(x, s, dim, norm),
+    "fft_fftfreq": lambda n, d=1.0, dtype=None: tensor(np.fft.fftfreq(n, d).astype(DTYPES[dtype or "f32"])),
+    "fft_rfftfreq": lambda n, d=1.0, dtype=None: tensor(np.fft.rfftfreq(n, d).astype(DTYPES[dtype or "f32"])),
+})  # fmt: skip
 
 
 def _raised_cosine(first: float, second: float, third: float = 0.0) -> Callable[..., Tensor]:
@@ -88,9 +61,11 @@ def _raised_cosine(first: float, second: float, third: float = 0.0) -> Callable[
     return window
 
 
-enter(("hann_window", "hann_window.periodic"), _raised_cosine(0.5, 0.5))
-enter(("hamming_window", "hamming_window.periodic"), _raised_cosine(0.54, 0.46))
-enter(("blackman_window", "blackman_window.periodic"), _raised_cosine(0.42, 0.5, 0.08))
+enter_rows({
+    "hann_window hann_window.periodic": _raised_cosine(0.5, 0.5),
+    "hamming_window hamming_window.periodic": _raised_cosine(0.54, 0.46),
+    "blackman_window blackman_window.periodic": _raised_cosine(0.42, 0.5, 0.08),
+})  # fmt: skip
 
 
 def _window(given: Tensor | None, size: int, length: int, dtype: str) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from meshgen.frontend.torch.ops.scattering import block
-from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, indexing
 from meshgen.frontend.tracer.creation import iota, zeros
@@ -18,10 +18,9 @@ from meshgen.frontend.tracer.operands import axis_of, broadcast, convert
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.scans import cumsum
 from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, moveaxis, reshape
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.tensor import Tensor
 
 
-@aten("embedding")
 def embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
     return indexing.gathered(weight, {0: indices}, 0)
 
@@ -33,11 +32,6 @@ def _entries(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
             text = "indexing with truth values gives as many elements as hold, which is data"
             refuse(text, "keep all elements and choose with torch.where, or sum them under the mask", "MG0103")
     return tuple(slice(None) if each is None else each for each in indices)
-
-
-@aten("index.Tensor", "_unsafe_index.Tensor")
-def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
-    return indexing.getitem(x, _entries(x, indices))
 
 
 @aten("index_put", "_unsafe_index_put")
@@ -71,33 +65,33 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return _put_where(x, 0, mask, reshape(source, -1), False)
 
 
-@aten("index_select")
-@on_rows
-def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    return indexing.getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (reshape(index, (-1,)),))
-
-
 def along(x: Tensor, dim: int, rows: Tensor) -> Any:
     """Return `x.at[...]` of rows along a dim."""
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (rows,)]
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (reshape(rows, (-1,)),)]
 
 
-@aten("index_copy")
-@on_rows
-def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    return along(x, dim, reshape(index, (-1,))).set(source)
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (index,)].set(src)
 
 
-@aten("index_fill")
-@on_rows
-def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
-    return along(x, dim, reshape(index, (-1,))).set(value)
+def slice_scatter(x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:  # fmt: skip
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)].set(src)
 
 
-@aten("index_add")
-@on_rows
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: complex = 1) -> Tensor:
-    return along(x, dim, reshape(index, (-1,))).add(source if alpha == 1 else source * alpha)
+enter_rows({
+    "embedding": embedding,
+    "index.Tensor _unsafe_index.Tensor": lambda x, indices: getitem(x, _entries(x, indices)),
+    "take_along_dim": lambda x, index, dim=None: indexing.take_along_axis(x, index, dim),
+    "take": lambda x, index: getitem(reshape(x, (-1,)), (where(index < 0, index + x.size, index),)),
+    "select_scatter": select_scatter,
+    "slice_scatter": slice_scatter,
+})  # fmt: skip
+enter_rows({
+    "index_select": lambda x, dim, index: getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (reshape(index, (-1,)),)),
+    "index_copy": lambda x, dim, index, source: along(x, dim, index).set(source),
+    "index_fill": lambda x, dim, index, value: along(x, dim, index).set(value),
+    "index_add": lambda x, dim, index, source, alpha=1: along(x, dim, index).add(source if alpha == 1 else source * alpha),
+}, on_rows)  # fmt: skip
 
 
 @aten("gather")
@@ -108,35 +102,18 @@ def gather(x: Tensor, dim: int, index: Tensor, sparse_grad: bool = False) -> Ten
     return indexing.take_along_axis(block(x, dim, index.shape), index, dim)
 
 
-@aten("take_along_dim")
-def take_along_dim(x: Tensor, index: Tensor, dim: int | None = None) -> Tensor:
-    return indexing.take_along_axis(x, index, dim)
-
-
-@aten("select_scatter")
-def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (index,)].set(src)
-
-
-@aten("slice_scatter")
-def slice_scatter(x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:  # fmt: skip
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)].set(src)
-
-
-def _of_data(name: str, hint: str) -> None:
+def _size_is_data(name: str, hint: str) -> Callable[..., Any]:
     """Refuse an operation that gives as many elements as its operand's elements say."""
-
-    def refused(*_: Any, **__: Any) -> Any:
-        refuse(f"the size of {name}'s result is data", hint, "MG0103")
-
-    enter([name], refused)
+    return lambda *_, **__: refuse(f"the size of {name}'s result is data", hint, "MG0103")
 
 
-for _name in ("nonzero", "nonzero_numpy", "argwhere", "masked_select"):
-    _of_data(_name, "keep all elements and choose with torch.where, or sum them under the mask")
-for _name in ("_unique", "_unique2", "unique_dim", "unique_consecutive"):
-    _of_data(_name, "sort the elements and compare neighbours")
-_of_data("bincount", "sum torch.nn.functional.one_hot over its rows")
+_SIZED_BY_DATA = {
+    "nonzero nonzero_numpy argwhere masked_select": "keep all elements and choose with torch.where, or sum them under the mask",
+    "_unique _unique2 unique_dim unique_consecutive": "sort the elements and compare neighbours",
+    "bincount": "sum torch.nn.functional.one_hot over its rows",
+}  # fmt: skip
+for _names, _hint in _SIZED_BY_DATA.items():
+    enter_rows({name: _size_is_data(name, _hint) for name in _names.split()})
 
 
 @aten("embedding_dense_backward")
@@ -166,12 +143,6 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     entries = reshape(x, (-1,)).at[reshape(index, (-1,))]
     values = reshape(source, (-1,))
     return reshape(entries.add(values) if accumulate else entries.set(values), x.shape)
-
-
-@aten("take")
-def take(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of the flat form; negative numbers count from its end."""
-    return getitem(reshape(x, (-1,)), (where(index < 0, index + x.size, index),))
 
 
 @aten("repeat_interleave.Tensor")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from meshgen.frontend.torch.ops.elementwise import add, mul
 from meshgen.frontend.torch.ops.reductions import sum_dtype
-from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import promoted, result_type
-from meshgen.frontend.tracer import joining, linalg
+from meshgen.frontend.torch.ops.table import aten, enter_rows
+from meshgen.frontend.torch.promotion import in_common_type, result_type
+from meshgen.frontend.tracer import linalg
 from meshgen.frontend.tracer.creation import eye, ones, tril, zeros
 from meshgen.frontend.tracer.elementwise import conj, maximum, real
 from meshgen.frontend.tracer.joining import concatenate, pad
@@ -22,37 +22,9 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import real_dtype
 
 
-@aten("linalg_cholesky", "cholesky")
-def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    return linalg.cholesky(x, upper=upper)
-
-
-@aten("linalg_cholesky_ex")
-def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """The factor, and that all went well: other factors have elements that are not numbers."""
-    del check_errors
-    return linalg.cholesky(x, upper=upper), zeros(x.shape[:-2], "i32")
-
-
-@aten("linalg_inv", "inverse")
-def inv(x: Tensor) -> Tensor:
-    return linalg.inv(x)
-
-
-@aten("linalg_inv_ex")
-def inv_ex(x: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    del check_errors
-    return linalg.inv(x), zeros(x.shape[:-2], "i32")
-
-
 @aten("linalg_det", "det")
 def det(x: Tensor) -> Tensor:
     return linalg.det(x) if x.shape[-1] else ones(x.shape[:-2], x.type.dtype)
-
-
-@aten("_linalg_det")
-def det_with_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return det(x), *lu_factor(x)[:2]
 
 
 @aten("linalg_slogdet", "slogdet")
@@ -61,11 +33,6 @@ def slogdet(x: Tensor) -> tuple[Tensor, Tensor]:
         return ones(x.shape[:-2], x.type.dtype), zeros(x.shape[:-2], real_dtype(x.type.dtype))
     sign, size = linalg.slogdet(x)
     return sign, size
-
-
-@aten("_linalg_slogdet")
-def slogdet_with_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return *slogdet(x), *lu_factor(x)[:2]
 
 
 @aten("linalg_qr")
@@ -81,11 +48,6 @@ def eigh(x: Tensor, uplo: str = "L", compute_v: bool = True) -> tuple[Tensor, Te
     return values, vectors
 
 
-@aten("linalg_eigvalsh")
-def eigvalsh(x: Tensor, uplo: str = "L") -> Tensor:
-    return eigh(x, uplo)[0]
-
-
 @aten("linalg_svd", "_linalg_svd")
 def svd(x: Tensor, full_matrices: bool = True, compute_uv: bool = True, *, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     del driver
@@ -94,12 +56,6 @@ def svd(x: Tensor, full_matrices: bool = True, compute_uv: bool = True, *, drive
         return none, linalg.svdvals(x), none
     u, s, vh = linalg.svd(x, full_matrices)
     return u, s, vh
-
-
-@aten("linalg_svdvals")
-def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
-    del driver
-    return linalg.svdvals(x)
 
 
 def _of_lower_triangle(x: Tensor) -> Tensor:
@@ -130,17 +86,6 @@ def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     else:
         found = linalg.solve(a, right)
     return found[..., 0] if is_vector else found
-
-
-@aten("linalg_solve_ex")
-def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    del check_errors
-    return solve(a, b, left=left), zeros(a.shape[:-2], "i32")
-
-
-@aten("_linalg_solve_ex")
-def solve_with_factors(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, ...]:
-    return solve(a, b, left=left), *lu_factor(a)
 
 
 @aten("linalg_lu_factor_ex")
@@ -182,26 +127,6 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
     return solve_triangular(conj(matrix_transpose(lower)), half, upper=True)
 
 
-@aten("cholesky_inverse")
-def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
-    return cholesky_solve(broadcast(eye(factor.shape[-1], dtype=factor.type.dtype), factor.shape), factor, upper)
-
-
-@aten("linalg_householder_product", "orgqr")
-def householder_product(x: Tensor, scales: Tensor) -> Tensor:
-    return linalg.householder_product(x, scales)
-
-
-@aten("ormqr")
-def ormqr(x: Tensor, scales: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    return linalg.householder_multiply(x, scales, other, left=left, transposed=transpose)
-
-
-@aten("trace")
-def trace(x: Tensor) -> Tensor:
-    return linalg.trace(x, dtype=sum_dtype(x.type.dtype))
-
-
 @aten("diag_embed")
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices in two new dims with the rows of x as diagonals."""
@@ -210,16 +135,6 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     empty = zeros((*x.shape[:-1], size, size), x.type.dtype)
     found = empty.at[(..., along + max(0, -offset), along + max(0, offset))].set(x)
     return moveaxis(found, (-2, -1), (dim1, dim2))
-
-
-@aten("rot90")
-def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    return joining.rot90(x, k, tuple(dims))
-
-
-@aten("addr")
-def addr(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
-    return add(mul(x, beta), mul(mul(expand_dims(left, 1), expand_dims(right, 0)), alpha))
 
 
 @aten("block_diag")
@@ -238,6 +153,26 @@ def of_one_type(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [convert(each, dtype) for each in tensors]
 
 
-@aten("linalg_cross")
-def cross(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    return linalg.cross(*promoted(x, y), axis=dim)
+def _and_success(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return beside a result that all went well: where it did not, the result has elements that are not numbers."""
+    return lambda x, *args, check_errors=False, **options: (function(x, *args, **options), zeros(x.shape[:-2], "i32"))
+
+
+enter_rows({
+    "linalg_cholesky cholesky": lambda x, upper=False: linalg.cholesky(x, upper=upper),
+    "linalg_cholesky_ex": _and_success(linalg.cholesky),
+    "linalg_inv inverse": linalg.inv,
+    "linalg_inv_ex": _and_success(linalg.inv),
+    "linalg_solve_ex": _and_success(solve),
+    "_linalg_solve_ex": lambda a, b, *, left=True, check_errors=False: (solve(a, b, left=left), *lu_factor(a)),
+    "_linalg_det": lambda x: (det(x), *lu_factor(x)[:2]),
+    "_linalg_slogdet": lambda x: (*slogdet(x), *lu_factor(x)[:2]),
+    "linalg_eigvalsh": lambda x, uplo="L": eigh(x, uplo)[0],
+    "linalg_svdvals": lambda x, *, driver=None: linalg.svdvals(x),
+    "cholesky_inverse": lambda x, upper=False: cholesky_solve(broadcast(eye(x.shape[-1], dtype=x.type.dtype), x.shape), x, upper),
+    "linalg_householder_product orgqr": linalg.householder_product,
+    "ormqr": lambda x, scales, other, left=True, transpose=False: linalg.householder_multiply(x, scales, other, left=left, transposed=transpose),
+    "trace": lambda x: linalg.trace(x, dtype=sum_dtype(x.type.dtype)),
+    "addr": lambda x, left, right, *, beta=1, alpha=1: add(mul(x, beta), mul(mul(expand_dims(left, 1), expand_dims(right, 0)), alpha)),
+})  # fmt: skip
+enter_rows({"linalg_cross": lambda x, y, *, dim=-1: linalg.cross(x, y, axis=dim)}, in_common_type)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from meshgen.frontend.torch.ops.products import linear_
-from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import promoted, wide
+from meshgen.frontend.torch.ops.table import aten, enter_rows
+from meshgen.frontend.torch.promotion import in_common_floats, promoted, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, nn
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.indexing import gathered, take_along_axis
 from meshgen.frontend.tracer.logic import logical_and, logical_not, where
-from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import any_, min_, sum_
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
@@ -25,16 +25,6 @@ def reduced(x: Tensor, reduction: int) -> Tensor:
     if reduction == NONE:
         return x
     return x.mean() if reduction == MEAN else x.sum()
-
-
-def _of_pairs(name: str, function: Callable[..., Tensor]) -> None:
-    """A loss that is the sum or mean of a function of two elements."""
-
-    def loss(x: Tensor, target: Tensor, reduction: int = MEAN, *args: float, **options: float) -> Tensor:
-        left, right = promoted(x, target, floats=True)
-        return reduced(function(left, right, *args, **options), reduction)
-
-    aten(name)(loss)
 
 
 def _huber(x: Tensor, y: Tensor, delta: float = 1.0) -> Tensor:
@@ -53,11 +43,22 @@ def _divergence(x: Tensor, y: Tensor, log_target: bool = False) -> Tensor:
     return where(y == 0, 0.0, y * elementwise.log(where(y == 0, 1.0, y))) - y * x
 
 
-_of_pairs("mse_loss", lambda x, y: (x - y) * (x - y))
-_of_pairs("l1_loss", lambda x, y: elementwise.abs_(x - y))
-_of_pairs("huber_loss", _huber)
-_of_pairs("smooth_l1_loss", _smooth_l1)
-_of_pairs("kl_div", _divergence)
+def _of_pairs(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a function of two elements give all losses, their mean or their sum."""
+
+    def loss(x: Tensor, target: Tensor, reduction: int = MEAN, *args: float, **options: float) -> Tensor:
+        return reduced(function(x, target, *args, **options), reduction)
+
+    return in_common_floats(loss)
+
+
+enter_rows({
+    "mse_loss": lambda x, y: (x - y) * (x - y),
+    "l1_loss": lambda x, y: elementwise.abs_(x - y),
+    "huber_loss": _huber,
+    "smooth_l1_loss": _smooth_l1,
+    "kl_div": _divergence,
+}, _of_pairs)  # fmt: skip
 
 
 @aten("binary_cross_entropy_with_logits")
@@ -75,15 +76,9 @@ def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None
     return reduced(found if weight is None else found * weight, reduction)
 
 
-@aten("nll_loss", "nll_loss_nd", "nll_loss2d")
-def nll_loss(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> Tensor:  # fmt: skip
-    """Minus the element that the target names along the second dim (of one row: the only one)."""
-    return nll_loss_forward(x, target, weight, reduction, ignore_index)[0]
-
-
 @aten("nll_loss_forward", "nll_loss2d_forward")
-def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The loss, and the sum of the weights of all targets, which its gradient reads."""
+def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return minus the element that the target names along the second dim (of one row: the only one), and the sum of the weights of all targets."""
     dim = min(1, x.ndim - 1)
     kept = target != ignore_index
     safe = where(kept, target, 0)
@@ -92,6 +87,9 @@ def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None, reduction
     losses = where(kept, picked, 0.0) * (1.0 if weight is None else shares)
     total = sum_(shares)
     return (sum_(losses) / total if reduction == MEAN else reduced(losses, reduction)), total
+
+
+enter_rows({"nll_loss nll_loss_nd nll_loss2d": lambda *args: nll_loss_forward(*args)[0]})
 
 
 @aten("cross_entropy_loss")
@@ -107,7 +105,7 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduc
         losses = -sum_(share * scores, dim)
         rows = x.size // x.shape[dim]
         return convert(sum_(losses) / rows if reduction == MEAN else reduced(losses, reduction), dtype)
-    found = nll_loss(scores, target, weight, reduction, ignore_index)
+    found, _ = nll_loss_forward(scores, target, weight, reduction, ignore_index)
     if label_smoothing:
         if weight is not None:
             refuse("cross_entropy with both class weights and label_smoothing is not supported", "", "MG0103")
@@ -120,59 +118,42 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduc
     return convert(found, dtype)
 
 
-@aten("_softmax_backward_data")
-def softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
-    weighted = grad * out
-    return convert(weighted - out * sum_(weighted, dim, True, dtype=weighted.type.dtype), dtype)
+def _mish_slope(x: Tensor) -> Tensor:
+    bent = elementwise.tanh(nn.softplus(x))
+    return bent + x * elementwise.sigmoid(x) * (1 - bent * bent)
 
 
-@aten("_log_softmax_backward_data")
-def log_softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
-    return convert(grad - elementwise.exp(out) * sum_(grad, dim, True, dtype=grad.type.dtype), dtype)
-
-
-@aten("threshold_backward")
-def threshold_backward(grad: Tensor, x: Tensor, threshold: float) -> Tensor:
-    return where(x <= threshold, 0.0, grad)
-
-
-@aten("sigmoid_backward")
-def sigmoid_backward(grad: Tensor, out: Tensor) -> Tensor:
-    return grad * out * (1 - out)
-
-
-@aten("tanh_backward")
-def tanh_backward(grad: Tensor, out: Tensor) -> Tensor:
-    return grad * (1 - out * out)
-
-
-@aten("silu_backward")
-def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
-    wide_x, dtype = wide(x)
-    share = elementwise.sigmoid(wide_x)
-    return convert(tensor(grad, wide_x.type.dtype) * share * (1 + wide_x * (1 - share)), dtype)
-
-
-@aten("mish_backward")
-def mish_backward(grad: Tensor, x: Tensor) -> Tensor:
-    wide_x, dtype = wide(x)
-    bent = elementwise.tanh(nn.softplus(wide_x))
-    slope = bent + wide_x * elementwise.sigmoid(wide_x) * (1 - bent * bent)
-    return convert(tensor(grad, wide_x.type.dtype) * slope, dtype)
-
-
-@aten("gelu_backward")
-def gelu_backward(grad: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
-    wide_x, dtype = wide(x)
+def _gelu_slope(x: Tensor, approximate: str = "none") -> Tensor:
     if approximate == "tanh":
-        inner = (wide_x + wide_x * wide_x * wide_x * 0.044715) * 0.7978845608028654  # sqrt(2 / pi)
+        inner = (x + x * x * x * 0.044715) * 0.7978845608028654  # sqrt(2 / pi)
         bent = elementwise.tanh(inner)
-        slope = (1 + wide_x * wide_x * 0.134145) * 0.7978845608028654
-        found = 0.5 * (1 + bent) + 0.5 * wide_x * (1 - bent * bent) * slope
-    else:
-        density = elementwise.exp(wide_x * wide_x * -0.5) * 0.3989422804014327  # 1 / sqrt(2 pi)
-        found = 0.5 * (1 + elementwise.erf(wide_x * 0.7071067811865476)) + wide_x * density
-    return convert(tensor(grad, wide_x.type.dtype) * found, dtype)
+        slope = (1 + x * x * 0.134145) * 0.7978845608028654
+        return 0.5 * (1 + bent) + 0.5 * x * (1 - bent * bent) * slope
+    density = elementwise.exp(x * x * -0.5) * 0.3989422804014327  # 1 / sqrt(2 pi)
+    return 0.5 * (1 + elementwise.erf(x * 0.7071067811865476)) + x * density
+
+
+def _summed(x: Tensor, dim: int) -> Tensor:
+    return sum_(x, dim, True, dtype=x.type.dtype)
+
+
+def _softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
+    weighted = grad * out
+    return convert(weighted - out * _summed(weighted, dim), dtype)
+
+
+enter_rows({
+    "_softmax_backward_data": _softmax_backward,
+    "_log_softmax_backward_data": lambda grad, out, dim, dtype: convert(grad - elementwise.exp(out) * _summed(grad, dim), dtype),
+    "threshold_backward": lambda grad, x, threshold: where(x <= threshold, 0.0, grad),
+    "sigmoid_backward": lambda grad, out: grad * out * (1 - out),
+    "tanh_backward": lambda grad, out: grad * (1 - out * out),
+})  # fmt: skip
+enter_rows({
+    "silu_backward": lambda grad, x: grad * (share := elementwise.sigmoid(x)) * (1 + x * (1 - share)),
+    "mish_backward": lambda grad, x: grad * _mish_slope(x),
+    "gelu_backward": lambda grad, x, approximate="none": grad * _gelu_slope(x, approximate),
+}, rounded_once)  # fmt: skip
 
 
 def _of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 from meshgen.frontend.torch.ops.linalg import lu_factor, solve_triangular
 from meshgen.frontend.torch.ops.searching import argmax
 from meshgen.frontend.torch.ops.shapes import adjoint as _adjoint
-from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import control_flow, linalg, linear
 from meshgen.frontend.tracer.creation import eye, iota, tril, triu, zeros
@@ -53,11 +53,6 @@ def lu_unpack(factors: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_
     return convert(place == expand_dims(order, -2), factors.type.dtype), left, right
 
 
-@aten("linalg_lu")
-def lu(x: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    return lu_unpack(*lu_factor(x, pivot=pivot)[:2])
-
-
 @aten("linalg_lu_solve")
 def lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """Return x with a @ x = b for the a of LU factors, a^H @ x = b with `adjoint`, or x @ a = b."""
@@ -78,17 +73,6 @@ def lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, a
     return take_along_axis(half, broadcast(expand_dims(back, -1), half.shape), -2)
 
 
-@aten("lu_solve")
-def lu_solve_of(b: Tensor, factors: Tensor, pivots: Tensor) -> Tensor:
-    return lu_solve(factors, pivots, b)
-
-
-@aten("geqrf")
-def geqrf(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return R and the elementary reflectors below its diagonal, and their scales."""
-    return linalg.qr_factor(x)
-
-
 @aten("linalg_matrix_exp")
 def matrix_exp(x: Tensor) -> Tensor:
     """Return the exponential: Taylor's series of x / 2**s, whose norm is below 1, squared s times for the largest s."""
@@ -107,3 +91,10 @@ def matrix_exp(x: Tensor) -> Tensor:
     held = (tensor(0, "i32"), result)
     _, result = control_flow.while_loop(lambda held: held[0] < count, lambda held: (held[0] + 1, linear.matmul(held[1], held[1])), held)  # fmt: skip
     return convert(result, dtype)
+
+
+enter_rows({
+    "linalg_lu": lambda x, *, pivot=True: lu_unpack(*lu_factor(x, pivot=pivot)[:2]),
+    "lu_solve": lambda b, factors, pivots: lu_solve(factors, pivots, b),
+    "geqrf": linalg.qr_factor,
+})  # fmt: skip

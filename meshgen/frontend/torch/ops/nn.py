@@ -3,85 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import floats, wide
+from meshgen.frontend.torch.ops.reductions import vector_norm
+from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
+from meshgen.frontend.torch.promotion import floats, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, nn
-from meshgen.frontend.tracer.joining import split
+from meshgen.frontend.tracer.elementwise import expm1, minimum
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.reduce import mean
+from meshgen.frontend.tracer.reduce import max_, mean
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
 
-
-def _rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def rounded(x: Tensor, *args: Any, **options: Any) -> Tensor:
-        widened, dtype = wide(x)
-        return convert(function(widened, *args, **options), dtype)
-
-    return rounded
-
-
-for _name, _function in (("silu", nn.silu), ("mish", nn.mish), ("log_sigmoid", nn.log_sigmoid), ("selu", nn.selu), ("softsign", nn.soft_sign),
-                         ("hardsigmoid", nn.hard_sigmoid), ("hardswish", nn.hard_silu), ("celu", nn.celu)):  # fmt: skip
-    aten(_name)(_rounded_once(_function))
-
-
-@aten("relu")
-def relu(x: Tensor) -> Tensor:
-    return nn.relu(x)
-
-
-@aten("relu6")
-def relu6(x: Tensor) -> Tensor:
-    return nn.relu6(x)
-
-
-@aten("gelu")
-@_rounded_once
-def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    return nn.gelu(x, approximate == "tanh")
-
-
-@aten("leaky_relu")
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    return nn.leaky_relu(x, negative_slope)
-
-
-@aten("elu")
-@_rounded_once
-def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
-    below = alpha * elementwise.expm1(elementwise.minimum(x * input_scale, 0))
-    return where(x > 0, x, below) * scale
-
-
-@aten("softplus")
-@_rounded_once
-def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    return where(x * beta > threshold, x, nn.softplus(x * beta) / beta)
+enter_traced("relu relu6 leaky_relu")
+enter_traced(
+    "silu mish log_sigmoid selu softsign=soft_sign hardsigmoid=hard_sigmoid hardswish=hard_silu celu glu", rounded_once
+)
+enter_rows({
+    "gelu": lambda x, approximate="none": nn.gelu(x, approximate == "tanh"),
+    "elu": lambda x, alpha=1, scale=1, input_scale=1: where(x > 0, x, alpha * expm1(minimum(x * input_scale, 0))) * scale,
+    "softplus": lambda x, beta=1, threshold=20: where(x * beta > threshold, x, nn.softplus(x * beta) / beta),
+}, rounded_once)  # fmt: skip
 
 
 @aten("hardtanh")
 def hardtanh(x: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
     bounds = (min_val, max_val) if is_inexact(x.type.dtype) else (int(min_val), int(max_val))
     return elementwise.clip(x, *bounds)
-
-
-@aten("threshold")
-def threshold(x: Tensor, threshold: float, value: float) -> Tensor:
-    return where(x > threshold, x, value)
-
-
-@aten("glu")
-@_rounded_once
-def glu(x: Tensor, dim: int = -1) -> Tensor:
-    first, second = split(x, 2, dim)
-    return first * elementwise.sigmoid(second)
 
 
 @aten("prelu", "_prelu_kernel")
@@ -93,22 +45,20 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
 
 @aten("softmax.int", "_softmax")
 def softmax(x: Tensor, dim: int, dtype: str | bool | None = None) -> Tensor:
-    x = convert(x, dtype) if isinstance(dtype, str) else floats(x)
+    x = floats(x, dtype if isinstance(dtype, str) else None)
     return nn.softmax(x, dim) if x.ndim else convert(x == x, x.type.dtype)
-
-
-@aten("_safe_softmax")
-def safe_softmax(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
-    """Of rows without any finite element 0."""
-    from meshgen.frontend.tracer.reduce import max_
-
-    return where(max_(x, dim, True) == -float("inf"), 0.0, softmax(x, dim, dtype))
 
 
 @aten("log_softmax.int", "_log_softmax")
 def log_softmax(x: Tensor, dim: int, dtype: str | bool | None = None) -> Tensor:
-    x = convert(x, dtype) if isinstance(dtype, str) else floats(x)
+    x = floats(x, dtype if isinstance(dtype, str) else None)
     return nn.log_softmax(x, dim) if x.ndim else x * 0
+
+
+enter_rows({
+    "threshold": lambda x, threshold, value: where(x > threshold, x, value),
+    "_safe_softmax": lambda x, dim, dtype=None: where(max_(x, dim, True) == -math.inf, 0.0, softmax(x, dim, dtype)),  # 0 for rows of -inf
+})  # fmt: skip
 
 
 @aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout")
@@ -140,10 +90,7 @@ def native_layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bi
     return convert(_scaled(normal, weight, bias), dtype), means, factor
 
 
-@aten("layer_norm")
-def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
-               *_: Any) -> Tensor:  # fmt: skip
-    return native_layer_norm(x, shape, weight, bias, eps)[0]
+enter_rows({"layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5, *_: native_layer_norm(x, shape, weight, bias, eps)[0]})  # fmt: skip
 
 
 @aten("rms_norm")
@@ -240,7 +187,5 @@ def native_batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor |
 
 @aten("cosine_similarity")
 def cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    from meshgen.frontend.torch.ops.reductions import vector_norm
-
     left, right = (each / elementwise.maximum(vector_norm(each, 2, [dim], True), eps) for each in (x, y))
     return (left * right).sum(dim)

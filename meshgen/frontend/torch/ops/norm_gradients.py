@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops.nn import native_batch_norm
-from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.ops.table import aten, enter
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise
 from meshgen.frontend.tracer.operands import convert
@@ -16,12 +16,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 Optional = Tensor | None
 
-
-@aten("_native_batch_norm_legit", "native_batch_norm", mutates=(3, 4))
-def batch_norm_with_statistics(x: Tensor, weight: Optional, bias: Optional, means: Optional, variances: Optional, training: bool,
-                               momentum: float, eps: float) -> tuple[Any, ...]:  # fmt: skip
-    """Return the result, the batch's means and factors, and the running statistics after it."""
-    return native_batch_norm(x, weight, bias, means, variances, training, momentum, eps)
+enter(["_native_batch_norm_legit", "native_batch_norm"], native_batch_norm, mutates=(3, 4))
 
 
 @aten("_native_batch_norm_legit.no_stats")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from meshgen.frontend.torch.ops.shapes import slice_
-from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.tracer import joining
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
@@ -28,7 +29,7 @@ def _only_added(pairs: Sequence[Pair]) -> list[Pair]:
     return [(max(0, before), max(0, after)) for before, after in pairs]
 
 
-def _mirrored(x: Tensor, pad: Sequence[int], mode: str) -> Tensor:
+def _mirrored(mode: str, x: Tensor, pad: Sequence[int]) -> Tensor:
     """Return x with rows added that repeat its own, in the modes of NumPy; rows are added first, so that cropped ones are repeated too."""
     pairs = _pairs(x, pad)
     if mode == "wrap":  # rows that are cropped are not repeated
@@ -41,7 +42,7 @@ def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: 
     if not isinstance(mode, str):  # of constant_pad_nd, which has the value there
         mode, value = "constant", mode
     if mode != "constant":
-        return _mirrored(x, pad, {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+        return _mirrored({"replicate": "edge", "circular": "wrap"}.get(mode, mode), x, pad)
     pairs = _pairs(x, pad)
     return joining.pad(_cropped(x, pairs), _only_added(pairs), constant_values=value or 0)
 
@@ -66,16 +67,12 @@ def _folded(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) -> Tensor:
     return total
 
 
-def _gradient(mode: str) -> Callable[[Tensor, Tensor, Sequence[int]], Tensor]:
-    def gradient(grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
-        for d, pair in enumerate(_pairs(x, pad)):
-            grad = _folded(grad, d, x.shape[d], pair, mode) if any(pair) else grad
-        return grad
-
-    return gradient
+def _gradient(mode: str, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
+    for d, pair in enumerate(_pairs(x, pad)):
+        grad = _folded(grad, d, x.shape[d], pair, mode) if any(pair) else grad
+    return grad
 
 
 for _name, _mode in (("reflection_pad", "reflect"), ("replication_pad", "edge")):
-    for _count in (1, 2, 3):
-        enter((f"{_name}{_count}d",), lambda x, pad, mode=_mode: _mirrored(x, pad, mode))
-        enter((f"{_name}{_count}d_backward",), _gradient(_mode))
+    enter_rows({f"{_name}{count}d": partial(_mirrored, _mode) for count in (1, 2, 3)})
+    enter_rows({f"{_name}{count}d_backward": partial(_gradient, _mode) for count in (1, 2, 3)})

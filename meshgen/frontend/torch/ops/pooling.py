@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from meshgen.frontend.torch.ops.conv import Sizes, per_spatial_dim
 from meshgen.frontend.torch.ops.resizing import mixed_by_table
-from meshgen.frontend.torch.ops.scattering import scatter_add
-from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.ops.scattering import scatter
+from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise, searching
 from meshgen.frontend.tracer.creation import zeros
@@ -122,19 +122,13 @@ def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
     return max_(seen, -1), convert(broadcast(at, number.shape), "i64")
 
 
-def _max_pool(count: int) -> Callable[..., Tensor]:
-    def pooled(x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
-        return _over_windows("maximum", x, _windows(x, count, size, stride, padding, dilation, ceil_mode))
-
-    return pooled
+def _max_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
+    return _over_windows("maximum", x, _windows(x, count, size, stride, padding, dilation, ceil_mode))
 
 
-def _max_pool_with_indices(count: int) -> Callable[..., tuple[Tensor, Tensor]]:
-    def pooled(x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-        dims = _windows(x, count, size, stride, padding, dilation, ceil_mode)
-        return _over_windows("maximum", x, dims), _largest_of(x, [each.places() for each in dims])[1]
-
-    return pooled
+def _max_pool_with_indices(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    dims = _windows(x, count, size, stride, padding, dilation, ceil_mode)
+    return _over_windows("maximum", x, dims), _largest_of(x, [each.places() for each in dims])[1]
 
 
 def _adaptive_places(rows: int, count: int) -> Array:
@@ -144,23 +138,17 @@ def _adaptive_places(rows: int, count: int) -> Array:
     return np.where(own < ends[:, None], own, rows + own)
 
 
-def _adaptive_max_pool(count: int) -> Callable[..., tuple[Tensor, Tensor]]:
-    def pooled(x: Tensor, size: Sizes) -> tuple[Tensor, Tensor]:
-        rows = zip(x.shape[x.ndim - count :], per_spatial_dim(size, count), strict=True)
-        return _largest_of(x, [_adaptive_places(old, new) for old, new in rows])
-
-    return pooled
+def _adaptive_max_pool(count: int, x: Tensor, size: Sizes) -> tuple[Tensor, Tensor]:
+    rows = zip(x.shape[x.ndim - count :], per_spatial_dim(size, count), strict=True)
+    return _largest_of(x, [_adaptive_places(old, new) for old, new in rows])
 
 
-def _scattered_maxima(count: int) -> Callable[..., Tensor]:
-    def gradient(grad: Tensor, x: Tensor, *how: Any, **named: Any) -> Tensor:
-        """Add the gradient of each window at the place of its largest element, which is the last argument."""
-        indices = named.get("indices", how[-1] if how else None)
-        lead = x.shape[: x.ndim - count]
-        flat = zeros((*lead, math.prod(x.shape[len(lead) :])), grad.type.dtype)
-        return reshape(scatter_add(flat, -1, reshape(indices, (*lead, -1)), reshape(grad, (*lead, -1))), x.shape)
-
-    return gradient
+def _scattered_maxima(count: int, grad: Tensor, x: Tensor, *how: Any, **named: Any) -> Tensor:
+    """Add the gradient of each window at the place of its largest element, which is the last argument."""
+    indices = named.get("indices", how[-1] if how else None)
+    lead = x.shape[: x.ndim - count]
+    flat = zeros((*lead, math.prod(x.shape[len(lead) :])), grad.type.dtype)
+    return reshape(scatter(flat, -1, reshape(indices, (*lead, -1)), reshape(grad, (*lead, -1)), reduce="add"), x.shape)
 
 
 # Means ---------------------------------------------------------------------------------------------------------------
@@ -178,31 +166,25 @@ def _divided(total: Tensor, divisor: Array, dtype: str) -> Tensor:
     return convert(total / tensor(divisor.astype(np.float32), total.type.dtype), dtype)
 
 
-def _avg_pool(count: int) -> Callable[..., Tensor]:
-    def pooled(x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-               divisor_override: int | None = None) -> Tensor:  # fmt: skip
-        dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
-        widened, dtype = wide(x) if is_inexact(x.type.dtype) else (x, x.type.dtype)
-        return _divided(_over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
-
-    return pooled
+def _avg_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+              divisor_override: int | None = None) -> Tensor:  # fmt: skip
+    dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
+    widened, dtype = wide(x) if is_inexact(x.type.dtype) else (x, x.type.dtype)
+    return _divided(_over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
 
 
-def _avg_pool_backward(count: int) -> Callable[..., Tensor]:
-    def gradient(grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
-                 divisor_override: int | None) -> Tensor:  # fmt: skip
-        """Sum the shares of the windows that have an element: windows of as many rows over the shares, which are the steps apart."""
-        dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
-        lead = x.ndim - count
-        ones, none = [1] * lead, [0] * lead
-        widened, dtype = wide(grad)
-        share = _divided(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
-        after = [each.rows + each.padding - ((each.count - 1) * each.step + 1) for each in dims]
-        total = windows(elementwise.add, share, 0, ones + [d.size for d in dims], ones + [1] * count,
-                        none + [d.size - 1 - d.padding for d in dims], none + after, None, ones + [d.step for d in dims])  # fmt: skip
-        return convert(total, dtype)
-
-    return gradient
+def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
+                       divisor_override: int | None) -> Tensor:  # fmt: skip
+    """Sum the shares of the windows that have an element: windows of as many rows over the shares, which are the steps apart."""
+    dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
+    lead = x.ndim - count
+    ones, none = [1] * lead, [0] * lead
+    widened, dtype = wide(grad)
+    share = _divided(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
+    after = [each.rows + each.padding - ((each.count - 1) * each.step + 1) for each in dims]
+    total = windows(elementwise.add, share, 0, ones + [d.size for d in dims], ones + [1] * count,
+                    none + [d.size - 1 - d.padding for d in dims], none + after, None, ones + [d.step for d in dims])  # fmt: skip
+    return convert(total, dtype)
 
 
 def _bins(old: int, new: int) -> Array:
@@ -213,61 +195,49 @@ def _bins(old: int, new: int) -> Array:
     return is_member / is_member.sum(1, keepdims=True)
 
 
-def _adaptive_avg_pool(count: int) -> Callable[..., Tensor]:
-    def pooled(x: Tensor, size: Sizes) -> Tensor:
-        old = x.shape[x.ndim - count :]
-        new = per_spatial_dim(size, count)
-        if all(each == 1 for each in new):
-            return mean(x, list(range(-count, 0)), True)
-        if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
-            return _avg_pool(count)(x, [n // s for s, n in zip(new, old, strict=True)])
-        pooled_rows, dtype = wide(x)
-        for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
-            pooled_rows = mixed_by_table(pooled_rows, d, _bins(n, s))
-        return convert(pooled_rows, dtype)
-
-    return pooled
+def _adaptive_avg_pool(count: int, x: Tensor, size: Sizes) -> Tensor:
+    old = x.shape[x.ndim - count :]
+    new = per_spatial_dim(size, count)
+    if all(each == 1 for each in new):
+        return mean(x, list(range(-count, 0)), True)
+    if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
+        return _avg_pool(count, x, [n // s for s, n in zip(new, old, strict=True)])
+    pooled_rows, dtype = wide(x)
+    for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
+        pooled_rows = mixed_by_table(pooled_rows, d, _bins(n, s))
+    return convert(pooled_rows, dtype)
 
 
-def _adaptive_avg_pool_backward(count: int) -> Callable[..., Tensor]:
-    def gradient(grad: Tensor, x: Tensor) -> Tensor:
-        old, new = x.shape[x.ndim - count :], grad.shape[x.ndim - count :]
-        if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
-            sizes = [n // s for s, n in zip(new, old, strict=True)]
-            return _avg_pool_backward(count)(grad, x, sizes, sizes, 0, False, True, None)
-        spread, dtype = wide(grad)
-        for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
-            spread = mixed_by_table(spread, d, _bins(n, s).T)
-        return convert(spread, dtype)
+def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
+    old, new = x.shape[x.ndim - count :], grad.shape[x.ndim - count :]
+    if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
+        sizes = [n // s for s, n in zip(new, old, strict=True)]
+        return _avg_pool_backward(count, grad, x, sizes, sizes, 0, False, True, None)
+    spread, dtype = wide(grad)
+    for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
+        spread = mixed_by_table(spread, d, _bins(n, s).T)
+    return convert(spread, dtype)
 
-    return gradient
+
+def _unpooled(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
+    """Set the elements at their places in images of zeros."""
+    lead = x.shape[: x.ndim - count]
+    number = np.arange(math.prod(lead), dtype=np.int32).reshape(*lead, *[1] * count)
+    image = math.prod(output_size)
+    flat = zeros((math.prod(lead) * image,), x.type.dtype)
+    places = reshape(convert(indices, "i32") + tensor(number * image), (-1,))
+    return reshape(flat.at[places].set(reshape(x, (-1,))), (*lead, *output_size))
 
 
 for _count in (1, 2, 3):
-    enter((f"max_pool{_count}d",), _max_pool(_count))
-    enter((f"max_pool{_count}d_with_indices",), _max_pool_with_indices(_count))
-    enter((f"adaptive_max_pool{_count}d",), _adaptive_max_pool(_count))
-    enter(
-        (f"max_pool{_count}d_with_indices_backward", f"adaptive_max_pool{_count}d_backward"), _scattered_maxima(_count)
-    )
-    enter((f"avg_pool{_count}d",), _avg_pool(_count))
-    enter((f"avg_pool{_count}d_backward",), _avg_pool_backward(_count))
-    enter((f"adaptive_avg_pool{_count}d", f"_adaptive_avg_pool{_count}d"), _adaptive_avg_pool(_count))
-    enter((f"_adaptive_avg_pool{_count}d_backward",), _adaptive_avg_pool_backward(_count))
-
-
-def _unpooled(count: int) -> Callable[..., Tensor]:
-    def unpooled(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
-        """Set the elements at their places in images of zeros."""
-        lead = x.shape[: x.ndim - count]
-        number = np.arange(math.prod(lead), dtype=np.int32).reshape(*lead, *[1] * count)
-        image = math.prod(output_size)
-        flat = zeros((math.prod(lead) * image,), x.type.dtype)
-        places = reshape(convert(indices, "i32") + tensor(number * image), (-1,))
-        return reshape(flat.at[places].set(reshape(x, (-1,))), (*lead, *output_size))
-
-    return unpooled
-
-
-aten("max_unpool2d")(_unpooled(2))
-aten("max_unpool3d")(_unpooled(3))
+    enter_rows({
+        f"max_pool{_count}d": _max_pool,
+        f"max_pool{_count}d_with_indices": _max_pool_with_indices,
+        f"adaptive_max_pool{_count}d": _adaptive_max_pool,
+        f"max_pool{_count}d_with_indices_backward adaptive_max_pool{_count}d_backward": _scattered_maxima,
+        f"avg_pool{_count}d": _avg_pool,
+        f"avg_pool{_count}d_backward": _avg_pool_backward,
+        f"adaptive_avg_pool{_count}d _adaptive_avg_pool{_count}d": _adaptive_avg_pool,
+        f"_adaptive_avg_pool{_count}d_backward": _adaptive_avg_pool_backward,
+    }, lambda function, count=_count: partial(function, count))  # fmt: skip
+enter_rows({f"max_unpool{count}d": partial(_unpooled, count) for count in (2, 3)})

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import promoted
+from meshgen.frontend.torch.ops.table import aten, enter_rows
+from meshgen.frontend.torch.promotion import in_common_type
 from meshgen.frontend.tracer import elementwise, joining
 from meshgen.frontend.tracer import linear as traced
 from meshgen.frontend.tracer.creation import iota
@@ -18,7 +18,7 @@ from meshgen.frontend.tracer.nn import MASKED, softmax
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import any_, logsumexp
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.shapes import broadcast_shapes, expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
 
@@ -26,39 +26,7 @@ from meshgen.ir.graph import is_inexact
 @aten("linear")
 def linear_(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias, contracted as it is: the weight needs no transpose."""
-    found = dot_general(x, weight, (), (), (x.ndim - 1,), (weight.ndim - 1,))
-    return found if bias is None else found + bias
-
-
-@aten("matmul", "mm", "bmm", "mv", "linalg_matmul")
-def matmul(x: Tensor, y: Tensor) -> Tensor:
-    return traced.matmul(x, y)
-
-
-@aten("dot")
-def dot(x: Tensor, y: Tensor) -> Tensor:
-    return traced.tensordot(x, y, 1)
-
-
-@aten("vdot")
-def vdot(x: Tensor, y: Tensor) -> Tensor:
-    return traced.tensordot(elementwise.conj(x), y, 1)
-
-
-@aten("linalg_vecdot")
-def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    left, right = promoted(x, y)
-    return (elementwise.conj(left) * right).sum(dim)
-
-
-@aten("outer", "ger")
-def outer(x: Tensor, y: Tensor) -> Tensor:
-    return traced.outer(x, y)
-
-
-@aten("addmm", "addmv", "baddbmm")
-def addmm(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
-    return _scaled_sum(x, traced.matmul(left, right), beta, alpha)
+    return _with_bias(dot_general(x, weight, (), (), (x.ndim - 1,), (weight.ndim - 1,)), bias)
 
 
 def _scaled_sum(x: Tensor, product: Tensor, beta: complex, alpha: complex) -> Tensor:
@@ -69,21 +37,25 @@ def _scaled_sum(x: Tensor, product: Tensor, beta: complex, alpha: complex) -> Te
     return product if beta == 0 else product + (x if beta == 1 else x * beta)
 
 
-@aten("addbmm")
-def addbmm(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
-    found = dot_general(left, right, (), (), (0, 2), (0, 1)) if left.ndim == 3 else traced.matmul(left, right)
-    return _scaled_sum(x, found, beta, alpha)
+def _summed_matmul(left: Tensor, right: Tensor) -> Tensor:
+    return dot_general(left, right, (), (), (0, 2), (0, 1)) if left.ndim == 3 else traced.matmul(left, right)
 
 
-@aten("einsum")
-def einsum(equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None = None) -> Tensor:
-    return traced_einsum(equation, *tensors)
+def _with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + bias
 
 
-@aten("bilinear")
-def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    found = traced_einsum("...i,oij,...j->...o", x, weight, y)
-    return found if bias is None else found + bias
+enter_rows({
+    "matmul mm bmm mv linalg_matmul": traced.matmul,
+    "dot": lambda x, y: traced.tensordot(x, y, 1),
+    "vdot": lambda x, y: traced.tensordot(elementwise.conj(x), y, 1),
+    "outer ger": traced.outer,
+    "addmm addmv baddbmm": lambda x, left, right, *, beta=1, alpha=1: _scaled_sum(x, traced.matmul(left, right), beta, alpha),
+    "addbmm": lambda x, left, right, *, beta=1, alpha=1: _scaled_sum(x, _summed_matmul(left, right), beta, alpha),
+    "einsum": lambda equation, tensors, path=None: traced_einsum(equation, *tensors),
+    "bilinear": lambda x, y, weight, bias=None: _with_bias(traced_einsum("...i,oij,...j->...o", x, weight, y), bias),
+})  # fmt: skip
+enter_rows({"linalg_vecdot": lambda x, y, *, dim=-1: (elementwise.conj(x) * y).sum(dim)}, in_common_type)
 
 
 @aten("tensordot")
@@ -160,8 +132,6 @@ def _has_key(mask: Tensor) -> Tensor:
 
 def _common(*tensors: Tensor) -> list[int]:
     """The leading dims to which those of all broadcast."""
-    from meshgen.frontend.tracer.shapes import broadcast_shapes
-
     return [*broadcast_shapes(*(each.shape[:-2] for each in tensors))]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import floats, on_rows, promoted, wide
+from meshgen.frontend.torch.ops.table import aten, enter_rows
+from meshgen.frontend.torch.promotion import floats, on_rows, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, logic, reduce, scans
 from meshgen.frontend.tracer.operands import axes_of, convert
 from meshgen.frontend.tracer.recording import OPS
@@ -28,14 +28,35 @@ def sum_dtype(dtype: str) -> str:
     return dtype if is_inexact(dtype) else "i64"
 
 
-@aten("sum")
-def sum_(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.sum_(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))
+def _over_dims(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a reduction of the tracer take dims as PyTorch has them."""
+    return lambda x, dim=None, keepdim=False: function(x, dims_of(x, dim), keepdim)
 
 
-@aten("prod")
-def prod(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return reduce.prod(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))
+def _of_sums(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """As `_over_dims`, for a sum or product, whose element type may be given."""
+    return lambda x, dim=None, keepdim=False, dtype=None: function(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))  # fmt: skip
+
+
+def _running(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def running(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
+        dtype = dtype or sum_dtype(x.type.dtype)
+        return function(x, dim, dtype) if x.ndim else convert(x, dtype)
+
+    return running
+
+
+sum_ = _of_sums(reduce.sum_)
+enter_rows({"sum": reduce.sum_, "prod": reduce.prod}, _of_sums)
+enter_rows({
+    "amax max": reduce.max_,
+    "amin min": reduce.min_,
+    "any": reduce.any_,
+    "all": reduce.all_,
+    "count_nonzero": reduce.count_nonzero,
+    "logsumexp": reduce.logsumexp,
+}, _over_dims)  # fmt: skip
+enter_rows({"cumsum": scans.cumsum, "cumprod": scans.cumprod}, _running)
 
 
 @aten("mean")
@@ -54,51 +75,6 @@ def _nan(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     return reduce.sum_(x, dims_of(x, dim), keepdim) * math.nan
 
 
-@aten("amax")
-def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.max_(x, dims_of(x, dim), keepdim)
-
-
-@aten("amin")
-def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.min_(x, dims_of(x, dim), keepdim)
-
-
-@aten("max")
-def max_(x: Tensor) -> Tensor:
-    return reduce.max_(x)
-
-
-@aten("min")
-def min_(x: Tensor) -> Tensor:
-    return reduce.min_(x)
-
-
-@aten("max.other")
-def maximum(x: Tensor, y: Tensor) -> Tensor:
-    return elementwise.maximum(*promoted(x, y))
-
-
-@aten("min.other")
-def minimum(x: Tensor, y: Tensor) -> Tensor:
-    return elementwise.minimum(*promoted(x, y))
-
-
-@aten("any")
-def any_(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.any_(x, dims_of(x, dim), keepdim)
-
-
-@aten("all")
-def all_(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return reduce.all_(x, dims_of(x, dim), keepdim)
-
-
-@aten("count_nonzero")
-def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
-    return reduce.count_nonzero(x, dims_of(x, dim))
-
-
 @aten("var.correction")
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     if is_complex(x.type.dtype):
@@ -114,43 +90,30 @@ def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
     return convert(elementwise.sqrt(var(x, dim, correction=correction, keepdim=keepdim)), real_dtype(dtype))
 
 
-@aten("var", "var.dim")
-def var_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    if isinstance(dim, bool):  # var(x, unbiased)
-        dim, unbiased = None, dim
-    return var(x, dim, correction=int(unbiased), keepdim=keepdim)
+def _unbiased(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a spread be told whether it is corrected by one, as the second argument or after the dims."""
+
+    def spread(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        return function(x, dim, correction=int(unbiased), keepdim=keepdim)
+
+    return spread
 
 
-@aten("std", "std.dim")
-def std_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    return std(x, dim, correction=int(unbiased), keepdim=keepdim)
+def _and_mean(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return the mean beside a spread."""
+
+    def both(x: Tensor, dim: Dims | bool = None, *args: bool, keepdim: bool = False, **options: float | None) -> tuple[Tensor, Tensor]:  # fmt: skip
+        keepdim = args[1] if len(args) > 1 else keepdim
+        return function(x, dim, *args[:1], keepdim=keepdim, **options), mean(x, None if isinstance(dim, bool) else dim, keepdim)  # fmt: skip
+
+    return both
 
 
-@aten("var_mean.correction")
-def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return var(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
-
-
-@aten("var_mean", "var_mean.dim")
-def var_mean_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return var_unbiased(x, dim, unbiased, keepdim), mean(x, None if isinstance(dim, bool) else dim, keepdim)
-
-
-@aten("std_mean.correction")
-def std_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
-
-
-@aten("aminmax")
-def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return amin(x, dim, keepdim), amax(x, dim, keepdim)
-
-
-@aten("logsumexp")
-def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    return reduce.logsumexp(x, dims_of(x, dim), keepdim)
+enter_rows({"var var.dim": var, "std std.dim": std}, _unbiased)
+enter_rows({"var_mean.correction": var, "std_mean.correction": std}, _and_mean)
+enter_rows({"var_mean var_mean.dim": _unbiased(var), "std_mean std_mean.dim": _unbiased(std)}, _and_mean)
 
 
 @aten("linalg_vector_norm")
@@ -170,40 +133,10 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     return convert(found, real_dtype(result))
 
 
-@aten("norm.ScalarOpt_dim", "norm.Scalar")
-def norm(x: Tensor, p: float | None = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return vector_norm(x, 2 if p is None else p, dim, keepdim)
-
-
-def _running(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def running(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
-        dtype = dtype or sum_dtype(x.type.dtype)
-        return function(x, dim, dtype) if x.ndim else convert(x, dtype)
-
-    return running
-
-
-@aten("logcumsumexp")
-@on_rows
-def logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    widened, dtype = wide(x)
-    return convert(scans.running(OPS["logaddexp"], widened, -math.inf, dim), dtype)
-
-
-cumsum = aten("cumsum")(_running(scans.cumsum))
-cumprod = aten("cumprod")(_running(scans.cumprod))
-
-
-@aten("diff")
-def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
-    return scans.diff(x, n, dim, prepend=prepend, append=append)
-
-
-@aten("nansum")
-def nansum(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return sum_(logic.where(logic.isnan(x), 0, x) if is_inexact(x.type.dtype) else x, dim, keepdim, dtype)
-
-
-@aten("std_mean", "std_mean.dim")
-def std_mean_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return std_unbiased(x, dim, unbiased, keepdim), mean(x, None if isinstance(dim, bool) else dim, keepdim)
+enter_rows({
+    "aminmax": lambda x, *, dim=None, keepdim=False: tuple(f(x, dims_of(x, dim), keepdim) for f in (reduce.min_, reduce.max_)),
+    "norm.ScalarOpt_dim norm.Scalar": lambda x, p=None, dim=None, keepdim=False: vector_norm(x, 2 if p is None else p, dim, keepdim),
+    "logcumsumexp": on_rows(rounded_once(lambda x, dim: scans.running(OPS["logaddexp"], x, -math.inf, dim))),
+    "diff": lambda x, n=1, dim=-1, before=None, after=None: scans.diff(x, n, dim, prepend=before, append=after),
+    "nansum": lambda x, *how, **named: sum_(logic.where(logic.isnan(x), 0, x) if is_inexact(x.type.dtype) else x, *how, **named),
+})  # fmt: skip

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.torch.ops.table import enter
+from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.joining import repeat
@@ -104,51 +105,41 @@ def _output_sizes(old: Sequence[int], output_size: Sequence[int] | None, scales:
     return [math.floor(size * (scale or 1)) for size, scale in zip(old, scales, strict=True)]
 
 
-def _by_tables(table: Table) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the resizing by a table for each dim, and its gradient."""
-
-    def resized(x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
-        found, dtype = wide(x)
-        factors = _scales(scales, x.ndim - 2)
-        new = _output_sizes(x.shape[2:], output_size, factors)
-        for d, each in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
-            found = mixed_by_table(found, d, table(*each, align_corners))
-        return convert(found, dtype)
-
-    def gradient(grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
-        found, dtype = wide(grad)
-        for d, each in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
-            found = mixed_by_table(found, d, table(*each, align_corners).T)
-        return convert(found, dtype)
-
-    return resized, gradient
+def _resized_by_tables(table: Table, x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
+    found, dtype = wide(x)
+    factors = _scales(scales, x.ndim - 2)
+    new = _output_sizes(x.shape[2:], output_size, factors)
+    for d, each in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
+        found = mixed_by_table(found, d, table(*each, align_corners))
+    return convert(found, dtype)
 
 
-def _nearest(is_exact: bool) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the resizing that repeats or leaves out rows, and its gradient."""
+def _gradient_by_tables(table: Table, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
+    found, dtype = wide(grad)
+    for d, each in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):
+        found = mixed_by_table(found, d, table(*each, align_corners).T)
+    return convert(found, dtype)
 
-    def resized(x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
-        factors = _scales(scales, x.ndim - 2)
-        new = _output_sizes(x.shape[2:], output_size, factors)
-        for d, (old, size, scale) in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
-            rows = nearest_rows(old, size, scale, is_exact)
-            if _is_repeated(rows, old):
-                x = repeat(x, size // old, d)
-            else:
-                x = getitem(x, (slice(None),) * d + (tensor(rows),))
-        return x
 
-    def gradient(grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], *scales: Any) -> Tensor:
-        found, dtype = wide(grad)
-        for d, (old, size, scale) in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
-            rows = nearest_rows(old, size, scale, is_exact)
-            if _is_repeated(rows, old):
-                found = reshape(found, (*found.shape[:d], old, size // old, *found.shape[d + 1 :])).sum(d + 1)
-            else:
-                found = mixed_by_table(found, d, np.eye(old)[rows].T)
-        return convert(found, dtype)
+def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
+    """Repeat rows, or leave rows out."""
+    factors = _scales(scales, x.ndim - 2)
+    new = _output_sizes(x.shape[2:], output_size, factors)
+    for d, (old, size, scale) in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
+        rows = nearest_rows(old, size, scale, is_exact)
+        x = repeat(x, size // old, d) if _is_repeated(rows, old) else getitem(x, (slice(None),) * d + (tensor(rows),))
+    return x
 
-    return resized, gradient
+
+def _nearest_gradient(is_exact: bool, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], *scales: Any) -> Tensor:  # fmt: skip
+    found, dtype = wide(grad)
+    for d, (old, size, scale) in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
+        rows = nearest_rows(old, size, scale, is_exact)
+        if _is_repeated(rows, old):
+            found = reshape(found, (*found.shape[:d], old, size // old, *found.shape[d + 1 :])).sum(d + 1)
+        else:
+            found = mixed_by_table(found, d, np.eye(old)[rows].T)
+    return convert(found, dtype)
 
 
 def _is_repeated(rows: Array, old: int) -> bool:
@@ -156,14 +147,17 @@ def _is_repeated(rows: Array, old: int) -> bool:
     return len(rows) % old == 0 and np.array_equal(rows, np.repeat(np.arange(old), len(rows) // old))
 
 
-_MODES = {
-    "nearest{}d": _nearest(is_exact=False), "_nearest_exact{}d": _nearest(is_exact=True), "linear1d": _by_tables(_linear),
-    "bilinear2d": _by_tables(_linear), "trilinear3d": _by_tables(_linear), "bicubic2d": _by_tables(_cubic),
-    "_bilinear2d_aa": _by_tables(_antialiased(_triangle, 1)), "_bicubic2d_aa": _by_tables(_antialiased(lambda x: _keys(x, -0.5), 2)),
-    "_lanczos2d_aa": _by_tables(_antialiased(_lanczos, 3)),
-}  # fmt: skip
-for _mode, (_resized, _gradient) in _MODES.items():
-    for _count in (1, 2, 3) if "{}" in _mode else (0,):
-        _name = ("_upsample" if _mode.startswith("_") else "upsample_") + _mode.format(_count)
-        enter((_name,), _resized)
-        enter((f"{_name}_backward",), _gradient)
+_TABLES = {
+    "upsample_linear1d": _linear,
+    "upsample_bilinear2d": _linear,
+    "upsample_trilinear3d": _linear,
+    "upsample_bicubic2d": _cubic,
+    "_upsample_bilinear2d_aa": _antialiased(_triangle, 1),
+    "_upsample_bicubic2d_aa": _antialiased(lambda x: _keys(x, -0.5), 2),
+    "_upsample_lanczos2d_aa": _antialiased(_lanczos, 3),
+}
+enter_rows({name: partial(_resized_by_tables, table) for name, table in _TABLES.items()})
+enter_rows({f"{name}_backward": partial(_gradient_by_tables, table) for name, table in _TABLES.items()})
+for _name, _is_exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):
+    enter_rows({f"{_name}{count}d": partial(_nearest, _is_exact) for count in (1, 2, 3)})
+    enter_rows({f"{_name}{count}d_backward": partial(_nearest_gradient, _is_exact) for count in (1, 2, 3)})

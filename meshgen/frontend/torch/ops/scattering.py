@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops.shapes import slice_
-from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, indexing, rounding
 from meshgen.frontend.tracer.creation import full, iota, ones
@@ -56,15 +56,11 @@ _COMBINED: dict[str, Callable[[Tensor, Tensor], Any]] = {
 }  # fmt: skip
 
 
-@aten("scatter")
 def scatter(x: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str = "") -> Tensor:
     return scattered_along(x, dim, index, src, _COMBINED[reduce])
 
 
-@aten("scatter_add")
-def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    return scattered_along(x, dim, index, src, _COMBINED["add"])
-
+enter_rows({"scatter": scatter, "scatter_add": lambda x, dim, index, src: scatter(x, dim, index, src, reduce="add")})
 
 _Put = Callable[[Tensor, Operand, str], Tensor]  # a tensor with values of a kind combined at fixed places
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from meshgen.frontend.torch.ops.creation import linspace
-from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, logic, reduce, scans, searching
 from meshgen.frontend.tracer.creation import iota, ones, zeros
@@ -21,26 +21,12 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_inexact
 
 
-@aten("max.dim")
-@on_rows
-def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return reduce.max_(x, dim, keepdim), argmax(x, dim, keepdim)
-
-
-@aten("min.dim")
-@on_rows
-def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return reduce.min_(x, dim, keepdim), argmin(x, dim, keepdim)
-
-
 @aten("argmax")
 @on_rows
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return convert(searching.argmax(x, dim, keepdim), "i64")
 
 
-@aten("argmin")
-@on_rows
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return convert(searching.argmin(x, dim, keepdim), "i64")
 
@@ -63,18 +49,6 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Te
     return take_along_axis(x, places, dim), convert(places, "i64")
 
 
-@aten("sort.stable")
-@on_rows
-def sort_stable(x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return sort(x, dim, descending)
-
-
-@aten("argsort", "argsort.stable")
-@on_rows
-def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    return convert(searching.argsort(x, dim, descending=descending), "i64")
-
-
 def _count_below(table: Tensor, values: Tensor, is_right: bool) -> Tensor:
     """Return how many elements of sorted rows come before each value of the row; a table of one row serves all values."""
     table = table if table.ndim == 1 else expand_dims(table, -2)
@@ -88,11 +62,6 @@ def searchsorted(table: Tensor, values: Operand, *, out_int32: bool = False, rig
     table = table if sorter is None else take_along_axis(table, sorter, -1)
     number = tensor(values, None if isinstance(values, Tensor) else table.type.dtype)
     return convert(_count_below(table, number, right or side == "right"), "i32" if out_int32 else "i64")
-
-
-@aten("bucketize.Tensor")
-def bucketize(values: Tensor, table: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    return searchsorted(table, values, out_int32=out_int32, right=right)
 
 
 @aten("kthvalue")
@@ -116,11 +85,6 @@ def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor,
     return logic.where(has_bad, math.nan, value), logic.where(has_bad, argmax(convert(bad, "i32"), dim, keepdim), place)
 
 
-@aten("median")
-def median(x: Tensor) -> Tensor:
-    return median_dim(reshape(x, (-1,)))[0]
-
-
 @aten("nanmedian.dim")
 @on_rows
 def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -137,11 +101,6 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
 
 def _without(shape: Sequence[int], dim: int) -> list[int]:
     return [size for d, size in enumerate(shape) if d != dim % len(shape)]
-
-
-@aten("nanmedian")
-def nanmedian(x: Tensor) -> Tensor:
-    return nanmedian_dim(reshape(x, (-1,)), 0)[0]
 
 
 @aten("mode")
@@ -179,11 +138,6 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if not x.ndim or not size:
         return zeros((size, x.ndim), "i64")
     return convert(stack(searching.nonzero(x, size=size, fill_value=fill_value), 1), "i64")
-
-
-@aten("isin")
-def isin(x: Tensor, values: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    return searching.isin(x, tensor(values), assume_unique=assume_unique, invert=invert)
 
 
 def _histogram_bounds(x: Tensor, low: float, high: float, apart: float) -> tuple[Operand, Operand]:
@@ -237,11 +191,6 @@ def histogram(x: Tensor, bins: int = 100, *, range: Sequence[float] | None = Non
     return _counted([points], [edges], weight, density), edges
 
 
-@aten("histogram.bins_tensor")
-def histogram_between(x: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return _counted([reshape(x, (-1,))], [bins], weight, density), bins
-
-
 def _columns(x: Tensor) -> list[Tensor]:
     """Return the coordinates of points [..., dims] along each dim."""
     return [reshape(x[..., d], (-1,)) for d in builtins.range(x.shape[-1])]
@@ -253,11 +202,19 @@ def histogramdd_edges(x: Tensor, bins: Sequence[int], *, range: Sequence[float] 
     return [_edges(*each) for each in zip(_columns(x), bins, pairs, strict=True)]
 
 
-@aten("_histogramdd_from_bin_cts")
-def histogramdd(x: Tensor, bins: Sequence[int], *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False) -> Tensor:  # fmt: skip
-    return _counted(_columns(x), histogramdd_edges(x, bins, range=range), weight, density)
-
-
-@aten("_histogramdd_from_bin_tensors")
-def histogramdd_between(x: Tensor, bins: Sequence[Tensor], *, weight: Tensor | None = None, density: bool = False) -> Tensor:  # fmt: skip
-    return _counted(_columns(x), bins, weight, density)
+enter_rows({
+    "max.dim": lambda x, dim, keepdim=False: (reduce.max_(x, dim, keepdim), argmax(x, dim, keepdim)),
+    "min.dim": lambda x, dim, keepdim=False: (reduce.min_(x, dim, keepdim), argmin(x, dim, keepdim)),
+    "sort.stable": lambda x, *, stable=None, dim=-1, descending=False: sort(x, dim, descending),
+    "argsort argsort.stable": lambda x, dim=-1, descending=False, stable=False: convert(searching.argsort(x, dim, descending=descending), "i64"),
+    "argmin": argmin,
+}, on_rows)  # fmt: skip
+enter_rows({
+    "median": lambda x: median_dim(reshape(x, (-1,)))[0],
+    "nanmedian": lambda x: nanmedian_dim(reshape(x, (-1,)), 0)[0],
+    "bucketize.Tensor": lambda values, table, **options: searchsorted(table, values, **options),
+    "isin": lambda x, values, **options: searching.isin(x, tensor(values), **options),
+    "histogram.bins_tensor": lambda x, bins, *, weight=None, density=False: (_counted([reshape(x, (-1,))], [bins], weight, density), bins),
+    "_histogramdd_from_bin_cts": lambda x, bins, *, range=None, weight=None, density=False: _counted(_columns(x), histogramdd_edges(x, bins, range=range), weight, density),
+    "_histogramdd_from_bin_tensors": lambda x, bins, *, weight=None, density=False: _counted(_columns(x), bins, weight, density),
+})  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
 from meshgen.frontend.torch.promotion import result_type
 from meshgen.frontend.tracer import creation, elementwise, indexing, joining, shapes
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
@@ -22,22 +22,12 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     return shapes.reshape(x, shape)
 
 
-@aten("view_as", "reshape_as")
-def view_as(x: Tensor, like: Tensor) -> Tensor:
-    return shapes.reshape(x, like.shape)
-
-
 @aten("flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if not x.ndim:
         return shapes.reshape(x, (1,))
     first, last = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
     return shapes.reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
-
-
-@aten("ravel")
-def ravel(x: Tensor) -> Tensor:
-    return shapes.reshape(x, (-1,))
 
 
 @aten("unflatten.int")
@@ -47,39 +37,9 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return shapes.reshape(x, (*x.shape[:dim], *(x.shape[dim] // known if s == -1 else s for s in sizes), *x.shape[dim + 1 :]))  # fmt: skip
 
 
-@aten("permute", "permute_copy")
-def permute(x: Tensor, dims: Sequence[int]) -> Tensor:
-    return shapes.transpose(x, dims) if x.ndim else x
-
-
-@aten("transpose", "transpose_copy", "swapaxes", "swapdims")
-def transpose(x: Tensor, first: int, second: int) -> Tensor:
-    return shapes.swapaxes(x, first, second) if x.ndim else x
-
-
-@aten("t", "t_copy", "numpy_T")
-def t(x: Tensor) -> Tensor:
-    return shapes.transpose(x)
-
-
-@aten("mT", "matrix_transpose", "linalg_matrix_transpose")
-def matrix_transpose(x: Tensor) -> Tensor:
-    return shapes.matrix_transpose(x)
-
-
 @aten("adjoint", "mH", "H", "matrix_H")
 def adjoint(x: Tensor) -> Tensor:
     return elementwise.conj(shapes.matrix_transpose(x)) if x.ndim else elementwise.conj(x)
-
-
-@aten("movedim", "moveaxis")
-def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
-    return shapes.moveaxis(x, source, destination)
-
-
-@aten("unsqueeze", "unsqueeze_copy")
-def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    return shapes.expand_dims(x, dim)
 
 
 @aten("squeeze", "squeeze_copy")
@@ -95,45 +55,11 @@ def expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
     return broadcast(x, [mine if size == -1 else size for mine, size in zip(own, sizes, strict=True)])
 
 
-@aten("expand_as")
-def expand_as(x: Tensor, like: Tensor) -> Tensor:
-    return broadcast(x, like.shape)
-
-
-@aten("broadcast_tensors")
-def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return shapes.broadcast_arrays(*tensors)
-
-
-@aten("contiguous", "detach", "alias", "clone", "resolve_conj", "resolve_neg", "lift_fresh", "lift_fresh_copy", "lift", "requires_grad", "pin_memory", "alias_copy", "detach_copy", "prims.copy_strided")  # fmt: skip
-def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
-    return x
-
-
 @aten("to", "_to_copy", "type_as", "to.prim_Device")
 def to(x: Tensor, *how: Any, dtype: str | None = None, **_: Any) -> Tensor:
     """The element type is the argument that is one, or that of another tensor; devices mean nothing here."""
     others = [each.type.dtype if isinstance(each, Tensor) else each for each in how if isinstance(each, (str, Tensor))]
     return convert(x, dtype or (others[0] if others else x.type.dtype))
-
-
-for _name, _dtype in (("float", "f32"), ("half", "f16"), ("bfloat16", "bf16"), ("double", "f64"), ("long", "i64"), ("int", "i32"), ("bool", "i1")):  # fmt: skip
-    enter((_name,), lambda x, dtype=_dtype, **_: convert(x, dtype))
-
-
-@aten("repeat")
-def repeat(x: Tensor, repeats: Sequence[int]) -> Tensor:
-    return joining.tile(x, list(repeats)) if repeats else x
-
-
-@aten("tile")
-def tile(x: Tensor, dims: Sequence[int]) -> Tensor:
-    return joining.tile(x, list(dims)) if dims else x
-
-
-@aten("repeat_interleave.self_int")
-def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None, output_size: int | None = None) -> Tensor:
-    return joining.repeat(x, repeats, dim)
 
 
 @aten("cat", "concat", "concatenate")
@@ -148,17 +74,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return joining.concatenate([shapes.expand_dims(convert(each, result_type(*tensors)), dim) for each in tensors], dim)
 
 
-@aten("hstack")
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    return cat(tensors, int(tensors[0].ndim > 1))
-
-
-@aten("vstack")
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    return cat([shapes.atleast_2d(each) for each in tensors])
-
-
-def _sections(x: Tensor, sizes: Sequence[int], dim: int) -> list[Tensor]:
+def _sections(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
     dim = axis_of(dim, x.ndim)
     ends = list(accumulate(sizes))
     return [slice_(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True)]
@@ -169,16 +85,6 @@ def split(x: Tensor, size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
     whole = x.shape[axis_of(dim, x.ndim)]
     sizes = [min(size, whole - at) for at in range(0, whole, size)] if isinstance(size, int) else size
     return _sections(x, sizes, dim)
-
-
-@aten("split_with_sizes", "split_with_sizes_copy", "split.sizes")
-def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
-    return _sections(x, sizes, dim)
-
-
-@aten("chunk")
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
-    return split(x, max(1, -(-x.shape[axis_of(dim, x.ndim)] // chunks)), dim)
 
 
 @aten("tensor_split.sections")
@@ -203,15 +109,6 @@ def _split_along(dim: int) -> Callable[..., list[Tensor]]:
     return split_
 
 
-for _name, _dim in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
-    enter((_name,), _split_along(_dim))
-
-
-@aten("unbind", "unbind_copy")
-def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
-    return list(joining.unstack(x, axis=dim))
-
-
 @aten("slice", "slice_copy")
 def slice_(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     dim = axis_of(dim, x.ndim)
@@ -223,41 +120,6 @@ def slice_(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = 
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     start = start + x.shape[axis_of(dim, x.ndim)] if start < 0 else start
     return slice_(x, dim, start, start + length)
-
-
-@aten("select.int", "select_copy.int")
-def select(x: Tensor, dim: int, index: int) -> Tensor:
-    return indexing.getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (index,))
-
-
-@aten("roll")
-def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
-    return joining.roll(x, list(shifts), list(dims)) if dims else joining.roll(x, shifts[0])
-
-
-@aten("flip")
-def flip(x: Tensor, dims: Sequence[int]) -> Tensor:
-    return joining.flip(x, list(dims))
-
-
-@aten("tril")
-def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    return creation.tril(x, diagonal)
-
-
-@aten("triu")
-def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    return creation.triu(x, diagonal)
-
-
-@aten("diagonal", "diagonal_copy")
-def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    return indexing.diagonal(x, offset, dim1, dim2)
-
-
-@aten("diag")
-def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    return creation.diag(x, diagonal)
 
 
 @aten("unfold", "unfold_copy")
@@ -291,17 +153,6 @@ def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
     return shapes.reshape(shapes.transpose(apart, order), (*lead, c * factor**2, h // factor, w // factor))
 
 
-@aten("channel_shuffle")
-def channel_shuffle(x: Tensor, groups: int) -> Tensor:
-    apart = shapes.reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
-    return shapes.reshape(shapes.swapaxes(apart, 1, 2), x.shape)
-
-
-@aten("meshgrid")
-def meshgrid(tensors: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
-    return creation.meshgrid(*tensors, indexing=indexing)
-
-
 @aten("atleast_1d")
 def atleast_1d(x: Operand | Sequence[Tensor]) -> Tensor | list[Tensor]:
     return [shapes.atleast_1d(each) for each in x] if isinstance(x, list | tuple) else shapes.atleast_1d(tensor(x))
@@ -315,6 +166,39 @@ def resize(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
     return shapes.reshape(flat, size)
 
 
-@aten("resize_as")
-def resize_as(x: Tensor, like: Tensor, **_: Any) -> Tensor:
-    return resize(x, like.shape)
+_TYPES = {"float": "f32", "half": "f16", "bfloat16": "bf16", "double": "f64", "long": "i64", "int": "i32", "bool": "i1"}
+
+
+def _conversion(dtype: str) -> Callable[..., Tensor]:
+    return lambda x, **_: convert(x, dtype)
+
+
+enter_rows({
+    "view_as reshape_as": lambda x, like: shapes.reshape(x, like.shape),
+    "permute permute_copy": lambda x, dims: shapes.transpose(x, dims) if x.ndim else x,
+    "transpose transpose_copy swapaxes swapdims": lambda x, first, second: shapes.swapaxes(x, first, second) if x.ndim else x,
+    "t t_copy numpy_T": lambda x: shapes.transpose(x),
+    "contiguous detach alias clone resolve_conj resolve_neg lift_fresh lift_fresh_copy lift requires_grad pin_memory alias_copy "
+    "detach_copy prims.copy_strided": lambda x, *_, **__: x,
+    "expand_as": lambda x, like: broadcast(x, like.shape),
+    "broadcast_tensors": lambda tensors: shapes.broadcast_arrays(*tensors),
+    "repeat tile": lambda x, repeats: joining.tile(x, list(repeats)) if repeats else x,
+    "repeat_interleave.self_int": lambda x, repeats, dim=None, output_size=None: joining.repeat(x, repeats, dim),
+    "hstack": lambda tensors: cat(tensors, int(tensors[0].ndim > 1)),
+    "vstack": lambda tensors: cat([shapes.atleast_2d(each) for each in tensors]),
+    "split_with_sizes split_with_sizes_copy split.sizes": _sections,
+    "chunk": lambda x, chunks, dim=0: split(x, max(1, -(-x.shape[axis_of(dim, x.ndim)] // chunks)), dim),
+    "hsplit": _split_along(1),
+    "vsplit": _split_along(0),
+    "dsplit": _split_along(2),
+    "unbind unbind_copy": lambda x, dim=0: list(joining.unstack(x, axis=dim)),
+    "select.int select_copy.int": lambda x, dim, index: indexing.getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (index,)),
+    "roll": lambda x, shifts, dims=(): joining.roll(x, list(shifts), list(dims)) if dims else joining.roll(x, shifts[0]),
+    "flip": lambda x, dims: joining.flip(x, list(dims)),
+    "diagonal diagonal_copy": indexing.diagonal,
+    "channel_shuffle": lambda x, groups: shapes.reshape(shapes.swapaxes(unflatten(x, 1, (groups, -1)), 1, 2), x.shape),
+    "meshgrid": lambda tensors, indexing="ij": creation.meshgrid(*tensors, indexing=indexing),
+    "resize_as": lambda x, like, **_: resize(x, like.shape),
+    **{name: _conversion(dtype) for name, dtype in _TYPES.items()},
+})  # fmt: skip
+enter_traced("ravel mT=matrix_transpose matrix_transpose linalg_matrix_transpose=matrix_transpose movedim=moveaxis moveaxis tril triu diag unsqueeze=expand_dims unsqueeze_copy=expand_dims rot90")  # fmt: skip

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from meshgen.frontend.torch.ops import special_fits as fits
-from meshgen.frontend.torch.ops.elementwise import bessel_i1, bessel_i1e, sinc
-from meshgen.frontend.torch.ops.table import enter
-from meshgen.frontend.torch.promotion import floats, promoted, wide
+from meshgen.frontend.torch.ops.elementwise import bessel_i1e, sinc
+from meshgen.frontend.torch.ops.table import enter, enter_rows
+from meshgen.frontend.torch.promotion import floats, promoted, rounded_once
 from meshgen.frontend.tracer import control_flow, elementwise, logic, rounding
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import OPS
@@ -32,21 +32,6 @@ def _rational(x: Tensor, sides: tuple[Sequence[float], Sequence[float]]) -> Tens
     return _polynomial(x, sides[0]) / _polynomial(x, sides[1])
 
 
-def _in_wide(*names: str) -> Callable[[_Function], _Function]:
-    """Register a function that is computed in f32 at least, for arguments of any type."""
-
-    def register(function: _Function) -> _Function:
-        def rounded(x: Tensor) -> Tensor:
-            found, dtype = wide(x)
-            return convert(function(found), dtype)
-
-        enter(names, rounded)
-        return function
-
-    return register
-
-
-@_in_wide("special_i0e")
 def bessel_i0e(x: Tensor) -> Tensor:
     """exp(-|x|) I0(x)."""
     x = elementwise.abs_(x)
@@ -55,12 +40,8 @@ def bessel_i0e(x: Tensor) -> Tensor:
     return logic.where(x > 8, tail, _polynomial(near / 4 - 1, fits.I0_NEAR))
 
 
-@_in_wide("i0", "special_i0", "special_modified_bessel_i0")
 def bessel_i0(x: Tensor) -> Tensor:
     return bessel_i0e(x) * elementwise.exp(elementwise.abs_(x))
-
-
-enter(("special_modified_bessel_i1",), bessel_i1)
 
 
 def _bessel_k(x: Tensor, near: _Function, far: Sequence[float], is_scaled: bool) -> Tensor:
@@ -78,15 +59,6 @@ def _k0(x: Tensor) -> Tensor:
 
 def _k1(x: Tensor) -> Tensor:
     return _polynomial(x * x / 2 - 1, fits.K1_NEAR) / x + elementwise.log(x / 2) * bessel_i1e(x) * elementwise.exp(x)
-
-
-def _of_kind(near: _Function, far: Sequence[float], is_scaled: bool) -> _Function:
-    return lambda x: _bessel_k(x, near, far, is_scaled)
-
-
-for _suffix, _near, _far in (("k0", _k0, fits.K0_FAR), ("k1", _k1, fits.K1_FAR)):
-    _in_wide(f"special_modified_bessel_{_suffix}")(_of_kind(_near, _far, is_scaled=False))
-    _in_wide(f"special_scaled_modified_bessel_{_suffix}")(_of_kind(_near, _far, is_scaled=True))
 
 
 def _waves(x: Tensor, order: int) -> tuple[Tensor, Tensor]:
@@ -120,22 +92,6 @@ def _bessel_y(x: Tensor, order: int) -> Tensor:
     return logic.where(x > 0, found, logic.where(x == 0, -math.inf, math.nan))
 
 
-def _of_order(function: Callable[[Tensor, int], Tensor], order: int) -> _Function:
-    return lambda x: function(x, order)
-
-
-for _order in (0, 1):
-    _in_wide(f"special_bessel_j{_order}")(_of_order(_bessel_j, _order))
-    _in_wide(f"special_bessel_y{_order}")(_of_order(_bessel_y, _order))
-
-
-@_in_wide("special_spherical_bessel_j0")
-def spherical_bessel_j0(x: Tensor) -> Tensor:
-    """sin(x) / x."""
-    return sinc(x / math.pi)
-
-
-@_in_wide("special_erfcx")
 def erfcx(x: Tensor) -> Tensor:
     """exp(x^2) erfc(x)."""
     large, small = elementwise.maximum(x, 0.5), elementwise.minimum(x, 0.5)
@@ -143,7 +99,6 @@ def erfcx(x: Tensor) -> Tensor:
     return logic.where(x > 0.5, far, elementwise.exp(small * small) * OPS["erfc"](small))
 
 
-@_in_wide("special_ndtri")
 def ndtri(p: Tensor) -> Tensor:
     """The quantile of the normal distribution."""
     middle = p - 0.5
@@ -152,6 +107,24 @@ def ndtri(p: Tensor) -> Tensor:
     tail = logic.where(root > 5, _rational(root - 5, fits.FAR_TAIL), _rational(root - 1.6, fits.TAIL))
     tail = logic.where(root == math.inf, math.inf, tail)
     return logic.where(elementwise.abs_(middle) <= 0.425, centre, logic.where(middle < 0, -tail, tail))
+
+
+enter_rows({
+    "special_i0e": bessel_i0e,
+    "i0 special_i0 special_modified_bessel_i0": bessel_i0,
+    "special_i1 special_modified_bessel_i1": lambda x: bessel_i1e(x) * elementwise.exp(elementwise.abs_(x)),
+    "special_modified_bessel_k0": lambda x: _bessel_k(x, _k0, fits.K0_FAR, is_scaled=False),
+    "special_modified_bessel_k1": lambda x: _bessel_k(x, _k1, fits.K1_FAR, is_scaled=False),
+    "special_scaled_modified_bessel_k0": lambda x: _bessel_k(x, _k0, fits.K0_FAR, is_scaled=True),
+    "special_scaled_modified_bessel_k1": lambda x: _bessel_k(x, _k1, fits.K1_FAR, is_scaled=True),
+    "special_bessel_j0": lambda x: _bessel_j(x, 0),
+    "special_bessel_j1": lambda x: _bessel_j(x, 1),
+    "special_bessel_y0": lambda x: _bessel_y(x, 0),
+    "special_bessel_y1": lambda x: _bessel_y(x, 1),
+    "special_spherical_bessel_j0": lambda x: sinc(x / math.pi),
+    "special_erfcx": erfcx,
+    "special_ndtri": ndtri,
+}, rounded_once)  # fmt: skip
 
 
 _Step = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]  # of p[k + 1] from k, x, p[k] and p[k - 1]

@@ -1,7 +1,10 @@
 """The table of PyTorch's operations: a function on traced tensors for each, which takes what the operation's schema says.
 
-    @aten("leaky_relu")
-    def leaky_relu(x, negative_slope=0.01): ...
+    @aten("glu")
+    def glu(x, dim=-1): ...
+
+    enter_rows({"leaky_relu": lambda x, negative_slope=0.01: nn.leaky_relu(x, negative_slope)})
+    enter_traced("exp log special_psi=digamma", in_floats)
 
 Arguments come by position and by keyword as in the program, without those that say where a tensor is (device, layout, ...); element
 types are those of the IR (`f32`). A name without an overload stands for all of them. Those of other libraries have
@@ -11,9 +14,10 @@ that the operation changes: the function gives their new values after its result
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from meshgen.frontend.tracer import OPS
 from meshgen.records import dataclass
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -43,6 +47,22 @@ def aten(*names: str, mutates: tuple[int, ...] = ()) -> Callable[[_Function], _F
 def enter(names: tuple[str, ...] | list[str], function: Callable[..., Any], mutates: tuple[int, ...] = ()) -> None:
     """As `aten`, of a function made in place."""
     TORCH_OPS.update(dict.fromkeys(names, TorchOp(function, mutates)))
+
+
+def _as_given(function: _Function) -> _Function:
+    return function
+
+
+def enter_rows(rows: Mapping[str, Callable[..., Any]], how: Callable[..., Any] = _as_given) -> None:
+    """Register functions by the names of their operations, which spaces separate; `how` converts the operands of each."""
+    for names, function in rows.items():
+        enter(names.split(), how(function))
+
+
+def enter_traced(names: str, how: Callable[..., Any] = _as_given) -> None:
+    """Register the tracer's functions of these names; `sgn=sign` is the operation `sgn`, which the function `sign` computes."""
+    for name, _, function in (each.partition("=") for each in names.split()):
+        enter([name], how(OPS[function or name]))
 
 
 def find_op(target: str) -> TorchOp | None:
