@@ -1,53 +1,7 @@
-"""The operators of ONNX as functions over traced tensors; importing this enters them in the table."""
+"""The operators of ONNX as functions over traced tensors, a file per family; importing this enters them in the table."""
 
-from meshgen.frontend.onnx.ops import (
-    activations,
-    attention,
-    casts,
-    control_flow,
-    convolutions,
-    decoders,
-    elementwise,
-    indexing,
-    layout,
-    learning,
-    microsoft,
-    norms,
-    pools,
-    products,
-    quantize,
-    recurrent,
-    reductions,
-    refused,
-    resize,
-    scatters,
-    sequences,
-    signals,
-    spatial,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "activations",
-    "attention",
-    "casts",
-    "control_flow",
-    "convolutions",
-    "decoders",
-    "elementwise",
-    "indexing",
-    "layout",
-    "learning",
-    "microsoft",
-    "norms",
-    "pools",
-    "products",
-    "quantize",
-    "recurrent",
-    "reductions",
-    "refused",
-    "resize",
-    "scatters",
-    "sequences",
-    "signals",
-    "spatial",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

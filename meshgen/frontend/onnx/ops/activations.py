@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Call, dim_of, like, op, shape_of
+from meshgen.frontend.onnx.ops.table import Call, dim_of, enter_rows, enter_traced, like, of_tensor, shape_of
 from meshgen.frontend.tracer import nn
 from meshgen.frontend.tracer.elementwise import abs_, erf, expm1, maximum, minimum, sigmoid, sign, tanh
 from meshgen.frontend.tracer.logic import where
@@ -17,78 +16,19 @@ from meshgen.frontend.tracer.searching import argmax
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
-PLAIN: dict[str, Callable[[Operand], Tensor]] = {
-    "Relu": nn.relu,
-    "HardSwish": nn.hard_silu,
-    "Softplus": nn.softplus,
-    "Softsign": nn.soft_sign,
-    "Mish": nn.mish,
-}
-"""Of the tensor alone."""
-WITH_ALPHA: dict[str, Callable[[Operand, float], Tensor]] = {
-    "LeakyRelu": nn.leaky_relu,
-    "Elu": nn.elu,
-    "Celu": nn.celu,
-}
-"""Of the tensor and the attribute `alpha`."""
-
-
-def _without_attributes(function: Callable[[Operand], Tensor], call: Call, x: Operand) -> Tensor:
-    return function(x)
-
-
-def _scaled(function: Callable[[Operand, float], Tensor], call: Call, x: Operand) -> Tensor:
-    return function(x, call["alpha"])
-
-
-for _name, _function in PLAIN.items():
-    op(_name)(partial(_without_attributes, _function))
-for _name, _function in WITH_ALPHA.items():
-    op(_name)(partial(_scaled, _function))
-
-
-@op("PRelu")
-def prelu(call: Call, x: Operand, slope: Operand) -> Tensor:
-    x = tensor(x)
-    return where(x < 0, x * slope, x)
-
-
-@op("Selu")
-def selu(call: Call, x: Operand) -> Tensor:
-    x = tensor(x)
-    return where(x > 0, x, call["alpha"] * expm1(minimum(x, 0))) * call["gamma"]
-
-
-@op("ThresholdedRelu")
-def thresholded_relu(call: Call, x: Operand) -> Tensor:
-    x = tensor(x)
-    return where(x > call["alpha"], x, 0)
-
-
-@op("HardSigmoid")
-def hard_sigmoid(call: Call, x: Operand) -> Tensor:
-    return maximum(minimum(tensor(x) * call["alpha"] + call["beta"], 1), 0)
-
-
-@op("Swish")
-def swish(call: Call, x: Operand) -> Tensor:
-    x = tensor(x)
-    return x * sigmoid(x * call["alpha"])
-
-
-@op("Shrink")
-def shrink(call: Call, x: Operand) -> Tensor:
-    x = tensor(x)
-    shrunk = x - like(np.float64(call["bias"]), x) * sign(x)
-    return where(abs_(x) > call["lambd"], shrunk, 0)
-
-
-@op("Gelu")
-def gelu(call: Call, x: Operand) -> Tensor:
-    """Computed in f32, as one form: x / 2 * (1 + erf(x / sqrt 2)), or that of tanh."""
-    if call["approximate"] == "tanh":
-        return nn.gelu(x)
-    return exact_gelu(x)
+enter_traced("Relu=relu HardSwish=hard_silu Softplus=softplus Softsign=soft_sign Mish=mish")
+enter_rows({
+    "LeakyRelu": lambda call, x: nn.leaky_relu(x, call["alpha"]),
+    "Elu": lambda call, x: nn.elu(x, call["alpha"]),
+    "Celu": lambda call, x: nn.celu(x, call["alpha"]),
+    "PRelu": lambda call, x, slope: where(x < 0, x * slope, x),
+    "Selu": lambda call, x: where(x > 0, x, call["alpha"] * expm1(minimum(x, 0))) * call["gamma"],
+    "ThresholdedRelu": lambda call, x: where(x > call["alpha"], x, 0),
+    "HardSigmoid": lambda call, x: maximum(minimum(x * call["alpha"] + call["beta"], 1), 0),
+    "Swish": lambda call, x: x * sigmoid(x * call["alpha"]),
+    "Shrink": lambda call, x: where(abs_(x) > call["lambd"], x - like(np.float64(call["bias"]), x) * sign(x), 0),
+    "Gelu": lambda call, x: nn.gelu(x) if call["approximate"] == "tanh" else exact_gelu(x),
+}, of_tensor)  # fmt: skip
 
 
 def exact_gelu(x: Operand) -> Tensor:
@@ -105,24 +45,19 @@ def _softmax_rows(call: Call, x: Operand) -> tuple[Tensor, int]:
     return reshape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])]), 1
 
 
-@op("Softmax")
-def softmax(call: Call, x: Operand) -> Tensor:
-    rows, axis = _softmax_rows(call, x)
-    return reshape(nn.softmax(rows, axis), shape_of(x))
+def _over_rows(function: Callable[[Tensor, int], Tensor]) -> Callable[[Call, Operand], Tensor]:
+    def over_rows(call: Call, x: Operand) -> Tensor:
+        rows, axis = _softmax_rows(call, x)
+        return reshape(function(rows, axis), shape_of(x))
+
+    return over_rows
 
 
-@op("LogSoftmax")
-def log_softmax(call: Call, x: Operand) -> Tensor:
-    rows, axis = _softmax_rows(call, x)
-    return reshape(nn.log_softmax(rows, axis), shape_of(x))
+def _hardmax(rows: Tensor, axis: int) -> Tensor:
+    return nn.one_hot(argmax(rows, axis), rows.shape[axis], dtype=rows.type.dtype, axis=axis)
 
 
-@op("Hardmax")
-def hardmax(call: Call, x: Operand) -> Tensor:
-    rows, axis = _softmax_rows(call, x)
-    chosen = nn.one_hot(argmax(rows, axis), rows.shape[axis], dtype=rows.type.dtype, axis=axis)
-    return reshape(chosen, shape_of(x))
-
+enter_rows({"Softmax": nn.softmax, "LogSoftmax": nn.log_softmax, "Hardmax": _hardmax}, _over_rows)
 
 # The activations of recurrent operators, by name: of (x, alpha, beta).
 RECURRENT = {

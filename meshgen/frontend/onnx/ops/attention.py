@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.frontend.onnx.ops.casts import kind_named
 from meshgen.frontend.onnx.ops.layout import padded
-from meshgen.frontend.onnx.ops.table import Call, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import Call, enter_rows, op, rank_of, shape_of
 from meshgen.frontend.tracer import nn
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.elementwise import tanh
@@ -145,12 +145,6 @@ def _both(first: Tensor | None, second: Tensor) -> Tensor:
     return second if first is None else logical_and(first, second)
 
 
-@op("RotaryEmbedding")
-def rotary_embedding(call: Call, x: Operand, cos: Operand, sin: Operand, places: Operand = None) -> Tensor:
-    """Pairs of features turned by angles: halves of a head, or neighbours."""
-    return rotated(call, x, cos, sin, places)
-
-
 def rotated(call: Call, x: Operand, cos: Operand, sin: Operand, places: Operand) -> Tensor:
     """x [b, h, s, d] or [b, s, h * d]; cos and sin [b, s, d / 2], or rows of which `places` has the numbers."""
     x = tensor(x)
@@ -167,3 +161,6 @@ def rotated(call: Call, x: Operand, cos: Operand, sin: Operand, places: Operand)
     both = reshape(stack([real, imaginary], -1), part.shape) if call["interleaved"] else concatenate([real, imaginary], -1)  # fmt: skip
     whole = both if turned == heads.shape[-1] else concatenate([both, rest], -1)
     return whole if x.ndim == 4 else joined_heads(whole)
+
+
+enter_rows({"RotaryEmbedding": lambda call, x, cos, sin, places=None: rotated(call, x, cos, sin, places)})

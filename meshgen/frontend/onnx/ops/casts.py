@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.frontend.onnx.files import onnx_package
-from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, kind_of, op, shape_of
 from meshgen.frontend.tracer.creation import eye, full, iota
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.logic import bitcast_convert_type
@@ -28,16 +28,6 @@ def kind_named(number: int) -> str:
         return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(number))
     except (KeyError, TypeError):
         refuse(f"the element type {onnx_package().TensorProto.DataType.Name(number)} is not supported")
-
-
-@op("Cast")
-def cast(call: Call, x: Operand) -> Tensor:
-    return converted(x, kind_named(call["to"]), call)
-
-
-@op("CastLike")
-def cast_like(call: Call, x: Operand, like: Operand) -> Tensor:
-    return converted(x, kind_of(like), call)
 
 
 def converted(x: Operand, kind: str, call: Call) -> Tensor:
@@ -89,11 +79,6 @@ def shape(call: Call, x: Operand) -> Array:
     return np.asarray(shape_of(x)[slice(call["start"] or 0, call["end"])], np.int64)
 
 
-@op("Size")
-def size(call: Call, x: Operand) -> Array:
-    return np.asarray(int(np.prod(shape_of(x), dtype=object)), np.int64)
-
-
 @op("Range", known=(0, 1, 2))
 def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
     """Known numbers, or for many of them numbers that the program computes."""
@@ -104,3 +89,10 @@ def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
     if count <= MANY:
         return (first + np.arange(count) * step).astype(start.dtype)
     return convert(iota((count,), 0, "i64") * step + first, kind_of(start))
+
+
+enter_rows({
+    "Cast": lambda call, x: converted(x, kind_named(call["to"]), call),
+    "CastLike": lambda call, x, like: converted(x, kind_of(like), call),
+    "Size": lambda call, x: np.asarray(int(np.prod(shape_of(x), dtype=object)), np.int64),
+})  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.onnx.ops.products import less_zero
-from meshgen.frontend.onnx.ops.table import Call, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import Call, enter_rows, op, rank_of, shape_of
 from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
@@ -56,11 +56,6 @@ def with_bias(x: Tensor, bias: Operand) -> Tensor:
     return x if bias is None else x + reshape(bias, (-1, *[1] * (x.ndim - 2)))
 
 
-@op("Conv")
-def conv(call: Call, x: Operand, w: Operand, bias: Operand = None) -> Tensor:
-    return with_bias(convolution(call, x, w), bias)
-
-
 @op("ConvInteger")
 def conv_integer(call: Call, x: Operand, w: Operand, x_zero: Operand = None, w_zero: Operand = None) -> Tensor:
     """Computed in f64, in which sums of products of bytes are exact."""
@@ -100,3 +95,6 @@ def _transposed_padding(call: Call, sizes: Sequence[int], spans: Sequence[int], 
         half = total // 2 if named == "SAME_UPPER" else total - total // 2
         pairs.append((half, total - half))
     return pairs, more
+
+
+enter_rows({"Conv": lambda call, x, w, bias=None: with_bias(convolution(call, x, w), bias)})

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import TABLE, Call, Operator, array_of, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import Call, array_of, enter_rows, enter_traced, kind_of, op, shape_of
 from meshgen.frontend.tracer import elementwise, logic, rounding
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.operands import convert, tensor
-from meshgen.frontend.tracer.recording import OPS, refuse
+from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_float, is_inexact
 
-# Operators that are functions of the tracer, by operands alone.
-PLAIN = {
-    "Abs": "abs", "Neg": "negative", "Sign": "sign", "Reciprocal": "reciprocal", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Erf": "erf",
-    "Tanh": "tanh", "Sigmoid": "sigmoid", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
-    "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Floor": "floor", "Ceil": "ceil",
-    "Round": "round", "IsNaN": "isnan", "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less",
-    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or",
-    "Xor": "logical_xor", "Not": "logical_not", "Where": "where", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor", "BitwiseNot": "invert",
-}  # fmt: skip
-
-
-def _from_operator_table(name: str) -> Callable[..., Any]:
-    return lambda call, *operands: OPS[name](*operands)
-
-
-TABLE.update({("", name): Operator(_from_operator_table(function)) for name, function in PLAIN.items()})
-
-
-@op("Identity")
-def identity(call: Call, x: Any) -> Any:
-    return [x]
+enter_traced(
+    "Abs=abs Neg=negative Sign=sign Reciprocal=reciprocal Exp=exp Log=log Sqrt=sqrt Erf=erf Tanh=tanh Sigmoid=sigmoid Sin=sin Cos=cos Tan=tan Asin=asin "
+    "Acos=acos Atan=atan Sinh=sinh Cosh=cosh Asinh=asinh Acosh=acosh Atanh=atanh Floor=floor Ceil=ceil Round=round IsNaN=isnan Add=add Sub=subtract "
+    "Mul=multiply Equal=equal Less=less LessOrEqual=less_equal Greater=greater GreaterOrEqual=greater_equal And=logical_and Or=logical_or "
+    "Xor=logical_xor Not=logical_not Where=where BitwiseAnd=bitwise_and BitwiseOr=bitwise_or BitwiseXor=bitwise_xor BitwiseNot=invert"
+)
+enter_rows({
+    "Identity": lambda call, x: [x],
+    "Div": lambda call, x, y: elementwise.divide(x, y) if is_inexact(kind_of(x)) else elementwise.binary("divide", x, y),  # towards zero
+    "Mod": lambda call, x, y: rounding.fmod(x, y) if call["fmod"] else rounding.remainder(x, y),
+    "BitShift": lambda call, x, y: logic.left_shift(x, y) if call["direction"] == "LEFT" else logic.right_shift(x, y),
+    "Max": lambda call, *operands: _fold(elementwise.maximum, call, *operands),
+    "Min": lambda call, *operands: _fold(elementwise.minimum, call, *operands),
+    "Sum": lambda call, *operands: _fold(elementwise.add, call, *operands),
+    "Mean": lambda call, *operands: _fold(elementwise.add, call, *operands) / len(operands),
+})  # fmt: skip
 
 
 @op("Dropout")
@@ -52,17 +46,6 @@ def dropout(call: Call, x: Operand, ratio: Any = None, is_training: Any = None) 
         refuse("dropout in training draws new random numbers in each step, which a module does not", "export the model for inference")  # fmt: skip
     mask = full(shape_of(x), 1, kind_of(x) if call.version < 10 else "i1")
     return (x, mask)[: max(call.results, 1)]
-
-
-@op("Div")
-def divide(call: Call, x: Operand, y: Operand) -> Tensor:
-    """Integers are divided towards zero."""
-    return elementwise.divide(x, y) if is_inexact(kind_of(x)) else elementwise.binary("divide", x, y)
-
-
-@op("Mod")
-def mod(call: Call, x: Operand, y: Operand) -> Tensor:
-    return rounding.fmod(x, y) if call["fmod"] else rounding.remainder(x, y)
 
 
 @op("Pow")
@@ -99,17 +82,3 @@ def _fold(function: Callable[[Operand, Operand], Operand], call: Call, *operands
             f"operands must have one shape before opset 8, but have {', '.join(str(list(each)) for each in sorted(shapes))}"
         )
     return reduce(function, operands)
-
-
-TABLE.update({("", name): Operator(partial(_fold, function)) for name, function in
-              {"Max": elementwise.maximum, "Min": elementwise.minimum, "Sum": elementwise.add}.items()})  # fmt: skip
-
-
-@op("Mean")
-def mean(call: Call, *operands: Operand) -> Operand:
-    return _fold(elementwise.add, call, *operands) / len(operands)
-
-
-@op("BitShift")
-def bit_shift(call: Call, x: Operand, y: Operand) -> Tensor:
-    return logic.left_shift(x, y) if call["direction"] == "LEFT" else logic.right_shift(x, y)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, kind_of, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, kind_of, op, rank_of, shape_of
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.indexing import getitem, take, take_along_axis
 from meshgen.frontend.tracer.logic import where
@@ -47,11 +47,6 @@ def vectors(indices: Operand, batch: int = 0) -> tuple[Tensor, ...]:
     return (*own, *(getitem(indices, (..., n)) for n in range(indices.shape[-1])))
 
 
-@op("GatherND")
-def gather_nd(call: Call, x: Operand, indices: Operand) -> Tensor:
-    return getitem(tensor(x), vectors(indices, call["batch_dims"] or 0))
-
-
 @op("OneHot", known=(1,))
 def one_hot(call: Call, indices: Operand, depth: Array, values: Operand) -> Tensor:
     """The second value where a number is that of the row, the first elsewhere; negative numbers count from the end."""
@@ -69,11 +64,6 @@ def compress(call: Call, x: Operand, chosen: Array) -> Tensor:
     if call["axis"] is None:
         return take(reshape(x, -1), rows, 0)
     return take(x, rows, dim_of(call["axis"], rank_of(x)))
-
-
-@op("NonZero", known=(0,))
-def non_zero(call: Call, x: Array) -> Array:
-    return np.asarray(np.nonzero(x), np.int64).reshape(max(x.ndim, 1), -1)
 
 
 @op("Unique", known=(0,))
@@ -96,6 +86,6 @@ def array_feature_extractor(call: Call, x: Operand, indices: Operand) -> Tensor:
     return reshape(rows, (1, -1)) if rank_of(x) == 1 else rows
 
 
-@op("Binarizer", domain="ai.onnx.ml")
-def binarizer(call: Call, x: Operand) -> Tensor:
-    return convert(tensor(x) > call["threshold"], kind_of(x))
+enter_rows({"GatherND": lambda call, x, indices: getitem(tensor(x), vectors(indices, call["batch_dims"] or 0))})
+enter_rows({"NonZero": lambda call, x: np.asarray(np.nonzero(x), np.int64).reshape(max(x.ndim, 1), -1)}, known=(0,))
+enter_rows({"Binarizer": lambda call, x: convert(tensor(x) > call["threshold"], kind_of(x))}, domain="ai.onnx.ml")

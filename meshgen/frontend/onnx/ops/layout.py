@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, op, rank_of, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, op, rank_of, require_few, shape_of
 from meshgen.frontend.tracer import joining, shapes
 from meshgen.frontend.tracer.creation import full, iota, tril, triu
 from meshgen.frontend.tracer.indexing import getitem
@@ -46,26 +46,6 @@ def unsqueeze(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
     given = call.known("axes", axes)
     assert given is not None
     return shapes.expand_dims(x, tuple(dim_of(each, rank_of(x) + given.size) for each in np.atleast_1d(given)))
-
-
-@op("Transpose")
-def transpose(call: Call, x: Operand) -> Tensor:
-    return shapes.transpose(x, call["perm"])
-
-
-@op("Expand", known=(1,))
-def expand(call: Call, x: Operand, shape: Array) -> Tensor:
-    return shapes.broadcast_to(x, np.broadcast_shapes(shape_of(x), tuple(shape.tolist())))
-
-
-@op("Tile", known=(1,))
-def tile(call: Call, x: Operand, repeats: Array) -> Tensor:
-    return joining.tile(x, repeats.tolist())
-
-
-@op("Concat")
-def concat(call: Call, *operands: Operand) -> Tensor:
-    return concatenate(operands, dim_of(call["axis"], rank_of(operands[0])))
 
 
 @op("Split", known=(1,))
@@ -165,3 +145,13 @@ def reverse_sequence(call: Call, x: Operand, lengths: Operand) -> Tensor:
     length, row = shapes.reshape(tensor(lengths, "i64"), (-1, 1)), iota(sizes, 1, "i64")
     order = where(row < length, length - 1 - row, row)
     return shapes.moveaxis(getitem(x, (iota(sizes, 0, "i64"), order)), 0, batch)
+
+
+enter_rows({
+    "Transpose": lambda call, x: shapes.transpose(x, call["perm"]),
+    "Concat": lambda call, *operands: concatenate(operands, dim_of(call["axis"], rank_of(operands[0]))),
+})  # fmt: skip
+enter_rows({
+    "Expand": lambda call, x, shape: shapes.broadcast_to(x, np.broadcast_shapes(shape_of(x), tuple(shape.tolist()))),
+    "Tile": lambda call, x, repeats: joining.tile(x, repeats.tolist()),
+}, known=(1,))  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from meshgen.frontend.onnx.ops.activations import exact_gelu
 from meshgen.frontend.onnx.ops.attention import Scores, attend, heads_of, joined_heads, rotated
-from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, op, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, enter_rows, of_tensor, op, rank_of, shape_of
 from meshgen.frontend.tracer import nn
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.elementwise import sigmoid
@@ -20,27 +20,6 @@ from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-
-
-@op("Gelu", domain=MICROSOFT)
-def gelu(call: Call, x: Operand) -> Tensor:
-    return exact_gelu(x)
-
-
-@op("BiasGelu", domain=MICROSOFT)
-def bias_gelu(call: Call, x: Operand, bias: Operand) -> Tensor:
-    return exact_gelu(tensor(x) + bias)
-
-
-@op("FastGelu", domain=MICROSOFT)
-def fast_gelu(call: Call, x: Operand, bias: Operand = None) -> Tensor:
-    return nn.gelu(x if bias is None else tensor(x) + bias)
-
-
-@op("QuickGelu", domain=MICROSOFT)
-def quick_gelu(call: Call, x: Operand) -> Tensor:
-    x = tensor(x)
-    return x * sigmoid(x * (1.702 if call["alpha"] is None else call["alpha"]))
 
 
 @op("RotaryEmbedding", domain=MICROSOFT)
@@ -95,3 +74,11 @@ def _allowed(padding: Operand, columns: int) -> Tensor:
         refuse(f"a mask {padding.type} is not supported: give one [b, {columns}] or [b, q, {columns}]")
     index: Any = (slice(None), None, None) if padding.ndim == 2 else (slice(None), None)
     return not_equal(getitem(padding, index), np.zeros((), padding.dtype))
+
+
+enter_rows({
+    "Gelu": lambda call, x: exact_gelu(x),
+    "BiasGelu": lambda call, x, bias: exact_gelu(x + bias),
+    "FastGelu": lambda call, x, bias=None: nn.gelu(x if bias is None else x + bias),
+    "QuickGelu": lambda call, x: x * sigmoid(x * (1.702 if call["alpha"] is None else call["alpha"])),
+}, of_tensor, MICROSOFT)  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from meshgen.budget import require_operations
 from meshgen.frontend.onnx.ops.layout import padded
-from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, kind_of, op, require_few, shape_of
 from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.elementwise import abs_, maximum, power
 from meshgen.frontend.tracer.indexing import getitem
@@ -158,17 +158,13 @@ def _spatial(x: Operand) -> tuple[int, ...]:
     return tuple(range(2, len(shape_of(x))))
 
 
-@op("GlobalAveragePool")
-def global_average_pool(call: Call, x: Operand) -> Tensor:
-    return convert(mean(x, _spatial(x), True), kind_of(x))
-
-
-@op("GlobalMaxPool")
-def global_max_pool(call: Call, x: Operand) -> Tensor:
-    return max_(x, _spatial(x), True)
-
-
-@op("GlobalLpPool")
-def global_lp_pool(call: Call, x: Operand) -> Tensor:
+def _global_lp_norm(call: Call, x: Operand) -> Tensor:
     wide, p = widened(x), call["p"]
     return convert(power(sum_(_raised(abs_(wide), p), _spatial(x), True), 1.0 / p), kind_of(x))
+
+
+enter_rows({
+    "GlobalAveragePool": lambda call, x: convert(mean(x, _spatial(x), True), kind_of(x)),
+    "GlobalMaxPool": lambda call, x: max_(x, _spatial(x), True),
+    "GlobalLpPool": _global_lp_norm,
+})  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, Operator, dim_of, kind_of, op, rank_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, kind_of, op, rank_of
 from meshgen.frontend.tracer import reduce, scans, searching
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.elementwise import abs_, log, sqrt, square
@@ -22,21 +22,6 @@ def _sum(x: Operand, dims: Any, kept: bool) -> Tensor:
     return reduce.sum_(x, dims, kept, dtype=kind_of(x))
 
 
-# What is done to (x, dims, kept).
-REDUCTIONS: dict[str, Callable[[Operand, Any, bool], Tensor]] = {
-    "ReduceSum": _sum,
-    "ReduceProd": lambda x, dims, kept: reduce.prod(x, dims, kept, dtype=kind_of(x)),
-    "ReduceMean": lambda x, dims, kept: convert(reduce.mean(x, dims, kept), kind_of(x)),
-    "ReduceMax": reduce.max_,
-    "ReduceMin": reduce.min_,
-    "ReduceL1": lambda x, dims, kept: _sum(abs_(x), dims, kept),
-    "ReduceL2": lambda x, dims, kept: convert(sqrt(_sum(square(x), dims, kept)), kind_of(x)),
-    "ReduceSumSquare": lambda x, dims, kept: _sum(square(x), dims, kept),
-    "ReduceLogSum": lambda x, dims, kept: convert(log(_sum(x, dims, kept)), kind_of(x)),
-    "ReduceLogSumExp": lambda x, dims, kept: convert(reduce.logsumexp(x, dims, kept), kind_of(x)),
-}
-
-
 def _reduction(function: Callable[[Operand, Any, bool], Tensor]) -> Callable[..., Tensor]:
     def reduction(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
         """Over the given dims; without any over all, or none where `noop_with_empty_axes` says so."""
@@ -48,7 +33,18 @@ def _reduction(function: Callable[[Operand, Any, bool], Tensor]) -> Callable[...
     return reduction
 
 
-TABLE.update({("", name): Operator(_reduction(function), known=(1,)) for name, function in REDUCTIONS.items()})
+enter_rows({
+    "ReduceSum": _sum,
+    "ReduceProd": lambda x, dims, kept: reduce.prod(x, dims, kept, dtype=kind_of(x)),
+    "ReduceMean": lambda x, dims, kept: convert(reduce.mean(x, dims, kept), kind_of(x)),
+    "ReduceMax": reduce.max_,
+    "ReduceMin": reduce.min_,
+    "ReduceL1": lambda x, dims, kept: _sum(abs_(x), dims, kept),
+    "ReduceL2": lambda x, dims, kept: convert(sqrt(_sum(square(x), dims, kept)), kind_of(x)),
+    "ReduceSumSquare": lambda x, dims, kept: _sum(square(x), dims, kept),
+    "ReduceLogSum": lambda x, dims, kept: convert(log(_sum(x, dims, kept)), kind_of(x)),
+    "ReduceLogSumExp": lambda x, dims, kept: convert(reduce.logsumexp(x, dims, kept), kind_of(x)),
+}, _reduction, known=(1,))  # fmt: skip
 
 
 def along(axis: Operand, rank: int, function: Callable[[int], Tensor]) -> Tensor:
@@ -70,16 +66,6 @@ def _arg(call: Call, x: Operand, function: Callable[..., Tensor]) -> Tensor:
     return convert(x.shape[axis] - 1 - found, "i64")
 
 
-@op("ArgMax")
-def arg_max(call: Call, x: Operand) -> Tensor:
-    return _arg(call, x, searching.argmax)
-
-
-@op("ArgMin")
-def arg_min(call: Call, x: Operand) -> Tensor:
-    return _arg(call, x, searching.argmin)
-
-
 @op("TopK", known=(1,))
 def top_k(call: Call, x: Operand, k: Array | None = None) -> tuple[Tensor, Tensor]:
     """The largest elements, or the smallest; of equal ones the first. They are always sorted."""
@@ -95,11 +81,6 @@ def top_k(call: Call, x: Operand, k: Array | None = None) -> tuple[Tensor, Tenso
     return values, convert(numbers, "i64")
 
 
-def _running(call: Call, x: Operand, axis: Operand, function: Callable[..., Tensor], neutral: int) -> Tensor:
-    """A running sum or product along a dim, whose number may be data; `exclusive` leaves out each element itself."""
-    return along(axis, rank_of(x), lambda dim: _running_along(call, tensor(x), dim, function, neutral))
-
-
 def _running_along(call: Call, x: Tensor, dim: int, function: Callable[..., Tensor], neutral: int) -> Tensor:
     x = flip(x, dim) if call["reverse"] else x
     found = function(x, dim, kind_of(x))
@@ -109,11 +90,14 @@ def _running_along(call: Call, x: Tensor, dim: int, function: Callable[..., Tens
     return flip(found, dim) if call["reverse"] else found
 
 
-@op("CumSum")
-def cum_sum(call: Call, x: Operand, axis: Operand) -> Tensor:
-    return _running(call, x, axis, scans.cumsum, 0)
+def _running(call: Call, x: Operand, axis: Operand, function: Callable[..., Tensor], neutral: int) -> Tensor:
+    """A running sum or product along a dim, whose number may be data; `exclusive` leaves out each element itself."""
+    return along(axis, rank_of(x), lambda dim: _running_along(call, tensor(x), dim, function, neutral))
 
 
-@op("CumProd")
-def cum_prod(call: Call, x: Operand, axis: Operand) -> Tensor:
-    return _running(call, x, axis, scans.cumprod, 1)
+enter_rows({
+    "ArgMax": lambda call, x: _arg(call, x, searching.argmax),
+    "ArgMin": lambda call, x: _arg(call, x, searching.argmin),
+    "CumSum": lambda call, x, axis: _running(call, x, axis, scans.cumsum, 0),
+    "CumProd": lambda call, x, axis: _running(call, x, axis, scans.cumprod, 1),
+})  # fmt: skip

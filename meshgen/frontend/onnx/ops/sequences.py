@@ -12,6 +12,7 @@ from meshgen.frontend.onnx.ops.table import (
     Elements,
     array_of,
     dim_of,
+    enter_rows,
     kind_of,
     op,
     rank_of,
@@ -25,16 +26,6 @@ from meshgen.frontend.tracer.shapes import reshape, squeeze
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
-@op("SequenceConstruct")
-def sequence_construct(call: Call, *elements: Operand) -> Elements:
-    return Elements(elements)
-
-
-@op("SequenceEmpty")
-def sequence_empty(call: Call) -> Elements:
-    return Elements()
-
-
 @op("SequenceAt")
 def sequence_at(call: Call, held: Elements, position: Operand) -> Any:
     """Return an element; tensors of one type may be chosen by data."""
@@ -44,11 +35,6 @@ def sequence_at(call: Call, held: Elements, position: Operand) -> Any:
     if not -len(held) <= number < len(held):
         refuse(f"position {number} is not one of the {len(held)} elements")
     return [held[number]]
-
-
-@op("SequenceLength")
-def sequence_length(call: Call, held: Elements) -> Array:
-    return np.asarray(len(held), np.int64)
 
 
 @op("SequenceInsert", known=(2,))
@@ -87,11 +73,10 @@ def split_to_sequence(call: Call, x: Operand, sizes: Array | None = None) -> Ele
     return Elements(parts if sizes is not None or call["keepdims"] else [squeeze(part, axis) for part in parts])
 
 
-@op("Optional", "OptionalGetElement")
-def optional(call: Call, x: Any = None) -> Any:
-    return [x]
-
-
-@op("OptionalHasElement")
-def optional_has_element(call: Call, x: Any = None) -> Array:
-    return np.asarray(x is not None)
+enter_rows({
+    "SequenceConstruct": lambda call, *elements: Elements(elements),
+    "SequenceEmpty": lambda call: Elements(),
+    "SequenceLength": lambda call, held: np.asarray(len(held), np.int64),
+    "Optional OptionalGetElement": lambda call, x=None: [x],
+    "OptionalHasElement": lambda call, x=None: np.asarray(x is not None),
+})  # fmt: skip

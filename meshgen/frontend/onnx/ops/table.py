@@ -3,6 +3,9 @@
     @op("Reshape", known=(1,))
     def reshape(call, x, shape): ...
 
+    enter_rows({"Flatten": lambda call, x: flattened(x, call["axis"])})
+    enter_traced("Abs=abs Neg=negative")
+
 A function takes the operands (tensors, or arrays where they are known; None where one is left out) and gives the result, or a
 tuple of results. It is written for all opsets: what an attribute was and an input has become is asked for as `call.known(...)`.
 """
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, ProgramError, about
+from meshgen.frontend.tracer import OPS
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
@@ -24,6 +28,7 @@ from meshgen.records import dataclass
 Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 1 << 25  # of an array that is computed while a model is read, such as the numbers of rows
 Function = Callable[..., Any]
+_Numbers = tuple[int, ...]
 MICROSOFT = "com.microsoft"
 
 
@@ -49,9 +54,7 @@ class Elements(list[Any]):
 TABLE: dict[tuple[str, str], Operator] = {}
 
 
-def op(
-    *names: str, domain: str = "", known: tuple[int, ...] = (), constant: tuple[int, ...] = ()
-) -> Callable[[Function], Function]:
+def op(*names: str, domain: str = "", known: _Numbers = (), constant: _Numbers = ()) -> Callable[[Function], Function]:
     """Enter a function for operators of a domain."""
 
     def enter(function: Function) -> Function:
@@ -59,6 +62,28 @@ def op(
         return function
 
     return enter
+
+
+def of_operands(function: Function) -> Function:
+    """A function that does not read the call."""
+    return lambda call, *operands: function(*operands)
+
+
+def of_tensor(function: Function) -> Function:
+    """A function whose first operand is a tensor, also where it is known."""
+    return lambda call, x, *operands: function(call, tensor(x), *operands)
+
+
+def enter_rows(rows: Mapping[str, Function], how: Callable[[Function], Function] = lambda function: function,
+               domain: str = "", known: _Numbers = (), constant: _Numbers = ()) -> None:  # fmt: skip
+    """Enter functions by the names of their operators, which spaces separate; `how` makes each a function of the call and its operands."""
+    for names, function in rows.items():
+        op(*names.split(), domain=domain, known=known, constant=constant)(how(function))
+
+
+def enter_traced(names: str) -> None:
+    """Enter the tracer's functions of operands alone: `Neg=negative` is the operator `Neg`, which the function `negative` computes."""
+    enter_rows({name: OPS[function] for name, _, function in (each.partition("=") for each in names.split())}, of_operands)  # fmt: skip
 
 
 @dataclass(frozen=True)

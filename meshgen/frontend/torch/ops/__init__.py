@@ -1,35 +1,11 @@
 """PyTorch's operations as functions on traced tensors, a file per family; importing it fills the table."""
 
-from meshgen.frontend.torch.ops import (
-    conv,
-    creation,
-    distances,
-    elementwise,
-    embedding_bags,
-    folding,
-    fourier,
-    grids,
-    indexing,
-    linalg,
-    losses,
-    lu,
-    nn,
-    norm_gradients,
-    padding,
-    pooling,
-    products,
-    recurrent,
-    reductions,
-    resizing,
-    scattering,
-    searching,
-    shapes,
-    special,
-    strided,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
-__all__ = [
-    "TORCH_OPS", "TorchOp", "conv", "creation", "distances", "elementwise", "embedding_bags", "find_op", "folding", "fourier", "grids", "indexing", "linalg", "losses", "lu", "nn", "norm_gradients", "padding", "pooling", "products", "recurrent",
-    "reductions", "resizing", "scattering", "searching", "shapes", "special", "strided",
-]  # fmt: skip
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["TORCH_OPS", "TorchOp", "find_op"]
