@@ -82,8 +82,8 @@ def part_of(module: str) -> str:
 
 # Modules that name each other: state and what acts on it by a table. The second names the first only in types, so importing has an order.
 TYPED_BACK = {
-    ("meshgen.mlir.conversion", "meshgen.mlir.dialect"),  # records have importers and exporters, which conversion calls
-    ("meshgen.mlir.exporter", "meshgen.mlir.dialect"),
+    ("meshgen.mlir.conversion", "meshgen.mlir.dialect"),  # records have importers and writers, which conversion calls
+    ("meshgen.mlir.printer", "meshgen.mlir.dialect"),
     ("meshgen.mlir.reading", "meshgen.mlir.dialect"),
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # makers of values ask the evaluator for other values
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),

@@ -134,8 +134,9 @@ class CompiledProgram:
 
     def texts(self) -> dict[str, Any]:
         """The text of every stage, and by name the large constants to which they refer."""
-        from meshgen.mlir.text import print_texts
+        from meshgen.mlir.text import print_text
 
         resources = Resources()
-        texts = print_texts(self.stages | {"schedule": self.scheduled()}, resources)
+        stages = self.stages | {"schedule": self.scheduled()}
+        texts = {stage: print_text(module, resources) for stage, module in stages.items()}
         return {"stages": texts, "resources": resources.by_name}

@@ -22,12 +22,14 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
 from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
 from meshgen.records import dataclass
+from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 from meshgen.runtime.module_file.tensors import content_of
 
 _COMMENT = re.compile(r"//[^\n]*")
 _ELEMENT = re.compile(r"[^\[\],\s]+")
 _PAIR = re.compile(r"\(\s*([^,()\s]+)\s*,\s*([^,()\s]+)\s*\)")
 COMPLEX_NAMES = {"complex<f32>": "c64", "complex<f64>": "c128"}
+ELEMENT_NAMES = {dtype: name for name, dtype in COMPLEX_NAMES.items()}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "-1": True}
 _HEX_FROM = 64  # elements; MLIR prints longer literals as one hexadecimal string
 
@@ -54,16 +56,6 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 
     name = "meshgen.dense"
 
-    @staticmethod
-    def of(array: np.ndarray, kind: TensorType, type: builtin.TensorType[Any]) -> DenseElements:
-        """The attribute of an array; equal elements (bit for bit) become a splat."""
-        raw = array.astype(kind.numpy_dtype, copy=False)
-        if all(stride == 0 for stride in raw.strides) and raw.size:
-            return DenseElements(DenseData(type, kind.dtype, raw.flat[:1].tobytes()))
-        content, width = content_of(raw), raw.itemsize
-        is_splat = raw.size > 1 and content[width:] == content[:-width]
-        return DenseElements(DenseData(type, kind.dtype, bytes(content[:width]) if is_splat else content))
-
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> DenseData:
         """Builtin attributes are read by the parser itself."""
@@ -73,8 +65,26 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
         self.print_builtin(printer)
 
     def print_builtin(self, printer: Printer) -> None:
-        printer.print_string(f"dense<{_literal(self.data)}> : ")
+        printer.print_string(f"dense<{_literal(self.data.raw, self.data.dtype, self.data.type.get_shape())}> : ")
         printer.print_attribute(self.data.type)
+
+
+def dense_text(array: np.ndarray, kind: TensorType, resources: Resources | None = None) -> str:
+    """`dense<...>`; equal elements (bit for bit) are written as one. A large constant goes to `resources`, to which the text refers."""
+    raw = array.astype(kind.numpy_dtype, copy=False)
+    content = _content(raw)
+    if resources is not None and len(content) >= LEAST_BYTES:
+        return f"dense_resource<{resources.name(content)}>"
+    return f"dense<{_literal(content, kind.dtype, raw.shape)}>"
+
+
+def _content(raw: np.ndarray) -> bytes | memoryview:
+    """The bytes of an array; those of one element where all are equal."""
+    if all(stride == 0 for stride in raw.strides) and raw.size:
+        return raw.flat[:1].tobytes()
+    content, width = content_of(raw), raw.itemsize
+    is_splat = raw.size > 1 and content[width:] == content[:-width]
+    return bytes(content[:width]) if is_splat else content
 
 
 def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
@@ -167,15 +177,14 @@ def _unpack_bits(raw: bytes, count: int) -> bytes:
     return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[:count].tobytes()
 
 
-def _literal(data: DenseData) -> str:
-    elements = np.frombuffer(data.raw, DTYPES[data.dtype])
-    shape = data.type.get_shape()
+def _literal(raw: bytes | memoryview, dtype: str, shape: Sequence[int]) -> str:
+    elements = np.frombuffer(raw, DTYPES[dtype])
     if len(elements) == 1:
-        text = _element_text(elements[0], data.dtype)
+        text = _element_text(elements[0], dtype)
         return text if math.prod(shape) != 1 or not shape else "[" * len(shape) + text + "]" * len(shape)
-    if len(elements) > _HEX_FROM and data.dtype != "i1":
-        return f'"0x{data.raw.hex().upper()}"'
-    texts = [_element_text(element, data.dtype) for element in elements]
+    if len(elements) > _HEX_FROM and dtype != "i1":
+        return f'"0x{raw.hex().upper()}"'
+    texts = [_element_text(element, dtype) for element in elements]
     for size in reversed(shape):
         texts = ["[" + ", ".join(texts[i : i + size]) + "]" for i in range(0, len(texts), max(size, 1))]
     return texts[0] if texts else ""

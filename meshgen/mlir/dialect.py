@@ -28,17 +28,17 @@ from meshgen.spec import Sharding
 
 if TYPE_CHECKING:
     from meshgen.mlir.conversion import Importer
-    from meshgen.mlir.exporter import Exporter
+    from meshgen.mlir.printer import TextPrinter
     from meshgen.mlir.reading import Reading, Slot
 
 ImportOp: TypeAlias = "Callable[[Importer, Operation], None]"
-ExportNode: TypeAlias = "Callable[[Exporter, Node], Operation]"
+WriteNode: TypeAlias = "Callable[[TextPrinter, Node], str]"
 OnModule: TypeAlias = "Callable[[Reading, Operation], None]"
 ReadModuleAttr: TypeAlias = "Callable[[Reading, Attribute], None]"
 ReadSlotAttr: TypeAlias = "Callable[[Reading, Attribute, Slot], None]"
-WriteSlotAttrs: TypeAlias = "Callable[[Exporter, Sequence[Slot]], Sequence[Mapping[str, Attribute]]]"
+WriteSlotAttrs: TypeAlias = "Callable[[Module, Sequence[Slot]], Sequence[Mapping[str, str]]]"
 ReadNodeAttr: TypeAlias = "Callable[[Importer, Node, Attribute], None]"
-WriteNodeAttrs: TypeAlias = "Callable[[Exporter, Node], Mapping[str, Attribute]]"
+WriteNodeAttrs: TypeAlias = "Callable[[TextPrinter, Node], Mapping[str, str]]"
 ReadResultAttr: TypeAlias = "Callable[[Importer, Operation, Attribute], None]"
 DecodeType: TypeAlias = "Callable[[Reading, Attribute, TensorType], Sharding]"
 WholeAxes: TypeAlias = "Callable[[Reading, Operation], tuple[str, Sequence[str]]]"
@@ -59,16 +59,16 @@ class Dialect:
     """Operations whose nodes and faults follow from their types, properties and regions alone, not from what is around them."""
     verifiers: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
     """By operation: faults beyond its definition in xDSL and the types of its nodes."""
-    exporters: Mapping[str, ExportNode] = field(default_factory=dict[str, ExportNode])
-    """By `Node.op`: the operation of a node; its results are bound, named and decorated by the caller."""
+    writers: Mapping[str, WriteNode] = field(default_factory=dict[str, WriteNode])
+    """By `Node.op`: the text of a node."""
 
     module_ops: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
     """By operation: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
-    module_op_writers: tuple[Callable[[Module], Sequence[Operation]], ...] = ()
+    module_op_writers: tuple[Callable[[Module], Sequence[str]], ...] = ()
     """The declarations to print before the function."""
     module_attrs: Mapping[str, ReadModuleAttr] = field(default_factory=dict[str, ReadModuleAttr])
     """By attribute of the module operation: reads it into `Reading.module`; unknown ones are ignored."""
-    module_attr_writers: tuple[Callable[[Module], Mapping[str, Attribute]], ...] = ()
+    module_attr_writers: tuple[Callable[[Module], Mapping[str, str]], ...] = ()
 
     mesh_finders: tuple[OnModule, ...] = ()
     """Called for a module that declares no mesh: each declares the one that its shardings imply."""

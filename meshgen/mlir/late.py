@@ -14,10 +14,11 @@ from xdsl.ir import Operation
 
 
 class LateOperation:
-    """The operation `name` ("dialect.mnemonic"), which `make` defines."""
+    """The operation `name` ("dialect.mnemonic"), which `make` defines; `base` is the class of its form."""
 
-    def __init__(self, name: str, make: Callable[[], type[Operation]]) -> None:
+    def __init__(self, name: str, base: Any, make: Callable[[], type[Operation]]) -> None:
         self.name = name
+        self.base = base
         self._make = make
 
     @cached_property

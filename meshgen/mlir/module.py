@@ -15,22 +15,23 @@ import itertools
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin, func
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.donation import donation_faults
 from meshgen.ir.graph import STAGES, Graph, Module
 from meshgen.ir.inline import inline_calls
 from meshgen.ir.limits import program_faults
-from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.func.entry import KERNEL, entry_of, reached_from, refuse_without_function
+from meshgen.mlir.literals import dictionary, one_or_list, quoted, symbol
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading, Slot, Source
 from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ops.types.inference import graph_faults
+from meshgen.runtime.module_file.resources import Resources
 
 
 def import_module(
@@ -187,51 +188,44 @@ def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.Array
                 reader(reading, attribute, slot)
 
 
-def export_module(
-    module: Module, dialects: Dialect, outer: Exporter | None = None
-) -> tuple[builtin.ModuleOp, Exporter]:
-    """The xDSL module of a module, as `TextPrinter` takes it: the exporter has the bodies of functions, and what values are to be called."""
+def print_module(module: Module, dialects: Dialect, resources: Resources | None = None, depth: int = 0) -> str:
+    """The text of a module; `depth` counts the modules around it. With `resources`, large constants go there, and the text refers to them."""
+    printer = TextPrinter(module, dialects, resources, depth + 1)
+    attributes = {name: text for write in dialects.module_attr_writers for name, text in write(module).items()}
     if module.parts:
-        return _export_parts(module, dialects)
-    exporter = Exporter(module, dialects, outer)
-    operations: list[Operation] = [operation for write in dialects.module_op_writers for operation in write(module)]
-    entry = _export_function(exporter, module.graph, "public")
-    entry.properties |= _slot_attributes(exporter, "arg_attrs", "in") | _slot_attributes(exporter, "res_attrs", "out")
-    operations.append(entry)
-    for kernel in module.kernels.values():
-        operations.append(_export_function(exporter, kernel, "private"))
-        operations[-1].attributes[KERNEL] = builtin.UnitAttr()
-    attributes = {name: a for write in dialects.module_attr_writers for name, a in write(module).items()}
-    name = builtin.StringAttr(module.name) if module.name != "main" else None
-    return builtin.ModuleOp(operations, attributes, name), exporter
+        attributes = {"meshgen.stage": quoted(module.stage)}
+        lines = [print_module(part, dialects, resources, depth + 1) for part in module.parts]
+    else:
+        lines = [line for write in dialects.module_op_writers for line in write(module)]
+        lines.append(_printed_entry(printer))
+        lines += [_printed_kernel(printer, kernel) for kernel in module.kernels.values()]
+    name = f" {symbol(module.name)}" if module.name != "main" else ""
+    said = f" attributes {dictionary(attributes)}" if attributes else ""
+    return f"builtin.module{name}{said} {{{printer.newline.join(['', *lines])}\n{'  ' * depth}}}"
 
 
-def _export_parts(module: Module, dialects: Dialect) -> tuple[builtin.ModuleOp, Exporter]:
-    """A module of modules, one per mesh."""
-    exporter, operations = Exporter(module, dialects), list[Operation]()
-    for part in module.parts:
-        operations.append(export_module(part, dialects, exporter)[0])
-    name = builtin.StringAttr(module.name) if module.name != "main" else None
-    return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
+def _printed_entry(printer: TextPrinter) -> str:
+    graph = printer.module.graph
+    arguments, results = (_slot_attributes(printer, side) for side in ("in", "out"))
+    types = [f"{kind}{said}" for kind, said in zip(printer.types(graph.outputs), results, strict=True)]
+    ends = f" -> ({', '.join(types)})" if any(results) else f" -> {one_or_list(types)}" if types else ""
+    return printer.function(graph, f"func.func public {symbol(graph.name)}", arguments, ends, "")
 
 
-def _export_function(outer: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
-    exporter = Exporter(outer.module, outer.dialects, outer)
-    renames = any(node.op == "sharding_group" for node in all_nodes(graph))  # values before it are called as it says
-    block = exporter.block(graph, func.ReturnOp) if renames else exporter.body(graph)
-    types = ([argument.type for argument in block.args], exporter.types(graph.outputs))
-    return func.FuncOp(graph.name, types, Region(block), visibility)
+def _printed_kernel(printer: TextPrinter, graph: Graph) -> str:
+    types = printer.types(graph.outputs)
+    ends = f" -> {one_or_list(types)}" if types else ""
+    head, nothing = f"func.func private {symbol(graph.name)}", [""] * len(graph.inputs)
+    return printer.function(graph, head, nothing, ends, f" attributes {dictionary({KERNEL: ''})}")
 
 
-def _slot_attributes(exporter: Exporter, name: str, side: str) -> dict[str, Attribute]:
-    """The attributes of all arguments or results as a property; none where no writer has any."""
-    graph = exporter.module.graph
+def _slot_attributes(printer: TextPrinter, side: str) -> list[str]:
+    """The attributes of each argument or result, as ` {...}`."""
+    graph = printer.module.graph
     values = graph.inputs if side == "in" else graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
-    found: list[dict[str, Attribute]] = [{} for _ in slots]
-    for write in exporter.dialects.slot_attr_writers:
-        for attributes, written in zip(found, write(exporter, slots), strict=True):
+    found: list[dict[str, str]] = [{} for _ in slots]
+    for write in printer.dialects.slot_attr_writers:
+        for attributes, written in zip(found, write(printer.module, slots), strict=True):
             attributes |= written
-    if not any(found):
-        return {}
-    return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}
+    return [f" {dictionary(attributes)}" if attributes else "" for attributes in found]

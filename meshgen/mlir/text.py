@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xdsl.context import Context
@@ -19,11 +19,9 @@ from meshgen.ir.parts import read_parts
 from meshgen.mesh import Mesh
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.families import core_dialects, dialects
-from meshgen.mlir.lines import Patterns
-from meshgen.mlir.module import check_module, export_module, import_module, import_parts
+from meshgen.mlir.module import check_module, import_module, import_parts, print_module
 from meshgen.mlir.old_names import base_name
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Source
 from meshgen.mlir.shard.complete import complete
 from meshgen.mlir.stablehlo.custom_calls.targets import call_fault
@@ -134,26 +132,12 @@ def _is_of_jax(operation: Operation) -> bool:
     return results is not None and any("jax.result_info" in entry.data for entry in results.data)
 
 
-def print_text(module: Module) -> str:
-    """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same."""
-    return _printed(module, Patterns())
+def print_text(module: Module, resources: Resources | None = None) -> str:
+    """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same.
 
-
-def print_texts(modules: Mapping[str, Module], resources: Resources | None = None) -> dict[str, str]:
-    """The texts of several stages of a program, by stage: what they have in common is formed once.
-
-    With `resources`, large constants go there, and the texts refer to them.
+    With `resources`, large constants go there, and the text refers to them.
     """
-    patterns = Patterns()
-    return {stage: _printed(module, patterns, resources) for stage, module in modules.items()}
-
-
-def _printed(module: Module, patterns: Patterns, resources: Resources | None = None) -> str:
-    top, exporter = export_module(module, core_dialects())
-    printer = TextPrinter(exporter, patterns)
-    printer.resources = resources
-    printer.print_op(top)
-    return printer.text.getvalue() + "\n"
+    return print_module(module, core_dialects(), resources) + "\n"
 
 
 def _parse_fault(error: ParseError) -> str:

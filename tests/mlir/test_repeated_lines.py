@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from xdsl.ir import Operation
@@ -10,12 +11,19 @@ from xdsl.traits import IsolatedFromAbove
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Node
+from meshgen.mlir.alike import Lines
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.recipes import Recipe
-from meshgen.mlir.text import parse_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.mlir.verifying import visible_once
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.testing.random_programs import program_of
+from tests.trials import trials
 
 T = "tensor<4xf32>"
+EXAMPLES = [
+    Path(__file__).parents[2] / "examples" / name for name in ("pipeline_stages.mlir", "transformer_block.mlir")
+]
 
 
 def nodes_of(
@@ -166,3 +174,42 @@ def test_what_xdsl_checks_comes_back_when_threads_overlap() -> None:
     first.__exit__(None, None, None)
     second.__exit__(None, None, None)
     assert IsolatedFromAbove.verify is own
+
+
+def read_one_by_one(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a text says where every line is read by itself."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Lines, "again", lambda *_: None)
+        return print_text(parse_text(text))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_stages_read_as_line_by_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = run_stages(parse_text(path.read_text()), Options("cpu"), Timing())
+    for text in map(print_text, stages.values()):
+        assert print_text(parse_text(text)) == read_one_by_one(text, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", trials(20))
+def test_random_programs_read_as_line_by_line(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = print_text(program_of(seed))
+    assert print_text(parse_text(text)) == read_one_by_one(text, monkeypatch)
+
+
+def test_a_line_like_one_before_is_checked_on_its_own_values() -> None:
+    text = """func.func @main(%a: tensor<4xf32>, %b: tensor<8xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.negate %a : tensor<4xf32>
+  %1 = stablehlo.negate %b : tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0101" and fault.loc is not None and fault.loc.line == 3
+
+
+def test_a_line_like_one_before_keeps_its_own_place_and_name() -> None:
+    first, second = nodes_of(f"%0 = stablehlo.negate %a : {T}", f"%name = stablehlo.negate %0 : {T}")
+    assert second.operands == first.results and second.result.name == "name"
+    assert first.loc is not None and second.loc is not None and (first.loc.line, second.loc.line) == (2, 3)

@@ -5,7 +5,7 @@ Functions with a node of their own become it; the others are expanded to StableH
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr, irdl_attr_definition, operand_def, result_def, var_operand_def
 from xdsl.parser import UnresolvedOperand
-from xdsl.printer import Printer
 
 from meshgen.ir.graph import TensorType, Value, is_complex, real_dtype
 from meshgen.mlir.arith.payload import Builder, finish
@@ -22,9 +21,9 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, Word, integer_of
+from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, Word
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
-from meshgen.mlir.stablehlo.fields import Field, listed, number, word
+from meshgen.mlir.stablehlo.fields import Field, Values, listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
 from meshgen.ops.registry import OPS
 
@@ -118,10 +117,9 @@ class TopK(HloOperation):
         parser.parse_punctuation(")")
         return found
 
-    def head(self, printer: Printer) -> None:
-        printer.print_string("(")
-        printer.print_operand(self.operand)
-        printer.print_string(f", k = {integer_of(self.properties['k'])})")
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        return f"({operands[0]}, k = {attrs['k']})"
 
 
 # Expansions ------------------------------------------------------------------------------------------------------

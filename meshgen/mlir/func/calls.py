@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
-from xdsl.dialects import builtin, func
+from xdsl.dialects import func
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import function_type, symbol
+from meshgen.mlir.printer import TextPrinter
 
 
 def _import_call(importer: Importer, operation: Operation) -> None:
@@ -26,27 +27,23 @@ def _import_call(importer: Importer, operation: Operation) -> None:
             importer.fault("MG0104", message, operation)
 
 
-def _export_call(exporter: Exporter, node: Node) -> Operation:
-    callee = node.attrs["kernel" if node.op == "kernel" else "callee"]
-    return func.CallOp(callee, exporter.operands(node), exporter.types(node.results))
+def _write_call(printer: TextPrinter, node: Node) -> str:
+    callee = symbol(node.attrs["kernel" if node.op == "kernel" else "callee"])
+    head = f"{printer.results(node)}func.call {callee}({', '.join(printer.names(node.operands))})"
+    return (
+        f"{head}{printer.attributes(node)} : {function_type(printer.types(node.operands), printer.types(node.results))}"
+    )
 
 
-def _export_view(exporter: Exporter, node: Node) -> Operation:
-    return _as_view(exporter, replace(node, op="reshape"))
+_VIEWS = {"view": "reshape", "subview": "slice", "join": "concatenate"}
 
 
-def _export_subview(exporter: Exporter, node: Node) -> Operation:
-    return _as_view(exporter, replace(node, op="slice"))
+def _write_view(printer: TextPrinter, node: Node) -> str:
+    return printer.dialects.writers[_VIEWS[node.op]](printer, node)
 
 
-def _export_join(exporter: Exporter, node: Node) -> Operation:
-    return _as_view(exporter, replace(node, op="concatenate"))
-
-
-def _as_view(exporter: Exporter, node: Node) -> Operation:
-    operation = exporter.dialects.exporters[node.op](exporter, node)
-    operation.attributes["meshgen.view"] = builtin.UnitAttr()
-    return operation
+def _mark_view(_: TextPrinter, node: Node) -> Mapping[str, str]:
+    return {"meshgen.view": ""} if node.op in _VIEWS else {}
 
 
 def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
@@ -55,12 +52,7 @@ def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
 
 PART = Dialect(
     importers={"func.call": _import_call},
-    exporters={
-        "kernel": _export_call,
-        "call": _export_call,
-        "view": _export_view,
-        "subview": _export_subview,
-        "join": _export_join,
-    },
+    writers={"kernel": _write_call, "call": _write_call, **dict.fromkeys(_VIEWS, _write_view)},
+    node_attr_writers=(_mark_view,),
     node_attrs={"meshgen.view": _read_view},
 )

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
 from meshgen.mlir.dialect import Dialect, ReadSlotAttr
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import quoted
 from meshgen.mlir.reading import Reading, Slot
 
 ALIAS, DONOR, RESULT = "tf.aliasing_output", "jax.buffer_donor", "jax.result_info"
@@ -60,23 +60,20 @@ def _only_on_arguments(name: str, read: ReadSlotAttr) -> ReadSlotAttr:
     return checked
 
 
-def _write_donations(exporter: Exporter, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
-    paths = exporter.module.result_paths
+def _write_donations(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, str]]:
     return [
-        {RESULT: builtin.StringAttr(paths[slot.index])}
-        if slot.side == "out" and slot.index in paths
-        else _donation(exporter.module, slot)
+        {RESULT: quoted(module.result_paths[slot.index])}
+        if slot.side == "out" and slot.index in module.result_paths
+        else _donation(module, slot)
         for slot in slots
     ]
 
 
-def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+def _donation(module: Module, slot: Slot) -> Mapping[str, str]:
     if slot.side != "in" or slot.index not in module.donations:
         return {}
     output = module.donations[slot.index]
-    if output is None:
-        return {DONOR: builtin.IntegerAttr.from_bool(True)}
-    return {ALIAS: builtin.IntegerAttr(output, builtin.i32)}
+    return {DONOR: "true"} if output is None else {ALIAS: f"{output} : i32"}
 
 
 PART = Dialect(

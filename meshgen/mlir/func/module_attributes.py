@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import STAGES, Module
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.literals import quoted
 from meshgen.mlir.reading import Reading
 
 
@@ -40,12 +41,12 @@ def _read_attrs(reading: Reading, attribute: Attribute) -> None:
     reading.module.attrs |= found
 
 
-def _write_stage(module: Module) -> Mapping[str, Attribute]:
-    found: dict[str, Attribute] = {"meshgen.stage": builtin.StringAttr(module.stage)}
+def _write_stage(module: Module) -> Mapping[str, str]:
+    found: dict[str, str] = {"meshgen.stage": quoted(module.stage)}
     if module.arguments != "local":
-        found["meshgen.arguments"] = builtin.StringAttr(module.arguments)
+        found["meshgen.arguments"] = quoted(module.arguments)
     if plain := {name: value for name, value in module.attrs.items() if _is_plain(value)}:
-        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(plain, sort_keys=True))
+        found["meshgen.attrs"] = quoted(json.dumps(plain, sort_keys=True))
     return found
 
 

@@ -13,7 +13,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from meshgen.ir.notes import Place, Slot
-from meshgen.mlir.literals import parse_text
+from meshgen.mlir.literals import parse_text, quoted
 from meshgen.mlir.shard.attributes import parse_list
 
 
@@ -34,10 +34,23 @@ def _source(parser: AttrParser) -> str:
     return parse_text(parser) if _clause(parser, "source") else ""
 
 
-def _print_source(printer: Printer, source: str) -> None:
-    if source:
-        printer.print_string(" source = ")
-        printer.print_string_literal(source)
+def _source_text(source: str) -> str:
+    return f" source = {quoted(source)}" if source else ""
+
+
+def item_text(slot: Slot) -> str:
+    """`#sched.item<...>`"""
+    waits = f" waits = {list(slot.waits)}" if slot.waits else ""
+    records = "" if slot.records is None else f" records = {slot.records}"
+    exposure = f' hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"' if slot.exposure else ""
+    times = f' seconds = "{slot.seconds!r}" start = "{slot.start!r}"{exposure}'
+    return f"#sched.item<stream {slot.stream}{waits}{records}{times}{_source_text(slot.source)}>"
+
+
+def buffer_text(place: Place) -> str:
+    """`#sched.buffer<...>`"""
+    where = f"{place.kind} storage = {place.storage} offset = {place.offset}"
+    return f"#sched.buffer<{place.number} {quoted(place.name)} {where}{_source_text(place.source)}>"
 
 
 @irdl_attr_definition
@@ -65,18 +78,7 @@ class ItemAttr(Data[Slot]):
         return Slot(stream, waits, records, seconds, start, exposure, source)
 
     def print_parameter(self, printer: Printer) -> None:
-        slot = self.data
-        words = [f"stream {slot.stream}"]
-        if slot.waits:
-            words.append(f"waits = {list(slot.waits)}")
-        if slot.records is not None:
-            words.append(f"records = {slot.records}")
-        words.append(f'seconds = "{slot.seconds!r}" start = "{slot.start!r}"')
-        if slot.exposure is not None:
-            words.append(f'hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"')
-        with printer.in_angle_brackets():
-            printer.print_string(" ".join(words))
-            _print_source(printer, slot.source)
+        printer.print_string(item_text(self.data).removeprefix(f"#{self.name}"))
 
 
 @irdl_attr_definition
@@ -99,12 +101,7 @@ class BufferAttr(Data[Place]):
         return Place(number, name, kind, numbers[0], numbers[1], source)
 
     def print_parameter(self, printer: Printer) -> None:
-        place = self.data
-        with printer.in_angle_brackets():
-            printer.print_string(f"{place.number} ")
-            printer.print_string_literal(place.name)
-            printer.print_string(f" {place.kind} storage = {place.storage} offset = {place.offset}")
-            _print_source(printer, place.source)
+        printer.print_string(buffer_text(self.data).removeprefix(f"#{self.name}"))
 
 
 ATTRIBUTES = (ItemAttr, BufferAttr)

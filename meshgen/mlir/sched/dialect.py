@@ -11,8 +11,9 @@ from xdsl.ir import Attribute
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.exporter import Exporter
-from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr
+from meshgen.mlir.literals import listed
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr, buffer_text, item_text
 from meshgen.mlir.sched.ragged_dot import PART as RAGGED_DOT
 from meshgen.mlir.sched.scan import PART as SCAN
 
@@ -36,15 +37,15 @@ def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
         node.notes = replace(node.notes, trips=max(1, attribute.value.data))
 
 
-def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
+def write_schedule(printer: TextPrinter, node: Node) -> Mapping[str, str]:
     """Slot and places of a node, and the trips of a loop."""
-    found: dict[str, Attribute] = {}
+    found: dict[str, str] = {}
     if node.notes.trips is not None:
-        found["sched.trips"] = IntegerAttr(node.notes.trips, 64)
+        found["sched.trips"] = f"{node.notes.trips} : i64"
     if node.notes.slot is not None:
-        found["sched.item"] = ItemAttr(node.notes.slot)
+        found["sched.item"] = item_text(node.notes.slot)
     if node.notes.places:
-        found["sched.buffers"] = ArrayAttr(BufferAttr(place) for place in node.notes.places)
+        found["sched.buffers"] = listed(map(buffer_text, node.notes.places))
     return found
 
 

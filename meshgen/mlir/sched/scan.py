@@ -9,19 +9,19 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
-from xdsl.ir import Operation, Region
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, var_operand_def, var_result_def
 
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.loops import with_outside
-from meshgen.ir.predicates import is_scan
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import array
 from meshgen.mlir.operation_signature import signatures_of
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import integers
-from meshgen.mlir.stablehlo.base import RETURN
+from meshgen.mlir.stablehlo.base import generic_text
 
 
 class _Trips(IRDLOperation):
@@ -65,15 +65,9 @@ def _import_scan(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, op, {**attrs, "trips": trips.value.data}, regions=(with_outside(graph, outside),))
 
 
-def _export_scan(exporter: Exporter, node: Node) -> Operation:
-    lists = {name: DenseArrayBase.from_list(i64, getattr(node.attrs, name)) for name in LISTS}
-    kind = ScanOp if is_scan(node) else RecurrenceOp
-    return kind.create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties={"trips": IntegerAttr(node.attrs.trips, 64), **lists},
-        regions=[Region(exporter.block(node.regions[0], RETURN))],
-    )
+def _write_scan(printer: TextPrinter, node: Node) -> str:
+    properties = {"trips": f"{node.attrs.trips} : i64"} | {name: array(node.attrs[name]) for name in LISTS}
+    return generic_text(printer, node, f"sched.{node.op}", properties)
 
 
 _SIGNATURE = "m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>"
@@ -83,5 +77,5 @@ PART = Dialect(
     signatures=signatures_of("sched", {_SIGNATURE: " ".join(_NAMES)}),
     operations=(ScanOp, RecurrenceOp),
     importers={f"sched.{name}": _import_scan for name in _NAMES},
-    exporters=dict.fromkeys(_NAMES, _export_scan),
+    writers=dict.fromkeys(_NAMES, _write_scan),
 )

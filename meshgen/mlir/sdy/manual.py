@@ -11,19 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import function_type, listed
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
-from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
+from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
+from meshgen.mlir.sdy.manual_op import ManualComputationOp
 from meshgen.mlir.sdy.meshes import find_declared, meshes_of
 from meshgen.mlir.sdy.shardings import checked
-from meshgen.mlir.sdy.spelling import spell
+from meshgen.mlir.sdy.spelling import spell, spell_axes
 from meshgen.ops.manual_tiles import tile_fault
 from meshgen.spec import Sharding
 
@@ -165,34 +166,32 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
             importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
 
 
-def _export_manual(exporter: Exporter, node: Node) -> Operation:
+def _write_manual(printer: TextPrinter, node: Node) -> str:
+    """`sdy.manual_computation(%a) in_shardings=[...] out_shardings=[...] manual_axes={"x"} (%b: type) {...} : (type) -> type`"""
     shardings: Sequence[Sharding] = (*node.attrs.in_shardings, *node.attrs.out_shardings)
-    mesh = exporter.mesh_of(next(iter(shardings), Sharding(())))
-    with exporter.over(mesh):
-        body = exporter.block(node.regions[0], ReturnOp)
+    mesh = printer.mesh_of(next(iter(shardings), Sharding(())))
+    results, operands, (body,) = printer.results(node), ", ".join(printer.names(node.operands)), node.regions
+    ins, outs = (_spelled(node, side, mesh) for side in ("in", "out"))
+    with printer.over(mesh):
+        arguments = ", ".join(map(printer.argument, body.inputs))
+        region = printer.region(body, "sdy.return", printer.names(body.inputs))
+    said = f"in_shardings={ins} out_shardings={outs} manual_axes={{{spell_axes(node.attrs.axes)}}}"
+    types = function_type(printer.types(node.operands), printer.types(node.results))
+    head = f"{results}sdy.manual_computation({operands}) {said} ({arguments}) {region}"
+    return f"{head}{printer.attributes(node)} : {types}"
 
-    def spelled(side: str) -> ShardingPerValueAttr:
-        texts = [
-            spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
-            for s, f, opened in node.attrs.ends(side)
-        ]
-        return ShardingPerValueAttr(tuple(texts))
 
-    properties = {
-        "in_shardings": spelled("in"),
-        "out_shardings": spelled("out"),
-        "manual_axes": ManualAxesAttr(node.attrs.axes),
-    }
-    return ManualComputationOp.create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties=properties,
-        regions=[Region(body)],
-    )
+def _spelled(node: Node, side: str, mesh: Mesh) -> str:
+    """The shardings of the operands or results, over the axes that are manual and those that are not."""
+    whole = [
+        spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
+        for s, f, opened in node.attrs.ends(side)
+    ]
+    return listed(f"<{text}>" for text in whole)
 
 
 PART = Dialect(
     importers={"sdy.manual_computation": _import_manual},
-    exporters={"manual": _export_manual},
+    writers={"manual": _write_manual},
     whole_axes={"sdy.manual_computation": _named_axes},
 )

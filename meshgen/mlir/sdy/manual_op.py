@@ -12,7 +12,6 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from meshgen.mlir.parser import TextParser
@@ -53,21 +52,6 @@ class ManualComputationOp(IRDLOperation):
         return cls.create(
             operands=values, result_types=results, properties=properties, attributes=attributes, regions=[body]
         )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string("(")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(
-            f") in_shardings={self.in_shardings.text} out_shardings={self.out_shardings.text} manual_axes="
-        )
-        self.manual_axes.print_parameter(printer)
-        printer.print_string(" (")
-        printer.print_list(self.body.block.args, printer.print_block_argument)
-        printer.print_string(") ")
-        printer.print_region(self.body, print_entry_block_args=False)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_function_type(self.operand_types, self.result_types)
 
 
 @irdl_op_definition

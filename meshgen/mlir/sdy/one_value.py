@@ -8,7 +8,6 @@ from typing import Self
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, operand_def
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 
 
 class OfOneValue(IRDLOperation, ABC):
@@ -21,11 +20,6 @@ class OfOneValue(IRDLOperation, ABC):
     def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
         """Parse the properties after the value."""
 
-    @property
-    @abstractmethod
-    def said(self) -> str:
-        """Their text."""
-
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         operand = parser.parse_unresolved_operand()
@@ -36,11 +30,3 @@ class OfOneValue(IRDLOperation, ABC):
         value = parser.resolve_operand(operand, type)
         results = [type for _ in cls.get_irdl_definition().results]
         return cls.create(operands=[value], result_types=results, properties=properties, attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.input)
-        printer.print_string(f" {self.said}" if self.said else "")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.input.type)

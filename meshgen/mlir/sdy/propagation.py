@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, Value
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
 from meshgen.mlir.sdy.manual_op import ManualComputationOp
 from meshgen.mlir.sdy.meshes import meshes_of
 from meshgen.mlir.sdy.propagation_ops import (
-    DirectionAttr,
     Edge,
     NamedComputationOp,
     PropagationBarrierOp,
@@ -63,12 +61,12 @@ def _import_member(importer: Importer, operation: Operation) -> None:
     importer.put_behind(operation.input, "sharding_group", {"group": number}, operation)
 
 
-def _export_member(exporter: Exporter, node: Node) -> Operation:
+def _write_member(printer: TextPrinter, node: Node) -> str:
     """It has no result in text: its result is printed under the name of its operand."""
-    (value,) = exporter.operands(node)
-    exporter.bind(node.result, value)
-    number = IntegerAttr(node.attrs.group, i64)
-    return ShardingGroupOp.create(operands=[value], properties={"group_id": number})
+    (value,) = node.operands
+    name = printer.name(value)
+    printer.share_name(node.result, name)
+    return f"sdy.sharding_group {name} group_id={node.attrs.group}{printer.attributes(node)} : {printer.type(value)}"
 
 
 def _import_barrier(importer: Importer, operation: Operation) -> None:
@@ -76,13 +74,12 @@ def _import_barrier(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "propagation_barrier", {"direction": operation.allowed_direction.data})
 
 
-def _export_barrier(exporter: Exporter, node: Node) -> Operation:
-    direction = DirectionAttr(node.attrs.direction)
-    return PropagationBarrierOp.create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties={"allowed_direction": direction},
+def _write_barrier(printer: TextPrinter, node: Node) -> str:
+    (value,) = node.operands
+    head = (
+        f"{printer.results(node)}sdy.propagation_barrier {printer.name(value)} allowed_direction={node.attrs.direction}"
     )
+    return f"{head}{printer.attributes(node)} : {printer.type(value)}"
 
 
 def _import_edge(importer: Importer, operation: Operation) -> None:
@@ -148,6 +145,6 @@ PART = Dialect(
         "sdy.func_data_flow_edge": _import_edge,
         "sdy.named_computation": _import_named,
     },
-    exporters={"sharding_group": _export_member, "propagation_barrier": _export_barrier},
+    writers={"sharding_group": _write_member, "propagation_barrier": _write_barrier},
     mesh_settlers=(_find_named, _check_groups),
 )

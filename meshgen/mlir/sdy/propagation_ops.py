@@ -58,10 +58,6 @@ class ShardingGroupOp(OfOneValue):
         parser.parse_punctuation("=")
         return {"group_id": IntegerAttr(parser.parse_integer(allow_boolean=False), i64)}
 
-    @property
-    def said(self) -> str:
-        return f"group_id={self.group_id.value.data}"
-
 
 @irdl_op_definition
 class PropagationBarrierOp(OfOneValue):
@@ -77,10 +73,6 @@ class PropagationBarrierOp(OfOneValue):
         parser.parse_punctuation("=")
         return {"allowed_direction": DirectionAttr(DirectionAttr.parse_parameter(parser))}
 
-    @property
-    def said(self) -> str:
-        return f"allowed_direction={self.allowed_direction.data}"
-
 
 class Edge(OfOneValue):
     """`sdy.data_flow_edge %x sharding=<@mesh, [{"x"}]> : tensor<8xf32>`: what Shardy found of a value, as its passes note it."""
@@ -94,10 +86,6 @@ class Edge(OfOneValue):
             return {}
         parser.parse_punctuation("=")
         return {"sharding": parse_attribute(parser, ShardingAttr)}
-
-    @property
-    def said(self) -> str:
-        return f"sharding=<{self.sharding.data}>" if self.sharding else ""
 
 
 @irdl_op_definition

@@ -11,15 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import builtin, func
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    StringAttr,
-    UnitAttr,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
 from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
@@ -27,17 +19,18 @@ from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
-from meshgen.mlir.shard.attributes import PlanAttr, named
+from meshgen.mlir.literals import flags, listed, quoted
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.shard.attributes import PlanAttr, named, plan_text
 from meshgen.mlir.shard.grid import (
     find_mesh,
 )
 from meshgen.mlir.shard.sharding import (
+    definition_text,
     fitted,
     is_said,
     read_sharding,
     sharding_of,
-    sharding_op,
     typed,
     wide_halo_faults,
 )
@@ -193,18 +186,17 @@ def is_declared(op: Operation) -> bool:
     return top is not None and "meshgen.stage" in top.attributes
 
 
-def export_annotate(exporter: Exporter, node: Node) -> Operation:
-    """`shard.shard`; its `shard.sharding` is put before it by `shardings_before`."""
-    definition = sharding_op(node.attrs.sharding, node.result.type.shape, exporter.mesh_of(node.attrs.sharding))
-    exporter.before(definition)
-    exporter.names[definition.result] = "sharding"  # numbers stay free for values that are called so
-    for_users = None if node.attrs.as_result else UnitAttr()
-    op = ShardOp(exporter.ssa(node.operands[0]), definition.result, for_users)
-    if not node.attrs.required:
-        op.attributes["required"] = IntegerAttr(0, i1)
+def write_annotate(printer: TextPrinter, node: Node) -> str:
+    """`shard.shard`, behind the line of its `shard.sharding`."""
+    sharding = node.attrs.sharding
+    handle = f"%{printer.new_name('sharding')}"  # numbers stay free for values that are called so
+    definition = definition_text(sharding, node.result.type.shape, printer.mesh_of(sharding))
+    said: dict[str, str] = {} if node.attrs.required else {"required": "false"}
     if dims := node.attrs.open_dims:
-        op.attributes["open_dims"] = DenseArrayBase.from_list(i1, [int(dim) for dim in dims])
-    return op
+        said["open_dims"] = flags(dims)
+    head = f"{printer.results(node)}shard.shard {printer.name(node.operands[0])} to {handle}"
+    users = "" if node.attrs.as_result else " annotate_for_users"
+    return f"{handle} = {definition}{printer.newline}{head}{users}{printer.attributes(node, said)} : {printer.type(node.result)}"
 
 
 def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
@@ -268,21 +260,21 @@ def _node_of(importer: Importer, op: Operation) -> Node:
     return next((node for node in nodes if value in node.results and node.op == "sharding_group"), nodes[-1])
 
 
-def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
+def write_node(printer: TextPrinter, node: Node) -> Mapping[str, str]:
     """Write the user's option, and the decision of propagation."""
-    found: dict[str, Attribute] = {}
+    found: dict[str, str] = {}
     if node.option is not None:
-        numbers = () if exporter.module.meshes else exporter.mesh.names  # of several meshes it says not which one
-        found["sharding"] = ArrayAttr(ArrayAttr(_option_axis(axis, numbers) for axis in axes) for axes in node.option)
+        names = () if printer.module.meshes else printer.mesh.names  # of several meshes it says not which one
+        found["sharding"] = listed(listed(_option_axis(axis, names) for axis in axes) for axes in node.option)
     if (plan := node.sharding) is not None:
         values = (*node.operands, *node.results)
         is_typed = all(v.sharding is not None for v in values) and (*plan.operands, *plan.results) == typed(values)
-        found["shard.plan"] = PlanAttr(replace(plan, operands=(), results=()) if is_typed else plan)
+        found["shard.plan"] = plan_text(plan, is_typed=is_typed)
     return found
 
 
-def _option_axis(axis: str, names: Sequence[str]) -> Attribute:
-    return IntegerAttr(names.index(axis), i64) if axis in names else StringAttr(axis)
+def _option_axis(axis: str, names: Sequence[str]) -> str:
+    return f"{names.index(axis)} : i64" if axis in names else quoted(axis)
 
 
 PART = Dialect(
@@ -291,7 +283,7 @@ PART = Dialect(
         "shard.get_sharding": import_get_sharding,
         "shard.shard": import_shard,
     },
-    exporters={"annotate": export_annotate},
+    writers={"annotate": write_annotate},
     node_attrs={"sharding": read_option},
     result_attrs={"shard.plan": read_plan},
     node_attr_writers=(write_node,),

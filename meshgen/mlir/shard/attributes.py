@@ -8,7 +8,6 @@ tell which axis the text `0` means (`named`).
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeVar
@@ -20,9 +19,9 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import Annotation, NodeSharding
+from meshgen.ir.graph import NodeSharding
 from meshgen.mesh import Mesh
-from meshgen.mlir.literals import parse_text
+from meshgen.mlir.literals import boolean, listed, parse_text, quoted, symbol
 from meshgen.records import dataclass, replace
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
@@ -138,11 +137,8 @@ def _parse_on_grid(parser: AttrParser) -> tuple[str, Sharding]:
     return "" if grid is None else grid.data, parse_sharding(parser)
 
 
-@lru_cache(1 << 12)
 def _on_grid_text(grid: str, sharding: Sharding) -> str:
-    return (
-        f"@{grid}, " if re.fullmatch(r"[A-Za-z_][\w$.]*", grid) else f'@"{grid}", ' if grid else ""
-    ) + sharding_text(sharding)
+    return f"{symbol(grid)}, {sharding_text(sharding)}" if grid else sharding_text(sharding)
 
 
 @dataclass(frozen=True)
@@ -173,12 +169,7 @@ class AnnotationAttr(Data[OnGrid]):
         return OnGrid(grid, sharding, required, open_dims)
 
     def print_parameter(self, printer: Printer) -> None:
-        spec = self.data
-        text = _on_grid_text(spec.grid, spec.sharding) + ("" if spec.required else " hint")
-        if spec.open_dims:
-            text += f" open = [{', '.join(str(dim).lower() for dim in spec.open_dims)}]"
-        with printer.in_angle_brackets():
-            printer.print_string(text)
+        printer.print_string(annotation_text(self.data).removeprefix(f"#{self.name}"))
 
 
 @irdl_attr_definition
@@ -247,17 +238,18 @@ class PlanAttr(Data[NodeSharding]):
         return NodeSharding(operands, results, option, why)
 
     def print_parameter(self, printer: Printer) -> None:
-        plan = self.data
-        with printer.in_angle_brackets():
-            printer.print_string(_replicated_text(plan) or _shardings_text(plan))
-            if plan.option:
-                used = any(plan.option)
-                loops = f"[{', '.join(map(axes_text, plan.option))}]" if used else str(len(plan.option))
-                printer.print_string(f", loops = {loops}")
-            if plan.why:
-                printer.print_string(", why = ")
-                with printer.in_square_brackets():
-                    printer.print_list(plan.why, printer.print_string_literal)
+        printer.print_string(plan_text(self.data).removeprefix(f"#{self.name}"))
+
+
+def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
+    """`#shard.plan<...>`; `is_typed`: the shardings are those of the types."""
+    parts = ["typed" if is_typed else _replicated_text(plan) or _shardings_text(plan)]
+    if plan.option:
+        loops = listed(map(axes_text, plan.option)) if any(plan.option) else len(plan.option)
+        parts.append(f"loops = {loops}")
+    if plan.why:
+        parts.append(f"why = {listed(map(quoted, plan.why))}")
+    return f"#shard.plan<{', '.join(parts)}>"
 
 
 def _parse_count(parser: AttrParser) -> int | None:
@@ -302,22 +294,16 @@ def _shardings_text(plan: NodeSharding) -> str:
     return " -> ".join(f"({', '.join(map(sharding_text, side))})" for side in (plan.operands, plan.results))
 
 
-def encode_split(sharding: Sharding, mesh: Mesh) -> SplitAttr:
-    """The encoding of a tensor type on its mesh; the module's, if it names none."""
-    return _split(sharding.mesh or mesh.name, sharding)
+@lru_cache(1 << 12)
+def split_text(sharding: Sharding, mesh: str) -> str:
+    """The encoding of a tensor type on its mesh; on `mesh`, if it names none."""
+    return f"#shard.split<{_on_grid_text(sharding.mesh or mesh, sharding)}>"
 
 
 @lru_cache(1 << 12)
-def _split(grid: str, sharding: Sharding) -> SplitAttr:
-    return SplitAttr((grid, replace(sharding, mesh="")))
-
-
-def encode_annotation(annotation: Annotation, mesh: Mesh) -> AnnotationAttr:
-    """A user's annotation of an argument or result on its mesh; the module's, if it names none."""
-    sharding = annotation.sharding
-    return _annotation(sharding.mesh or mesh.name, sharding, annotation.required, annotation.open_dims)
-
-
-@lru_cache(1 << 12)
-def _annotation(grid: str, sharding: Sharding, required: bool, open_dims: tuple[bool, ...]) -> AnnotationAttr:
-    return AnnotationAttr(OnGrid(grid, replace(sharding, mesh=""), required, open_dims))
+def annotation_text(spec: OnGrid) -> str:
+    """`#shard.annotation<...>`"""
+    text = _on_grid_text(spec.grid, spec.sharding) + ("" if spec.required else " hint")
+    if spec.open_dims:
+        text += f" open = {listed(map(boolean, spec.open_dims))}"
+    return f"#shard.annotation<{text}>"

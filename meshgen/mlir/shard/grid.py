@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    StringAttr,
-    SymbolRefAttr,
-    UnitAttr,
-    f64,
-    i16,
-    i64,
-)
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, SymbolRefAttr, UnitAttr, f64
 from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
@@ -27,6 +16,7 @@ from meshgen.machine.reading import machine_of_text, machine_text
 from meshgen.mesh import Axis, Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.literals import dictionary, listed, quoted, symbol
 from meshgen.mlir.reading import Reading
 
 AXIS_NAMES, BANDWIDTH, LATENCY, MACHINE = "axis_names", "bandwidth", "latency", "machine"
@@ -73,18 +63,18 @@ def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation, 
     reading.declare_mesh(symbol, mesh, op)
 
 
-def grid_op(mesh: Mesh) -> GridOp:
+def grid_text(mesh: Mesh) -> str:
     """The declaration of a mesh."""
-    shape = DenseArrayBase.from_list(i64, [DYNAMIC_INDEX if size is None else size for size in mesh.shape])
-    op = GridOp(properties={"sym_name": StringAttr(mesh.name), "shape": shape})
+    sizes = "x".join("?" if size is None else str(size) for size in mesh.shape)
+    said: dict[str, str] = {}
     if mesh.names != tuple(str(number) for number in range(len(mesh.axes))):
-        op.attributes[AXIS_NAMES] = ArrayAttr(StringAttr(name) for name in mesh.names)
+        said[AXIS_NAMES] = listed(map(quoted, mesh.names))
     for name, numbers in ((BANDWIDTH, [a.bandwidth for a in mesh.axes]), (LATENCY, [a.latency for a in mesh.axes])):
         if any(number is not None for number in numbers):
-            op.attributes[name] = ArrayAttr(UnitAttr() if n is None else FloatAttr(n, f64) for n in numbers)
+            said[name] = listed("unit" if n is None else str(FloatAttr(n, f64)) for n in numbers)
     if mesh.machine:
-        op.attributes[MACHINE] = StringAttr(machine_text(mesh.machine))
-    return op
+        said[MACHINE] = quoted(machine_text(mesh.machine))
+    return f"shard.grid {symbol(mesh.name)}(shape = {sizes}){f' {dictionary(said)}' if said else ''}"
 
 
 def strings(attribute: Attribute | None) -> list[str]:
@@ -138,10 +128,9 @@ def axis_number(axis: str, mesh: Mesh) -> int:
     return mesh.axes.index(mesh.axis(axis))
 
 
-def numbered(dims: Sequence[Sequence[str]], mesh: Mesh) -> ShardAxesArrayAttr:
-    """Axes per dim as upstream's attribute."""
-    lists = ([axis_number(axis, mesh) for axis in axes] for axes in dims)
-    return ShardAxesArrayAttr(ArrayAttr(DenseArrayBase.from_list(i16, axes) for axes in lists))
+def numbered(dims: Sequence[Sequence[str]], mesh: Mesh) -> list[list[int]]:
+    """Numbers of the axes per dim."""
+    return [[axis_number(axis, mesh) for axis in axes] for axes in dims]
 
 
 def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, str], ...]:
@@ -149,10 +138,10 @@ def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, 
     return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
 
 
-def _grids(module: Module) -> list[GridOp]:
+def _grids(module: Module) -> list[str]:
     """The module's own mesh first, then the others of a program on several."""
     meshes = [module.mesh, *(mesh for mesh in module.meshes if mesh.name != module.mesh.name)]
-    return [grid_op(mesh) for mesh in meshes if mesh.axes]
+    return [grid_text(mesh) for mesh in meshes if mesh.axes]
 
 
 PART = Dialect(module_ops={"shard.grid": read_grid}, module_op_writers=(_grids,))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import Operation
 
-from meshgen.ir.graph import STAGES, Node
+from meshgen.ir.graph import STAGES
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.shard.attributes import ReductionKindAttr
-from meshgen.mlir.shard.collective_ops import GroupedOp
-from meshgen.mlir.shard.collective_specs import KIND_NAMES, KINDS
+from meshgen.mlir.shard.collective_specs import KINDS
 from meshgen.mlir.shard.collectives import axes_of, note_reasons
 from meshgen.mlir.shard.grid import mesh_of
 
@@ -40,22 +38,6 @@ def import_grouped(importer: Importer, op: Operation) -> None:
     note_reasons(importer.graph.nodes[-1], op)
     for result, value in zip(op.results, results, strict=True):
         importer.bind(result, value)
-
-
-def export_grouped(exporter: Exporter, node: Node, properties: dict[str, Attribute],
-                   attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
-    """`properties` and `attributes`: of the group of devices."""
-    properties = {**properties, "collective": StringAttr(node.op)}
-    if "dim" in node.attrs.given:
-        properties["axis"] = IntegerAttr(node.attrs.dim, IndexType())
-    if "kind" in node.attrs.given:
-        properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs.kind])
-    return GroupedOp.create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties=properties,
-        attributes=attributes,
-    )
 
 
 PART = Dialect(importers={"shard.grouped": import_grouped})

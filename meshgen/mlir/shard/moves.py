@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -27,7 +26,7 @@ from xdsl.dialects.shard import (
     CollectiveCommunicationOp,
     ShardAxesArrayAttr,
 )
-from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_without_types, print_dynamic_index_list
+from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_without_types
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -40,7 +39,6 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from meshgen.mlir.formats import op_definition
@@ -171,13 +169,6 @@ def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBa
     return [parser.resolve_operand(value, i64) for value in unresolved], DenseArrayBase.from_list(i64, sizes)
 
 
-def print_sizes(printer: Printer, name: str, sizes: DenseArrayBase[I64], values: Sequence[SSAValue]) -> None:
-    """The inverse of `parse_sizes`."""
-    if len(sizes):
-        printer.print_string(f" {name} = ")
-        print_dynamic_index_list(printer, DYNAMIC_INDEX, values, sizes.get_values())
-
-
 @op_definition
 class UpdateHaloOp(IRDLOperation):
     """Fetch the halo rows from the neighbours along `split_axes`.
@@ -213,21 +204,6 @@ class UpdateHaloOp(IRDLOperation):
             properties={"grid": grid, "split_axes": axes, "static_halo_sizes": sizes},
             attributes=attributes,
         )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.destination)
-        printer.print_string(" on ")
-        printer.print_symbol_name(self.grid.string_value())
-        printer.print_string(" split_axes = ")
-        self.split_axes.print_parameters(printer)
-        print_sizes(printer, "halo_sizes", self.static_halo_sizes, self.halo_sizes)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.destination.type)
-        if self.result.type != self.destination.type:
-            printer.print_string(" -> ")
-            printer.print_attribute(self.result.type)
 
 
 MOVES = (

@@ -1,187 +1,135 @@
-"""Nodes of collectives and other mesh operations as operations of the shard dialect."""
+"""The text of collectives and other mesh operations of the shard dialect, from their nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    IndexType,
-    IntegerAttr,
-    StringAttr,
-    SymbolRefAttr,
-    UnitAttr,
-    f64,
-    i16,
-    i64,
-)
-from xdsl.dialects.shard import ShardAxesArrayAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import FloatAttr, f64
 
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
-from meshgen.mlir.shard.attributes import ReductionKindAttr, encode_split
-from meshgen.mlir.shard.collective_ops import PermutePairsOp, ShiftOp
+from meshgen.mlir.literals import array, function_type, listed, quoted, symbol
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.shard.attributes import split_text
 from meshgen.mlir.shard.collective_specs import KIND_NAMES, SPECS, Spec
-from meshgen.mlir.shard.grid import (
-    axis_number,
-    has_parts,
-    numbered,
-)
-from meshgen.mlir.shard.grouped import export_grouped
-from meshgen.mlir.shard.moves import (
-    AxisSizeOp,
-    FetchRowsOp,
-    MaskPaddingOp,
-    PermuteOp,
-    ProcessIndexOp,
-    RetileOp,
-    UpdateHaloOp,
-)
+from meshgen.mlir.shard.grid import axis_number, has_parts, numbered
 
 
-def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Properties and attributes that all groups of devices have in text."""
-    mesh, axes = exporter.mesh, axes_of(node.attrs)
+def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str, said: dict[str, str] | None = None, *,
+          has_axes: bool = True) -> str:  # fmt: skip
+    """`%r = shard.NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`, with the reasons among the attributes."""
+    results, mesh, axes = printer.results(node), printer.mesh, axes_of(node.attrs)
+    operands = f" {', '.join(printer.names(node.operands))}" if node.operands else ""
     numbers = [axis_number(axis, mesh) for axis in axes]
-    properties: dict[str, Attribute] = {
-        "grid": SymbolRefAttr(mesh.name),
-        "grid_axes": DenseArrayBase.from_list(i16, numbers),
-    }
-    attributes: dict[str, Attribute] = {}
+    group = f" on {symbol(mesh.name)}" + (f" grid_axes = {numbers}" if has_axes and numbers else "")
+    found: dict[str, str] = {}
     if has_parts(axes, mesh):
-        attributes["axes"] = ArrayAttr(StringAttr(axis) for axis in axes)
+        found["axes"] = listed(map(quoted, axes))
     if node.notes.why:
-        attributes["why"] = StringAttr(node.notes.why)
+        found["why"] = quoted(node.notes.why)
     if node.notes.edges:
-        attributes["edges"] = DenseArrayBase.from_list(i64, node.notes.edges)
-    return properties, attributes
+        found["edges"] = array(node.notes.edges)
+    attributes = printer.attributes(node, found | (said or {}))
+    return f"{results}shard.{name}{operands}{group}{clauses}{attributes} : {types}"
 
 
-def create(exporter: Exporter, node: Node, cls: type[Operation], properties: dict[str, Attribute],
-           attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
-    """The operation of a collective node."""
-    return cls.create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties=properties,
-        attributes=attributes,
-    )
+def _arrow(printer: TextPrinter, node: Node) -> str:
+    return f"{printer.type(node.operands[0])} -> {printer.type(node.result)}"
 
 
-def _index(number: int) -> IntegerAttr:
-    return IntegerAttr(number, IndexType())
+def _function(printer: TextPrinter, node: Node) -> str:
+    return function_type(printer.types(node.operands), printer.types(node.results))
 
 
-def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
-    """The exporter of one kind of collective."""
-
-    def export_collective(exporter: Exporter, node: Node) -> Operation:
-        properties, attributes = group(exporter, node)
-        if len(node.operands) > 1:
-            return export_grouped(exporter, node, properties, attributes)
-        properties |= {name: _index(getattr(node.attrs, attr)) for name, attr in spec.dims}
-        if spec.reduces:
-            properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs.kind])
-        if spec.root:  # xDSL prints a `recv` from anywhere only if its source is there, though empty
-            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(getattr(node.attrs, spec.root[1]) or ()))
-        return create(exporter, node, spec.cls, properties, attributes)
-
-    return export_collective
+def _write_collective(printer: TextPrinter, node: Node, spec: Spec) -> str:
+    if len(node.operands) > 1:
+        return _write_grouped(printer, node)
+    attrs = node.attrs
+    clauses = f" reduction = {KIND_NAMES[attrs.kind]}" if spec.reduces and attrs.kind != "sum" else ""
+    clauses += "".join(f" {name} = {attrs[attr]}" for name, attr in spec.dims)
+    if spec.root and (attrs[spec.root[1]] or spec.op != "recv"):  # a `recv` may be from anywhere
+        clauses += f" {spec.root[0]} = {list(attrs[spec.root[1]])}"
+    name = spec.cls.name.removeprefix("shard.")
+    return _text(printer, node, name, clauses, (_function if spec.root else _arrow)(printer, node))
 
 
-def export_shift(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    properties["shift_axis"] = _index(axis_number(node.attrs.shift_axis, exporter.mesh))
-    properties["offset"] = IntegerAttr(node.attrs.offset, i64)
-    if node.attrs.rotate:
-        properties["rotate"] = UnitAttr()
-    return create(exporter, node, ShiftOp, properties, attributes)
+def _write_grouped(printer: TextPrinter, node: Node) -> str:
+    clauses = f" axis = {node.attrs.dim}" if "dim" in node.attrs else ""
+    clauses += f" reduction = {KIND_NAMES[node.attrs.kind]}" if "kind" in node.attrs else ""
+    return _text(printer, node, f'grouped "{node.op}"', clauses, _function(printer, node))
 
 
-def export_permute_pairs(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    pairs = (DenseArrayBase.from_list(i16, list(pair)) for pair in node.attrs.pairs)
-    properties["pairs"] = ShardAxesArrayAttr(ArrayAttr(pairs))
-    return create(exporter, node, PermutePairsOp, properties, attributes)
+def _write_shift(printer: TextPrinter, node: Node) -> str:
+    axis = axis_number(node.attrs.shift_axis, printer.mesh)
+    clauses = f" shift_axis = {axis} offset = {node.attrs.offset}{' rotate' if node.attrs.rotate else ''}"
+    return _text(printer, node, "shift", clauses, _arrow(printer, node))
 
 
-def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    properties |= {name: IntegerAttr(getattr(node.attrs, name), i64) for name in ("base", "step", "limit")}
-    properties["dim"] = _index(node.attrs.dim)
-    if node.attrs.divisor != 1:
-        properties["divisor"] = IntegerAttr(node.attrs.divisor, i64)
-    if node.attrs.wrap:
-        properties["wrap"] = UnitAttr()
-    if parts := node.attrs.parts:
-        properties["parts"] = DenseArrayBase.from_list(i64, list(parts))
-    return create(exporter, node, FetchRowsOp, properties, attributes)
+def _write_permute_pairs(printer: TextPrinter, node: Node) -> str:
+    pairs = [list(pair) for pair in node.attrs.pairs]
+    return _text(printer, node, "permute_pairs", f" pairs = {pairs}", _arrow(printer, node))
 
 
-def export_move(exporter: Exporter, node: Node) -> Operation:
+def _write_fetch_rows(printer: TextPrinter, node: Node) -> str:
+    attrs = node.attrs
+    divisor = f" divisor = {attrs.divisor}" if attrs.divisor != 1 else ""
+    clauses = f" dim = {attrs.dim} base = {attrs.base} step = {attrs.step}{divisor} limit = {attrs.limit}"
+    clauses += " wrap" if attrs.wrap else ""
+    clauses += f" parts = {list(attrs.parts)}" if attrs.parts else ""
+    return _text(printer, node, "fetch_rows", clauses, _arrow(printer, node))
+
+
+def _write_move(printer: TextPrinter, node: Node) -> str:
     """The attributes only where the types do not carry the same."""
-    properties, attributes = group(exporter, node)
-    del properties["grid_axes"]
-    mesh, attrs = exporter.mesh, node.attrs
-    here = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
-    if here != (attrs.source, attrs.target, attrs.shape):
-        attributes["source"] = encode_split(attrs.source, mesh)
-        attributes["target"] = encode_split(attrs.target, mesh)
-        attributes["shape"] = DenseArrayBase.from_list(i64, list(attrs.shape))
-    return create(exporter, node, PermuteOp if node.op == "permute" else RetileOp, properties, attributes)
+    attrs, mesh, said = node.attrs, printer.mesh.name, dict[str, str]()
+    if (node.operands[0].sharding, node.result.sharding, node.result.type.shape) != (
+        attrs.source,
+        attrs.target,
+        attrs.shape,
+    ):
+        said = {
+            "source": split_text(attrs.source, mesh),
+            "target": split_text(attrs.target, mesh),
+            "shape": array(attrs.shape),
+        }
+    return _text(printer, node, node.op, "", _arrow(printer, node), said, has_axes=False)
 
 
-def export_update_halo(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    del properties["grid_axes"]
-    mesh, sharding, shape = exporter.mesh, node.attrs.sharding, node.attrs.shape
+def _write_update_halo(printer: TextPrinter, node: Node) -> str:
+    sharding, shape = node.attrs.sharding, node.attrs.shape
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
-    properties["split_axes"] = numbered(sharding.dims, mesh)
-    properties["static_halo_sizes"] = DenseArrayBase.from_list(i64, halo)
+    clauses = f" split_axes = {numbered(sharding.dims, printer.mesh)}" + (f" halo_sizes = {halo}" if halo else "")
+    said: dict[str, str] = {}
     if (node.result.sharding, node.result.type.shape) != (sharding, shape):
-        attributes["sharding"] = encode_split(sharding, mesh)
-        attributes["shape"] = DenseArrayBase.from_list(i64, list(shape))
-    return create(exporter, node, UpdateHaloOp, properties, attributes)
+        said = {"sharding": split_text(sharding, printer.mesh.name), "shape": array(shape)}
+    types = " -> ".join(dict.fromkeys((printer.type(node.operands[0]), printer.type(node.result))))
+    return _text(printer, node, "update_halo", clauses, types, said, has_axes=False)
 
 
-def export_process_index(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    return create(exporter, node, ProcessIndexOp, properties, attributes)
+def _write_query(printer: TextPrinter, node: Node) -> str:
+    return _text(printer, node, node.op, "", printer.type(node.result))
 
 
-def export_axis_size(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    return create(exporter, node, AxisSizeOp, properties, attributes)
-
-
-def export_mask_padding(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
+def _write_mask_padding(printer: TextPrinter, node: Node) -> str:
     fill = np.asarray(node.attrs.fill).item()
-    properties |= {
-        "dim": _index(node.attrs.dim),
-        "size": _index(node.attrs.size),
-        "fill": FloatAttr(fill, f64) if isinstance(fill, float) else IntegerAttr(int(fill), i64),
-    }
-    return create(exporter, node, MaskPaddingOp, properties, attributes)
+    text = str(FloatAttr(fill, f64)) if isinstance(fill, float) else f"{int(fill)} : i64"
+    clauses = f" dim = {node.attrs.dim} size = {node.attrs.size} fill = {text}"
+    return _text(printer, node, "mask_padding", clauses, _arrow(printer, node))
 
 
 PART = Dialect(
-    exporters={
-        "shift": export_shift,
-        "permute_pairs": export_permute_pairs,
-        "fetch_rows": export_fetch_rows,
-        "permute": export_move,
-        "retile": export_move,
-        "update_halo": export_update_halo,
-        "process_index": export_process_index,
-        "axis_size": export_axis_size,
-        "mask_padding": export_mask_padding,
-        **{spec.op: _exporter_of(spec) for spec in SPECS},
+    writers={
+        "shift": _write_shift,
+        "permute_pairs": _write_permute_pairs,
+        "fetch_rows": _write_fetch_rows,
+        "permute": _write_move,
+        "retile": _write_move,
+        "update_halo": _write_update_halo,
+        "process_index": _write_query,
+        "axis_size": _write_query,
+        "mask_padding": _write_mask_padding,
+        **{spec.op: partial(_write_collective, spec=spec) for spec in SPECS},
     }
 )

@@ -10,11 +10,8 @@ from xdsl.dialects.builtin import (
     I64,
     ArrayAttr,
     DenseArrayBase,
-    StringAttr,
-    SymbolRefAttr,
-    i64,
 )
-from xdsl.dialects.shard import ShardingType, ShardOp
+from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from meshgen.errors import Diagnostic, ShardingError
@@ -24,8 +21,9 @@ from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
+from meshgen.mlir.literals import dictionary, listed, quoted, symbol
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.shard.attributes import PartialAttr, SplitAttr, named
+from meshgen.mlir.shard.attributes import SplitAttr, named, partial_text
 from meshgen.mlir.shard.grid import (
     axis_numbers,
     has_parts,
@@ -158,25 +156,20 @@ def wide_halo_faults(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh
     return found
 
 
-def sharding_op(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> ShardingOp:
+def definition_text(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> str:
     """The definition of a sharding, numbers of axes as upstream writes them; offsets are those of all split dims."""
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
     rows = enumerate(sharding.offsets if any(sharding.offsets) else ())
     offsets = [n for dim, row in rows for n in row or _even_offsets(sharding, dim, shape[dim], mesh)]
-    op = ShardingOp(
-        operands=[[], []],
-        result_types=[ShardingType()],
-        properties={
-            "grid": SymbolRefAttr(mesh.name),
-            "split_axes": numbered(sharding.dims or ((),), mesh),
-            "partial": PartialAttr(numbers(sharding.partial, mesh)) if sharding.partial else None,
-            "static_halo_sizes": DenseArrayBase.from_list(i64, halo),
-            "static_sharded_dims_offsets": DenseArrayBase.from_list(i64, offsets),
-        },
-    )
+    clauses = [f"shard.sharding {symbol(mesh.name)} split_axes = {numbered(sharding.dims or ((),), mesh)}"]
+    if sharding.partial:
+        clauses.append(f"partial = {partial_text(numbers(sharding.partial, mesh))}")
+    clauses += [
+        f"{name} = {values}" for name, values in (("halo_sizes", halo), ("sharded_dims_offsets", offsets)) if values
+    ]
     if has_parts(sharding.split_axes, mesh):
-        op.attributes["axes"] = ArrayAttr(ArrayAttr(StringAttr(axis) for axis in axes) for axes in sharding.dims)
-    return op
+        clauses.append(dictionary({"axes": listed(listed(map(quoted, axes)) for axes in sharding.dims)}))
+    return f"{' '.join(clauses)} : !shard.sharding"
 
 
 def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) -> list[int]:

@@ -33,7 +33,6 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from meshgen.mlir.formats import op_definition
@@ -41,7 +40,7 @@ from meshgen.mlir.shard.attributes import (
     PartialAttr,
     parse_list,
 )
-from meshgen.mlir.shard.moves import parse_sizes, print_sizes
+from meshgen.mlir.shard.moves import parse_sizes
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])
@@ -82,22 +81,6 @@ class ShardingOp(IRDLOperation):
         return cls(
             operands=[offsets, halo], result_types=[ShardingType()], properties=properties, attributes=attributes
         )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.grid.string_value())
-        printer.print_string(" split_axes = ")
-        self.split_axes.print_parameters(printer)
-        if self.partial is not None:
-            printer.print_string(" partial = ")
-            self.partial.print_parameter(printer)
-        print_sizes(printer, "halo_sizes", self.static_halo_sizes, self.dynamic_halo_sizes)
-        print_sizes(
-            printer, "sharded_dims_offsets", self.static_sharded_dims_offsets, self.dynamic_sharded_dims_offsets
-        )
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
 
 @op_definition
@@ -198,15 +181,6 @@ class NeighborsLinearIndicesOp(IRDLOperation):
             properties={"grid": grid, "split_axes": axes},
             attributes=attributes,
         )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" on ")
-        printer.print_symbol_name(self.grid.string_value())
-        with printer.in_square_brackets():
-            printer.print_list(self.device, printer.print_operand)
-        printer.print_string(f" split_axes = {list(self.split_axes.get_values())}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : index, index")
 
 
 LAYOUT_OPS = (

@@ -14,15 +14,15 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.printer import tensor_text
 from meshgen.mlir.reading import Reading, Slot
 from meshgen.mlir.shard.attributes import (
     AnnotationAttr,
     OnGrid,
     SplitAttr,
-    encode_annotation,
-    encode_split,
+    annotation_text,
     named,
+    split_text,
 )
 from meshgen.mlir.shard.sharding import fitted, typed
 from meshgen.records import replace
@@ -74,22 +74,23 @@ def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     _globals(reading.module, slot).append(reading.type(attribute))
 
 
-def write_signature(exporter: Exporter, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
+def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, str]]:
     """All attributes of the arguments, or of the results."""
-    found: list[Mapping[str, Attribute]] = []
-    module, is_typed = exporter.module, None
+    found: list[Mapping[str, str]] = []
+    is_typed, mesh = None, module.mesh.name
     for slot in slots:
         specs, layouts, types = _annotations_of(module, slot), _layouts(module, slot), _globals(module, slot)
         if is_typed is None:
             is_typed = module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))
-        attributes: dict[str, Attribute] = {}
+        attributes: dict[str, str] = {}
         spec = specs[slot.index] if specs else None
         if spec is not None:
-            attributes["shard.sharding"] = encode_annotation(spec, module.mesh)
+            on_grid = OnGrid(spec.sharding.mesh or mesh, spec.sharding, spec.required, spec.open_dims)
+            attributes["shard.sharding"] = annotation_text(on_grid)
         if layouts and not is_typed:
-            attributes["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
+            attributes["shard.layout"] = split_text(layouts[slot.index], mesh)
         if types:
-            attributes["shard.global"] = exporter.tensor(types[slot.index])
+            attributes["shard.global"] = tensor_text(types[slot.index])
         found.append(attributes)
     return found
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, SymbolRefAttr, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
-from meshgen.mlir.shard.attributes import SplitAttr, encode_split, named
+from meshgen.mlir.literals import array, quoted, symbol
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.shard.attributes import SplitAttr, named, split_text
 from meshgen.mlir.shard.collectives import note_reasons
 from meshgen.mlir.shard.grid import find_mesh
 from meshgen.mlir.shard.moves import TransferRecvOp, TransferSendOp
@@ -44,28 +45,29 @@ def import_transfer(importer: Importer, op: Operation) -> None:
     node.option = None
 
 
-def export_transfer(exporter: Exporter, node: Node) -> Operation:
-    attrs, peer, mesh = node.attrs, node.attrs.peer, exporter.mesh
+def write_transfer(printer: TextPrinter, node: Node) -> str:
+    attrs, peer, mesh = node.attrs, node.attrs.peer, printer.mesh
     sends = node.op == "transfer_send"
     ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh, "hint": mesh}
-    found: dict[str, Attribute] = {"shape": DenseArrayBase.from_list(i64, list(attrs.shape))}
+    found: dict[str, str] = {"shape": array(attrs.shape)}
     said = attrs if node.notes.hint is None else {**attrs, "hint": node.notes.hint}
-    found |= {name: encode_split(said[name], side) for name, side in ends.items() if name in said}
+    found |= {name: split_text(said[name], side.name) for name, side in ends.items() if name in said}
     if node.notes.why:
-        found["why"] = StringAttr(node.notes.why)
-    properties: dict[str, Attribute] = {
-        "grid": SymbolRefAttr(peer.name),
-        "channel": IntegerAttr(attrs.channel, i64),
-    }
-    return (TransferSendOp if sends else TransferRecvOp).create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties=properties,
-        attributes=found,
+        found["why"] = quoted(node.notes.why)
+    head, operands, types = (
+        f"{printer.results(node)}shard.{node.op}",
+        printer.names(node.operands),
+        printer.types(node.operands),
     )
+    place = f"{symbol(peer.name)} channel = {attrs.channel}{printer.attributes(node, found)}"
+    results = ", ".join(printer.types(node.results))
+    if sends:
+        return f"{head} {' after '.join(operands)} to {place} : {', '.join(types)} -> {results}"
+    turn = f" after {operands[0]} : {types[0]}" if operands else ""
+    return f"{head}{turn} from {place} -> {results}"
 
 
 PART = Dialect(
     importers={"shard.transfer_send": import_transfer, "shard.transfer_recv": import_transfer},
-    exporters={"transfer_send": export_transfer, "transfer_recv": export_transfer},
+    writers={"transfer_send": write_transfer, "transfer_recv": write_transfer},
 )

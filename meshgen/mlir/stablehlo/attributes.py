@@ -35,6 +35,11 @@ class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(self.data)
 
+    @classmethod
+    def entry(cls, value: str) -> str:
+        """`#stablehlo<precision DEFAULT>`"""
+        return f"#{cls.name.replace('.', '<', 1)} {value}>"
+
 
 @irdl_attr_definition
 class Precision(Word):
@@ -83,8 +88,7 @@ class Struct(Data[Fields]):
         return tuple(_read_fields(parser, cls, parser.scan(_STRUCT, "expected '<' and fields")[1], start).items())
 
     def print_parameter(self, printer: Printer) -> None:
-        parts = (f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in self.data)
-        printer.print_string(f"<{', '.join(parts)}>")
+        printer.print_string(struct_text(dict(self.data), [name for name, _ in self.data]))
 
     def integers(self, name: str) -> tuple[int, ...]:
         """A list; one that is not written is empty."""
@@ -188,6 +192,12 @@ def struct_fields(values: Mapping[str, int | Sequence[int]], always: Sequence[st
     """The fields of a struct in the order given; empty lists and zeros are left out unless named in `always`."""
     kept = {name: value for name, value in values.items() if value or name in always}
     return tuple((name, value if isinstance(value, int) else tuple(value)) for name, value in kept.items())
+
+
+def struct_text(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> str:
+    """`<a = 1, b = [0, 2]>`, without empty lists and zeros unless named in `always`."""
+    parts = (f"{name} = {value if isinstance(value, int) else list(value)}" for name, value in values.items() if value or name in always)  # fmt: skip
+    return f"<{', '.join(parts)}>"
 
 
 def numbers(text: str) -> tuple[int, ...]:

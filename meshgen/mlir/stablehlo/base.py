@@ -5,30 +5,30 @@ its types are written (`TYPES`). From that follow the pretty form,
 
     name OPERANDS, keyword = value, ... {other properties} : TYPES
 
-the checks of the generic form, and the way to a node and back. What stands otherwise in the text overrides
-`read_head` and `head`; what means something else than a node of its name has an importer of its own.
+the checks of the generic form, and the way to a node and back: operations are read as xDSL's, and written from
+nodes (`write`). What stands otherwise in the text overrides `read_head` and `head`; what means something else than a node of its name has an importer of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar, Self
 
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def, traits_def, var_operand_def
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
-from meshgen.ir.graph import Graph, Node
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, ImportOp
-from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.late import LateOperation
+from meshgen.mlir.literals import dictionary, function_type
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.fields import Field
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.stablehlo.fields import Field, Values
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm
 from meshgen.records import replace
 
@@ -58,14 +58,11 @@ class HloOperation(IRDLOperation):
             properties[found.prop] = found.read(parser)
         return operands, properties
 
-    def head(self, printer: Printer) -> None:
-        """Print the operands and the properties after keywords."""
-        print_values(printer, self.operands)
-        separator = ", " if self.operands else " "
-        for field in self.FIELDS:
-            if field.keyword and (attribute := self.properties.get(field.prop)) is not None:
-                printer.print_string(f"{separator}{field.keyword} = {field.text(attribute)}")
-                separator = ", "
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        """The inverse of `read_head`."""
+        clauses = [f"{each.keyword} = {text}" for each in cls.FIELDS if each.keyword and (text := each.text(attrs))]
+        return f" {', '.join([*operands, *clauses])}" if operands or clauses else ""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -78,12 +75,12 @@ class HloOperation(IRDLOperation):
         values, results = cls.TYPES.read(parser, operands)
         return cls.create(operands=values, result_types=results, properties=properties, attributes=attributes)
 
-    def print(self, printer: Printer) -> None:
-        self.head(printer)
-        clauses = {field.prop for field in self.FIELDS if field.keyword}
-        others = {name: value for name, value in self.properties.items() if name not in clauses}
-        printer.print_op_attributes({**others, **self.attributes})
-        self.TYPES.write(printer, self.operand_types, self.result_types)
+    @classmethod
+    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
+        """The text of a node that is the operation `name`."""
+        results, head = printer.results(node), cls.head(printer.names(node.operands), node.attrs)
+        types = cls.TYPES.write(printer.types(node.operands), printer.types(node.results))
+        return f"{results}{name}{head}{printer.attributes(node, entries_of(cls, node))}{types}"
 
 
 class GenericOperation(IRDLOperation):
@@ -91,16 +88,21 @@ class GenericOperation(IRDLOperation):
 
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
+    @classmethod
+    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
+        """The text of a node that is the operation `name`."""
+        return generic_text(printer, node, name, entries_of(cls, node))
 
-def print_values(printer: Printer, values: Sequence[SSAValue]) -> None:
-    """` %a, %b`"""
-    printer.print_string(" " if values else "")
-    printer.print_list(values, printer.print_operand)
+
+def entries_of(operation: type[HloOperation | GenericOperation], node: Node) -> dict[str, str]:
+    """The properties of a node's operation that are in braces."""
+    fields = [field for field in operation.FIELDS if not field.keyword or not issubclass(operation, HloOperation)]
+    return {field.prop: text for field in fields if (text := field.entry(node.attrs))}
 
 
 def define(base: type[IRDLOperation], name: str) -> LateOperation:
     """The operation `name` ("dialect.mnemonic") with the syntax and checks of `base`."""
-    return LateOperation(name, partial(_defined, base, name))
+    return LateOperation(name, base, partial(_defined, base, name))
 
 
 def _defined(base: type[IRDLOperation], name: str) -> type[IRDLOperation]:
@@ -127,7 +129,7 @@ def as_nodes(*operations: LateOperation, importers: Mapping[str, ImportOp] | Non
         operations=operations,
         importers={**{each.name: _import_as_node for each in operations if each.name not in others}, **others},
         self_contained=tuple(each.name for each in operations if each.name not in others),
-        exporters={each.name.partition(".")[2]: partial(build, late=each) for each in operations},
+        writers={each.name.partition(".")[2]: partial(each.base.write, name=each.name) for each in operations},
     )
 
 
@@ -148,14 +150,15 @@ def values_of(operation: Operation) -> dict[str, Any]:
     return found
 
 
-def build(exporter: Exporter, node: Node, late: LateOperation, **properties: Attribute) -> Operation:
-    """The operation of a node: its properties say the node's attributes, and its regions are the node's."""
-    kind = late.kind
-    found = {field.prop: field.attribute(node.attrs) for field in fields_of(kind)}
-    given: Properties = {name: value for name, value in found.items() if value is not None} | properties
-    regions = [Region(exporter.block(region, RETURN)) for region in node.regions]
-    types = exporter.types(node.results)
-    return kind.create(operands=exporter.operands(node), result_types=types, properties=given, regions=regions)
+def generic_text(printer: TextPrinter, node: Node, name: str, properties: Mapping[str, str], *, operands: Sequence[Value] | None = None,
+                 region: Callable[[Graph], str] | None = None) -> str:  # fmt: skip
+    """`%r = "name"(%a) <{property = 1}> ({...}) {attribute = 2} : (type) -> type`; `region` writes those of the node."""
+    values = node.operands if operands is None else operands
+    head = f'{printer.results(node)}"{name}"({", ".join(printer.names(values))})'
+    inside = f" <{dictionary(properties)}>" if properties else ""
+    regions = f" ({', '.join(map(region or printer.region, node.regions))})" if node.regions else ""
+    types = function_type(printer.types(values), printer.types(node.results))
+    return f"{head}{inside}{regions}{printer.attributes(node)} : {types}"
 
 
 def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...]:

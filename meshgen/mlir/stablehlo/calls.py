@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, result_def, var_operand_def, var_result_def
 from xdsl.parser import UnresolvedOperand
-from xdsl.printer import Printer
 
-from meshgen.ir.graph import TOKEN, TensorType, Value
+from meshgen.ir.graph import TOKEN, Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import Struct, integer, integer_of
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, define
 from meshgen.mlir.stablehlo.fields import Field, number, unread
@@ -52,10 +54,12 @@ class CustomCall(HloOperation):
         operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         return operands, {"call_target_name": target}
 
-    def head(self, printer: Printer) -> None:
-        printer.print_string(f" @{target_of(self)}(")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(")")
+
+def call_text(printer: TextPrinter, node: Node, target: str, said: Mapping[str, str]) -> str:
+    """`%0 = stablehlo.custom_call @target(%a, %b) {...} : (...) -> ...`"""
+    head = f"{printer.results(node)}stablehlo.custom_call @{target}({', '.join(printer.names(node.operands))})"
+    types = function_type(printer.types(node.operands), printer.types(node.results))
+    return f"{head}{printer.attributes(node, said)} : {types}"
 
 
 def target_of(operation: Operation) -> str:
@@ -135,9 +139,6 @@ class Tokens(HloOperation):
     TYPES: ClassVar[TypesForm] = TUPLE
 
 
-CUSTOM_CALL = define(CustomCall, "stablehlo.custom_call")
-
-
 def _import_nothing(importer: Importer, operation: Operation) -> None:
     """The elements of a tuple are looked up where they are taken out."""
 
@@ -176,7 +177,7 @@ def _import_composite(importer: Importer, operation: Operation) -> None:
 
 PART = Dialect(
     operations=(
-        CUSTOM_CALL,
+        define(CustomCall, "stablehlo.custom_call"),
         define(Composite, "stablehlo.composite"),
         define(Tuple, "stablehlo.tuple"),
         define(GetTupleElement, "stablehlo.get_tuple_element"),

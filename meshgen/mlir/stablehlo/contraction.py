@@ -30,10 +30,9 @@ from meshgen.mlir.stablehlo.base import (
     Properties,
     as_nodes,
     define,
-    print_values,
     values_of,
 )
-from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering, precisions
+from meshgen.mlir.stablehlo.fields import Field, Values, flag, listed, numbering, precisions
 from meshgen.ops.evaluate.common import bits
 
 _PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")
@@ -115,16 +114,13 @@ class DotGeneral(HloOperation):
         )
         return operands, properties
 
-    def head(self, printer: Printer) -> None:
-        print_values(printer, self.operands)
-        numbering = self.properties["dot_dimension_numbers"]
-        assert isinstance(numbering, DotDimensions)
-        for clause in ("batching", "contracting"):
-            left, right = (list(numbering.integers(f"{side}_{clause}_dimensions")) for side in ("lhs", "rhs"))
-            if left or clause == "contracting":
-                printer.print_string(f", {clause}_dims = {left} x {right}")
-        if (words := self.properties.get("precision_config")) is not None:
-            printer.print_string(f", precision = {PRECISION.text(words)}")
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        batch, words = (list(attrs["lhs_batch"]), list(attrs["rhs_batch"])), PRECISION.text(attrs)
+        clauses = [f"batching_dims = {batch[0]} x {batch[1]}"] if batch[0] else []
+        clauses.append(f"contracting_dims = {list(attrs['lhs_contract'])} x {list(attrs['rhs_contract'])}")
+        clauses += [f"precision = {words}"] if words else []
+        return f" {', '.join([*operands, *clauses])}"
 
 
 class Dot(HloOperation):

@@ -6,10 +6,10 @@ so its node has results that the text does not name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -20,24 +20,22 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import with_outside
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import RngAlgorithm
 from meshgen.mlir.stablehlo.base import (
-    RETURN,
     GenericOperation,
     HloOperation,
     as_nodes,
-    build,
     closed_regions,
     define,
+    generic_text,
     values_of,
 )
 from meshgen.mlir.stablehlo.fields import Field, flag, number, word
@@ -78,25 +76,18 @@ class While(IRDLOperation):
         attrs = dict(attributes.data) if attributes is not None else {}
         return cls.create(operands=values, result_types=types, attributes=attrs, regions=[cond, body])
 
-    def print(self, printer: Printer) -> None:
-        assert isinstance(printer, TextPrinter)
-        printer.print_string("(")
-        for index, (argument, operand) in enumerate(zip(self.body.block.args, self.operands, strict=True)):
-            printer.print_string(", " if index else "")
-            printer.print_ssa_value(argument)
-            printer.share_name(argument, self.cond.block.args[index])
-            printer.print_string(" = ")
-            printer.print_operand(operand)
-        printer.print_string(") : " if self.operands else ")")
-        if list(self.operand_types) == list(self.result_types):
-            printer.print_list(self.operand_types, printer.print_attribute)
-        else:
-            printer.print_function_type(self.operand_types, self.result_types)
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string("\n    cond ")
-        printer.print_region(self.cond, print_entry_block_args=False)
-        printer.print_string(" do ")
-        printer.print_region(self.body, print_entry_block_args=False)
+    @classmethod
+    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
+        """The text of a node that is the operation `name`."""
+        results, (condition, body) = printer.results(node), node.regions
+        pairs = [(printer.define(x), printer.name(y)) for x, y in zip(body.inputs, node.operands, strict=True)]
+        given, made = printer.types(node.operands), printer.types(node.results)
+        types = ", ".join(given) if given == made else function_type(given, made)
+        attributes = printer.attributes(node)
+        head = f"{name}({', '.join(f'{x} = {y}' for x, y in pairs)}){' : ' if pairs else ''}{types}"
+        names, line = [x for x, _ in pairs], f"{results}{head}{' attributes' if attributes else ''}{attributes}"
+        regions = " do ".join(printer.region(region, names=names) for region in (condition, body))
+        return f"{line}{printer.newline}    cond {regions}"
 
 
 def _parse_assignment(parser: TextParser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
@@ -111,6 +102,12 @@ class Case(IRDLOperation):
     index = operand_def()
     branches = var_region_def()
     outputs = var_result_def()
+
+    @classmethod
+    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
+        """The text of a node that is the operation `name`: regions without arguments take the values outside by their names."""
+        outside = printer.names(node.operands[1:])
+        return generic_text(printer, node, name, {}, operands=node.operands[:1], region=lambda region: printer.region(region, names=outside))  # fmt: skip
 
 
 class Sort(GenericOperation):
@@ -137,9 +134,7 @@ class OptimizationBarrier(HloOperation):
     TYPES: ClassVar[TypesForm] = SAME
 
 
-WHILE = define(While, "stablehlo.while")
-BRANCHES = {"case": define(Case, "stablehlo.case"), "if": define(Case, "stablehlo.if")}
-SORT, RNG = define(Sort, "stablehlo.sort"), define(RngBitGenerator, "stablehlo.rng_bit_generator")
+_KINDS: dict[str, type[While | Case]] = {"while": While, "case": Case, "if": Case}
 
 
 def _regions(importer: Importer, operation: Operation) -> tuple[list[Graph], list[SSAValue]]:
@@ -173,25 +168,10 @@ def _import_while(importer: Importer, operation: Operation) -> None:
         importer.bind(ssa, value)
 
 
-def _export_while(exporter: Exporter, node: Node) -> Operation:
-    return build(exporter, node, WHILE)
-
-
 def _import_branches(importer: Importer, operation: Operation) -> None:
     graphs, captured = _regions(importer, operation)
     operands = [*operation.operands, *captured]
     importer.convert(operation, operation.name.partition(".")[2], operands=operands, regions=tuple(graphs))
-
-
-def _export_branches(exporter: Exporter, node: Node) -> Operation:
-    index, *outside = exporter.operands(node)
-    regions = [Region(_branch(exporter, region, outside)) for region in node.regions]
-    return BRANCHES[node.op].create(operands=[index], result_types=exporter.types(node.results), regions=regions)
-
-
-def _branch(exporter: Exporter, region: Graph, outside: Sequence[SSAValue]) -> Block:
-    """A region without arguments: its inputs are the values outside."""
-    return exporter.block(region, RETURN, outside)
 
 
 def _import_sort(importer: Importer, operation: Operation) -> None:
@@ -208,15 +188,22 @@ def _import_barrier(importer: Importer, operation: Operation) -> None:
 
 
 PART = merged(
-    as_nodes(SORT, RNG, importers={"stablehlo.sort": _import_sort}),
+    as_nodes(
+        define(Sort, "stablehlo.sort"),
+        define(RngBitGenerator, "stablehlo.rng_bit_generator"),
+        importers={"stablehlo.sort": _import_sort},
+    ),
     Dialect(
-        operations=(WHILE, *BRANCHES.values(), define(OptimizationBarrier, "stablehlo.optimization_barrier")),
+        operations=(
+            *(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items()),
+            define(OptimizationBarrier, "stablehlo.optimization_barrier"),
+        ),
         importers={
             "stablehlo.while": _import_while,
             "stablehlo.case": _import_branches,
             "stablehlo.if": _import_branches,
             "stablehlo.optimization_barrier": _import_barrier,
         },
-        exporters={"while": _export_while, "case": _export_branches, "if": _export_branches},
+        writers={name: partial(kind.write, name=f"stablehlo.{name}") for name, kind in _KINDS.items()},
     ),
 )

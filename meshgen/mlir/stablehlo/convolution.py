@@ -9,17 +9,15 @@ from typing import Any, ClassVar
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
-from xdsl.printer import Printer
 
-from meshgen.ir.graph import Node
+from meshgen.mlir import literals
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions, array, flags, integers
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, build, define, values_of
+from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions, array, flags
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
 from meshgen.mlir.stablehlo.contraction import convert_alike
-from meshgen.mlir.stablehlo.fields import Field, number, precisions
+from meshgen.mlir.stablehlo.fields import Field, Values, number, precisions
 from meshgen.mlir.stablehlo.window_ops import filled, padding, per_dim, sides
 
 _WINDOW = re.compile(r"\{([^{}]*)\}")
@@ -47,11 +45,16 @@ class Convolution(HloOperation):
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *(per_dim(name, name, 1, "window") for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
         sides("window"),
-        per_dim("window_reversal", "window_reversal", 0, "window", flags),
-        Field("dimension_numbers", keyword="dim_numbers", kind=ConvolutionDimensions),
+        per_dim("window_reversal", "window_reversal", 0, "window", literals.flags),
         number("feature_group_count", "feature_group_count"),
         number("batch_group_count", "batch_group_count"),
         precisions(),
+        Field(
+            "dimension_numbers",
+            entry=lambda attrs: f"#stablehlo.conv<{_numbering_text(attrs)}>",
+            keyword="dim_numbers",
+            kind=ConvolutionDimensions,
+        ),
     )
 
     @classmethod
@@ -71,14 +74,14 @@ class Convolution(HloOperation):
             properties[_WINDOW_LISTS[name]] = _window_list(name, re.findall(r"-?\d+|true|false", words))
         return operands, properties
 
-    def head(self, printer: Printer) -> None:
-        numbering = self.properties["dimension_numbers"]
-        assert isinstance(numbering, ConvolutionDimensions)
-        printer.print_operands(self.operands)
-        printer.print_string(f" dim_numbers = {numbering.text()}, window = {{")
-        parts = [(word, self.properties.get(name)) for word, name in _WINDOW_LISTS.items()]
-        printer.print_string(", ".join(f"{word} = {_window_text(word, part)}" for word, part in parts if part))
-        printer.print_string("}")
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        pads = [list(pair) for pair in zip(attrs["low"], attrs["high"], strict=True)]
+        reverse = literals.listed(map(literals.boolean, attrs["window_reversal"]))
+        texts = {word: str(list(attrs[name])) for word, name in _WINDOW_LISTS.items() if name in attrs}
+        texts |= {"pad": str(pads), "reverse": reverse}
+        window = ", ".join(f"{word} = {texts[word]}" for word in _WINDOW_LISTS if texts[word] != "[]" or word == "pad")
+        return f"({', '.join(operands)}) dim_numbers = {_numbering_text(attrs)}, window = {{{window}}}"
 
 
 def _window_list(name: str, words: Sequence[str]) -> Attribute:
@@ -86,16 +89,6 @@ def _window_list(name: str, words: Sequence[str]) -> Attribute:
         return flags([word == "true" for word in words])
     numbers = [int(word) for word in words]
     return padding(numbers[::2], numbers[1::2]) if name == "pad" else array(numbers)
-
-
-def _window_text(name: str, attribute: Attribute) -> str:
-    values = list(integers(attribute))
-    if name == "reverse":
-        return f"[{', '.join('true' if value else 'false' for value in values)}]"
-    return str([list(pair) for pair in zip(values[::2], values[1::2], strict=True)] if name == "pad" else values)
-
-
-CONVOLUTION = define(Convolution, "stablehlo.convolution")
 
 
 def _import_convolution(importer: Importer, operation: Operation) -> None:
@@ -119,25 +112,19 @@ def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
     return attrs
 
 
-def _export_convolution(exporter: Exporter, node: Node) -> Operation:
-    return build(exporter, node, CONVOLUTION, dimension_numbers=numbering_of(node))
+def _numbering_text(attrs: Values) -> str:
+    """The role of each dim of input, kernel and output: `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    return "{}x{}->{}".format(*(literals.listed(_letters(attrs, *words)) for words in _LETTERS))
 
 
-def numbering_of(node: Node) -> ConvolutionDimensions:
-    """The role of each dim of input, kernel and output of a convolution."""
-    return ConvolutionDimensions(tuple(_letters(node, *words) for words in _LETTERS))
-
-
-def _letters(node: Node, side: str, first: str, first_name: str, second: str, second_name: str) -> tuple[str, ...]:
+def _letters(attrs: Values, side: str, first: str, first_name: str, second: str, second_name: str) -> list[str]:
     """The role of each dim of a side: two letters and the numbers of the spatial dims."""
-    found = {getattr(node.attrs, f"{side}_{first_name}"): first, getattr(node.attrs, f"{side}_{second_name}"): second}
-    found |= {dim: str(number) for number, dim in enumerate(getattr(node.attrs, f"{side}_spatial"))}
-    return tuple(found[dim] for dim in range(len(found)))
+    found = {attrs[f"{side}_{first_name}"]: first, attrs[f"{side}_{second_name}"]: second}
+    found |= {dim: str(number) for number, dim in enumerate(attrs[f"{side}_spatial"])}
+    return [found[dim] for dim in range(len(found))]
 
 
-PART = Dialect(
-    operations=(CONVOLUTION,),
-    importers={"stablehlo.convolution": _import_convolution},
-    self_contained=("stablehlo.convolution",),
-    exporters={"convolution": _export_convolution},
+PART = merged(
+    as_nodes(define(Convolution, "stablehlo.convolution"), importers={"stablehlo.convolution": _import_convolution}),
+    Dialect(self_contained=("stablehlo.convolution",)),
 )

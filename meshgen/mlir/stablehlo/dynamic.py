@@ -10,24 +10,23 @@ from typing import Any, ClassVar
 from xdsl.ir import Operation
 from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.mlir import literals
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.exporter import Exporter
-from meshgen.mlir.stablehlo.attributes import flags, integer_of
+from meshgen.mlir.stablehlo.attributes import integer_of
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
     as_nodes,
-    build,
     closed_regions,
     define,
     values_of,
 )
 from meshgen.mlir.stablehlo.calls import called_region
 from meshgen.mlir.stablehlo.contraction import GATHER_NUMBERS
-from meshgen.mlir.stablehlo.convolution import Convolution, numbered, numbering_of
+from meshgen.mlir.stablehlo.convolution import Convolution, numbered
 from meshgen.mlir.stablehlo.fields import Field, flag, listed, number, unread
 from meshgen.mlir.stablehlo.movement import Movement
 from meshgen.mlir.stablehlo.window_ops import per_dim
@@ -81,7 +80,7 @@ class DynamicConv(GenericOperation):
     result = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *(per_dim(name, name, 1) for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
-        per_dim("window_reversal", "window_reversal", 0, write=flags),
+        per_dim("window_reversal", "window_reversal", 0, write=literals.flags),
         *Convolution.FIELDS[-4:],
     )
 
@@ -90,9 +89,6 @@ class SetDimensionSize(Movement):
     """`stablehlo.set_dimension_size %x, %n, dim = 1 : (...) -> ...`"""
 
     FIELDS: ClassVar[tuple[Field, ...]] = GetDimensionSize.FIELDS
-
-
-DYNAMIC_CONV = define(DynamicConv, "stablehlo.dynamic_conv")
 
 
 def _import_of_lists(importer: Importer, operation: Operation) -> None:
@@ -129,10 +125,6 @@ def called_reduce_window(importer: Importer, operation: Operation) -> None:
 def _import_conv(importer: Importer, operation: Operation) -> None:
     if (attrs := numbered(importer, operation)) is not None:
         _convert(importer, operation, "dynamic_conv", attrs)
-
-
-def _export_conv(exporter: Exporter, node: Node) -> Operation:
-    return build(exporter, node, DYNAMIC_CONV, dimension_numbers=numbering_of(node))
 
 
 def _import_set_size(importer: Importer, operation: Operation) -> None:
@@ -185,6 +177,7 @@ _NODES = (
     ("dynamic_gather", DynamicGather, _import_of_lists),
     ("dynamic_reduce_window", DynamicReduceWindow, _import_window),
     ("get_dimension_size", GetDimensionSize, _import_size),
+    ("dynamic_conv", DynamicConv, _import_conv),
 )
 PART = merged(
     as_nodes(
@@ -192,8 +185,7 @@ PART = merged(
         importers={f"stablehlo.{name}": read for name, _, read in _NODES},
     ),
     Dialect(
-        operations=(DYNAMIC_CONV, define(SetDimensionSize, "stablehlo.set_dimension_size")),
-        importers={"stablehlo.dynamic_conv": _import_conv, "stablehlo.set_dimension_size": _import_set_size},
-        exporters={"dynamic_conv": _export_conv},
+        operations=(define(SetDimensionSize, "stablehlo.set_dimension_size"),),
+        importers={"stablehlo.set_dimension_size": _import_set_size},
     ),
 )

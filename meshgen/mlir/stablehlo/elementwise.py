@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.ir import Operation
 from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
-from xdsl.printer import Printer
 
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, print_values, values_of
-from meshgen.mlir.stablehlo.fields import Field, number, unread, word
+from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, integer
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
+from meshgen.mlir.stablehlo.fields import Field, Values, number, unread, word
 from meshgen.mlir.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
 
 ACCURATE = (  # functions with a `result_accuracy`
@@ -101,11 +101,10 @@ class Compare(HloOperation):
             properties["compare_type"] = ComparisonType(parser.parse_identifier())
         return operands, properties
 
-    def head(self, printer: Printer) -> None:
-        printer.print_string(f" {word_of(self.properties['comparison_direction'])},")
-        print_values(printer, self.operands)
-        if kind := word_of(self.properties.get("compare_type")):
-            printer.print_string(f", {kind}")
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        direction, kind = (field.text(attrs) for field in cls.FIELDS)
+        return f" {', '.join([direction, *operands, *filter(None, [kind])])}"
 
 
 class ReducePrecision(Unary):
@@ -122,10 +121,10 @@ class ReducePrecision(Unary):
         counts = parser.scan(_FORMAT, "expected a format such as e5m10").groups()
         return [operand], {field.prop: integer(int(count), 32) for field, count in zip(cls.FIELDS, counts, strict=True)}
 
-    def head(self, printer: Printer) -> None:
-        print_values(printer, self.operands)
-        exponent, mantissa = (integer_of(self.properties[field.prop]) for field in self.FIELDS)
-        printer.print_string(f", format = e{exponent}m{mantissa}")
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        exponent, mantissa = (field.text(attrs) for field in cls.FIELDS)
+        return f" {operands[0]}, format = e{exponent}m{mantissa}"
 
 
 CLASSES = {

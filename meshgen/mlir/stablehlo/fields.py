@@ -10,9 +10,11 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 from xdsl.irdl import AttrConstraint
 
+from meshgen.mlir import literals
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import (
     IntegersConstraint,
+    Precision,
     Struct,
     Word,
     array,
@@ -20,9 +22,8 @@ from meshgen.mlir.stablehlo.attributes import (
     integer,
     integer_of,
     integers,
-    precision,
     precision_of,
-    struct_fields,
+    struct_text,
     word_of,
 )
 from meshgen.records import dataclass
@@ -35,21 +36,25 @@ def _unwritten(parser: TextParser) -> Attribute:
     return parser.parse_attribute()
 
 
+def _nothing(_: Values) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Field:
     """The property `prop` of an operation.
 
-    `values` gives the attributes of a node that a property (or none) says, `attribute` the property that says them.
-    In the pretty form a property follows its keyword, at a position that the class defines; one without
-    a keyword is among the attributes in braces.
+    `values` gives the attributes of a node that a property (or none) says. In the pretty form a property follows its
+    keyword, at a position that the class defines, as `read` parses it and `text` writes it; one without a keyword is among the
+    attributes in braces, as `entry` writes it. Both are empty where the node's attributes do not say it.
     """
 
     prop: str
     values: Callable[[Attribute | None], Values] = lambda _: {}
-    attribute: Callable[[Values], Attribute | None] = lambda _: None
+    entry: Callable[[Values], str] = _nothing
     keyword: str = ""
     read: Callable[[TextParser], Attribute] = _unwritten
-    text: Callable[[Attribute], str] = str
+    text: Callable[[Values], str] = _nothing
     is_required: bool = True
     kind: type[Attribute] | AttrConstraint[Attribute] = field(default=Attribute)
 
@@ -61,14 +66,13 @@ def unread(*names: str) -> tuple[Field, ...]:
 
 def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default: int | None = None) -> Field:
     """An integer; with a default it may be left out."""
-    kind = builtin.IntegerType(width)
     return Field(
         prop,
         lambda attribute: {attr: integer_of(attribute, default or 0)},
-        lambda values: builtin.IntegerAttr(values[attr], kind),
+        lambda values: f"{values[attr]} : i{width}",
         keyword,
         lambda parser: integer(parser.parse_integer()),
-        lambda attribute: str(integer_of(attribute)),
+        lambda values: str(values[attr]),
         default is None,
         builtin.IntegerAttr,
     )
@@ -79,30 +83,30 @@ def listed(prop: str, attr: str, keyword: str = "") -> Field:
     return Field(
         prop,
         lambda attribute: {attr: integers(attribute)},
-        lambda values: array(values[attr]),
+        lambda values: literals.array(values[attr]),
         keyword,
         lambda parser: array(parser.parse_integers()),
-        lambda attribute: str(list(integers(attribute))),
+        lambda values: str(list(values[attr])),
         kind=IntegersConstraint(),
     )
 
 
 def flag(prop: str, attr: str, keyword: str = "", *, is_required: bool = False) -> Field:
     """A boolean; false where it is left out."""
+
+    def text(values: Values) -> str:
+        return literals.boolean(values.get(attr))
+
     return Field(
         prop,
         lambda attribute: {attr: boolean_of(attribute)},
-        lambda values: boolean(bool(values.get(attr))),
+        text,
         keyword,
-        lambda parser: boolean(parser.parse_boolean()),
-        lambda attribute: str(boolean_of(attribute)).lower(),
+        lambda parser: builtin.IntegerAttr.from_bool(parser.parse_boolean()),
+        text,
         is_required,
         builtin.IntegerAttr,
     )
-
-
-def boolean(value: bool) -> Attribute:
-    return builtin.IntegerAttr(int(value), builtin.i1)
 
 
 def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_required: bool = True) -> Field:
@@ -110,10 +114,10 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
     return Field(
         prop,
         lambda attribute: {attr: word_of(attribute)},
-        lambda values: kind(values[attr]) if values.get(attr) else None,
+        lambda values: kind.entry(values[attr]) if values.get(attr) else "",
         keyword,
         lambda parser: kind(parser.parse_identifier()),
-        word_of,
+        lambda values: values.get(attr) or "",
         is_required,
         kind,
     )
@@ -124,10 +128,10 @@ def precisions(read: Callable[[TextParser], Attribute] = _unwritten, keyword: st
     return Field(
         "precision_config",
         lambda attribute: {"precision": precision_of(attribute)},
-        lambda values: precision(values["precision"]) if values.get("precision") else None,
+        lambda values: literals.listed(map(Precision.entry, words)) if (words := values.get("precision")) else "",
         keyword,
         read,
-        lambda attribute: f"[{', '.join(precision_of(attribute))}]",
+        lambda values: literals.listed(words) if (words := values.get("precision")) else "",
         is_required=False,
     )
 
@@ -141,8 +145,8 @@ def numbering(prop: str, kind: type[Struct], lists: Mapping[str, str], one: Sequ
         found: dict[str, Any] = {attr: attribute.integers(name) for attr, name in lists.items()}
         return found | {name: attribute.integer(name) for name in one}
 
-    def build(attrs: Values) -> Attribute:
+    def entry(attrs: Values) -> str:
         found = {name: attrs[attr] for attr, name in lists.items()} | {name: attrs[name] for name in one}
-        return kind(struct_fields(found, one if is_written else ()))
+        return f"#{kind.name}{struct_text(found, one if is_written else ())}"
 
-    return Field(prop, values, build, kind=kind)
+    return Field(prop, values, entry, kind=kind)

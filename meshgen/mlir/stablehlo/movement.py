@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType as IrTensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, var_operand_def
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
+from meshgen.mlir import literals
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dense import DenseElements, dense_text
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import array, integers
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, print_values
-from meshgen.mlir.stablehlo.fields import Field, listed, number
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.stablehlo.attributes import array
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define
+from meshgen.mlir.stablehlo.fields import Field, Values, listed, number
 from meshgen.mlir.stablehlo.types import ONE, TypesForm
 
 _RANGES = re.compile(r"\[([-\d,:\s]*)\]")
@@ -40,10 +41,11 @@ class Constant(IRDLOperation):
         type = value.data.type
         return cls.create(result_types=[type], properties={"value": value}, attributes=attributes)
 
-    def print(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" ")
-        printer.print_attribute(self.value)
+    @classmethod
+    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
+        """The text of a node that is the operation `name`."""
+        content = dense_text(node.attrs.value, node.result.type, printer.resources)
+        return f"{printer.results(node)}{name}{printer.attributes(node)} {content} : {printer.type(node.result)}"
 
 
 class Movement(HloOperation):
@@ -109,15 +111,13 @@ class Slice(HloOperation):
             parser.fail("expected a range start:limit or start:limit:stride")
         return [operand], {field.prop: array([(*each, 1)[i] for each in ranges]) for i, field in enumerate(cls.FIELDS)}
 
-    def head(self, printer: Printer) -> None:
-        print_values(printer, self.operands)
-        bounds = zip(*(integers(self.properties[field.prop]) for field in self.FIELDS), strict=True)
+    @classmethod
+    def head(cls, operands: Sequence[str], attrs: Values) -> str:
+        bounds = zip(attrs["start"], attrs["limit"], attrs["stride"], strict=True)
         parts = (f"{start}:{limit}" + (f":{stride}" if stride != 1 else "") for start, limit, stride in bounds)
-        printer.print_string(f" [{', '.join(parts)}]")
+        return f" {operands[0]} {literals.listed(parts)}"
 
 
-CONSTANT = define(Constant, "stablehlo.constant")
-CHLO_CONSTANT = define(Constant, "chlo.constant")
 _KINDS = {
     "broadcast_in_dim": BroadcastInDim, "transpose": Transpose, "reverse": Reverse, "slice": Slice, "pad": Pad,
     "dynamic_slice": DynamicSlice, "iota": Iota, "concatenate": Concatenate, "reshape": Movement,
@@ -133,18 +133,12 @@ def _import_constant(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "constant", {"value": value.data.array})
 
 
-def _export_constant(exporter: Exporter, node: Node) -> Operation:
-    type: IrTensorType[Attribute] = exporter.type(node.result)
-    value = DenseElements.of(node.attrs.value, node.result.type, type)
-    return CONSTANT.create(result_types=exporter.types(node.results), properties={"value": value})
-
-
 PART = merged(
     as_nodes(*(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items())),
     Dialect(
-        operations=(CONSTANT, CHLO_CONSTANT),
+        operations=(define(Constant, "stablehlo.constant"), define(Constant, "chlo.constant")),
         importers={"stablehlo.constant": _import_constant, "chlo.constant": _import_constant},
         self_contained=("stablehlo.constant", "chlo.constant"),
-        exporters={"constant": _export_constant},
+        writers={"constant": partial(Constant.write, name="stablehlo.constant")},
     ),
 )

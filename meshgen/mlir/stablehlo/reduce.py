@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 
-from meshgen.ir.graph import Node
+from meshgen.ir.graph import Graph, Node
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import array, integers
-from meshgen.mlir.stablehlo.base import RETURN, Properties, build, closed_regions, define, values_of
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.stablehlo.attributes import array
+from meshgen.mlir.stablehlo.base import RETURN, Properties, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.elementwise import BINARY, CLASSES
 from meshgen.mlir.stablehlo.fields import Field, listed
 
@@ -52,33 +53,32 @@ class Reduce(IRDLOperation):
             operands=values, result_types=results, properties=properties, attributes=attributes, regions=[body]
         )
 
-    def print(self, printer: Printer) -> None:
-        count = len(self.operands) // 2
-        applied = applied_op(self.body)
-        for index in range(count):
-            printer.print_string(", (" if index else "(")
-            printer.print_operand(self.operands[index])
-            printer.print_string(" init: ")
-            printer.print_operand(self.operands[count + index])
-            printer.print_string(")")
-        printer.print_string(f" applies {applied.name}" if applied else "")
-        printer.print_string(f" across dimensions = {list(integers(self.properties['dimensions']))}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_function_type(self.operand_types, self.result_types)
-        if applied is None:
-            self._print_reducer(printer, count)
+    @classmethod
+    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
+        """The text of a node that is the operation `name`."""
+        results, operands, count = printer.results(node), printer.names(node.operands), len(node.operands) // 2
+        pairs = ", ".join(f"({x} init: {init})" for x, init in zip(operands[:count], operands[count:], strict=True))
+        kind = node.attrs.kind if node.op == "reduce" else _applied_kind(printer, node.regions[0])
+        applied = f" applies stablehlo.{kind}" if kind else ""
+        types = function_type(printer.types(node.operands), printer.types(node.results))
+        head = f"{results}{name}{pairs}{applied} across dimensions = {list(node.attrs.dims)}{printer.attributes(node)} : {types}"
+        return head if kind else head + _reducer_text(printer, node.regions[0], count)
 
-    def _print_reducer(self, printer: Printer, count: int) -> None:
-        arguments = self.body.block.args
-        printer.print_string("\n     reducer")
-        for index in range(count):
-            printer.print_string("(")
-            printer.print_block_argument(arguments[index])
-            printer.print_string(", ")
-            printer.print_block_argument(arguments[count + index])
-            printer.print_string(") ")
-        printer.print_region(self.body, print_entry_block_args=False)
+
+def _reducer_text(printer: TextPrinter, body: Graph, count: int) -> str:
+    sides = zip(body.inputs[:count], body.inputs[count:], strict=True)
+    pairs = [(printer.argument(first), printer.argument(second)) for first, second in sides]
+    arguments = "".join(f"({first}, {second}) " for first, second in pairs)
+    return f"{printer.newline}     reducer{arguments}{printer.region(body, names=printer.names(body.inputs))}"
+
+
+def _applied_kind(printer: TextPrinter, body: Graph) -> str:
+    """The only op of a region that combines its two inputs, and says nothing else; else empty."""
+    live = [node for node in body.nodes if any(result in body.outputs for result in node.results)]
+    if len(body.inputs) != 2 or len(live) != 1 or len(body.outputs) != 1 or live[0].op not in KINDS:
+        return ""
+    is_plain = {*live[0].operands} == {*body.inputs} and not printer.attributes(live[0])
+    return live[0].op if is_plain else ""
 
 
 def _parse_pair(parser: TextParser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
@@ -156,9 +156,6 @@ def _unconstrained(ssa: SSAValue) -> SSAValue:
     return ssa
 
 
-REDUCE = define(Reduce, "stablehlo.reduce")
-
-
 def _import_reduce(importer: Importer, operation: Operation) -> None:
     attrs = values_of(operation)
     scalar = importer.type(operation.operands[0]).with_shape(())
@@ -169,19 +166,9 @@ def _import_reduce(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "reduce_region", attrs, regions=closed_regions(importer, operation))
 
 
-def _export_reduce(exporter: Exporter, node: Node) -> Operation:
-    operation = build(exporter, node, REDUCE)
-    operation.add_region(fold_region(node.attrs.kind, exporter.tensor(node.operands[0].type.with_shape(()))))
-    return operation
-
-
-def _export_reduce_region(exporter: Exporter, node: Node) -> Operation:
-    return build(exporter, node, REDUCE)
-
-
 PART = Dialect(
-    operations=(REDUCE,),
+    operations=(define(Reduce, "stablehlo.reduce"),),
     importers={"stablehlo.reduce": _import_reduce},
     self_contained=("stablehlo.reduce",),
-    exporters={"reduce": _export_reduce, "reduce_region": _export_reduce_region},
+    writers=dict.fromkeys(("reduce", "reduce_region"), partial(Reduce.write, name="stablehlo.reduce")),
 )

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import UnresolvedOperand
-from xdsl.printer import Printer
 
+from meshgen.mlir.literals import function_type, one_or_list
 from meshgen.mlir.parser import TextParser
 from meshgen.records import dataclass
 
 Types = Sequence[Attribute]
+Texts = Sequence[str]
 Pair = tuple[Types, Types]  # of the operands and of the results
+
+_COMPLEX = re.compile(r"complex<(\w+)>")
 
 
 @dataclass(frozen=True)
 class TypesForm:
     """A short form, `: type, type`, and the full one, `: (types) -> types`.
 
-    `expand` gives the types of a number of operands and of the results from those written, `shorten` what to write;
-    the short form is printed where it says the same. With `has_arrow` the full form is `type, type -> type`.
+    `expand` gives the types of a number of operands and of the results from those written. `shorten` gives the texts to write for
+    those of all; none where the short form would not say the same. With `has_arrow` the full form is `type, type -> type`.
     """
 
     expand: Callable[[Types, int], Pair]
-    shorten: Callable[[Types, Types], Types] | None = None
+    shorten: Callable[[Texts, Texts], Texts] = lambda operands, results: ()
     has_arrow: bool = False
 
     def read(self, parser: TextParser, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
@@ -49,23 +53,15 @@ class TypesForm:
             return written, [parser.parse_type()] if results is None else results
         return self.expand(written, count)
 
-    def write(self, printer: Printer, operands: Types, results: Types) -> None:
+    def write(self, operands: Texts, results: Texts) -> str:
+        """` : TYPES`"""
         if not operands and not results:
-            return
-        printer.print_string(" : ")
-        short = self.shorten(operands, results) if self.shorten is not None else ()
-        expanded = self.expand(short, len(operands)) if short else None
-        if expanded is not None and [list(side) for side in expanded] == [list(operands), list(results)]:
-            printer.print_list(short, printer.print_attribute)
-        elif self.has_arrow:
-            printer.print_list(operands, printer.print_attribute)
-            printer.print_string(" -> ")
-            is_one = len(results) == 1
-            printer.print_string("" if is_one else "(")
-            printer.print_list(results, printer.print_attribute)
-            printer.print_string("" if is_one else ")")
-        else:
-            printer.print_function_type(operands, results)
+            return ""
+        if short := self.shorten(operands, results):
+            return f" : {', '.join(short)}"
+        if not self.has_arrow:
+            return f" : {function_type(operands, results)}"
+        return f" : {', '.join(operands)} -> {one_or_list(results)}"
 
 
 def _all_one(types: Types, count: int) -> Pair:
@@ -84,14 +80,26 @@ def _tuple_elements(types: Types, count: int) -> Pair:
     return (list(kind.types.data) if isinstance(kind, builtin.TupleType) else [kind] * count), [kind]
 
 
+def _one(operands: Texts, results: Texts) -> Texts:
+    return results if len(results) == 1 and all(text == results[0] for text in operands) else ()
+
+
+def _chosen(operands: Texts, results: Texts) -> Texts:
+    return [operands[0], *results] if all(text == results[0] for text in operands[1:]) else ()
+
+
+def _of_parts(operands: Texts, results: Texts) -> Texts:
+    part = _COMPLEX.sub(r"\1", results[0])
+    return results if all(text == part for text in operands) else ()
+
+
 FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`; one type is read too
-ONE = TypesForm(_all_one, lambda _, results: results[:1])  # `: tensor<4xf32>` where all types are that
+ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` where all types are that
 ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
-SAME = TypesForm(lambda types, _: (types, types), lambda _, results: results)  # each operand's type is that of a result
-OPERANDS = TypesForm(lambda types, _: (types, ()), lambda operands, _: operands)  # without results
-PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), lambda _, results: results)
-TUPLE = TypesForm(_tuple_elements, lambda _, results: results)  # `: tuple<tensor<4xf32>, tensor<i32>>`
+SAME = TypesForm(lambda types, _: (types, types))  # each operand's type is that of a result
+OPERANDS = TypesForm(lambda types, _: (types, ()))  # without results
+PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), _of_parts)
+TUPLE = TypesForm(_tuple_elements)  # `: tuple<tensor<4xf32>, tensor<i32>>`
 CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`: what chooses, and what is chosen
-    lambda types, count: ([types[0], *[types[-1]] * (count - 1)], types[-1:]),
-    lambda operands, results: [operands[0], *results],
+    lambda types, count: ([types[0], *[types[-1]] * (count - 1)], types[-1:]), _chosen
 )

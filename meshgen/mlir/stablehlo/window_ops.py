@@ -11,9 +11,10 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
 
 from meshgen.ir.graph import TensorType
+from meshgen.mlir import literals
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions, array, integers
+from meshgen.mlir.dense import DenseData, DenseElements, dense_text
+from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions, integers
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering
 
@@ -24,12 +25,12 @@ _SCATTER_LISTS = (
 
 
 def per_dim(prop: str, attr: str, default: int, keyword: str = "",
-            write: Callable[[Sequence[Any]], Attribute] = array) -> Field:  # fmt: skip
+            write: Callable[[Sequence[int]], str] = literals.array) -> Field:  # fmt: skip
     """A number for each dim, `default` where it is not written: the attribute is that number until `filled`."""
     return Field(
         prop,
         lambda attribute: {attr: integers(attribute) or default},
-        lambda values: write([int(value) for value in values[attr]]),
+        lambda values: write(values[attr]),
         keyword,
         is_required=False,
         kind=IntegersConstraint(),
@@ -43,7 +44,11 @@ def sides(keyword: str = "") -> Field:
         found = integers(attribute)
         return {"low": found[::2] or 0, "high": found[1::2] or 0}
 
-    return Field("padding", values, lambda attrs: padding(attrs["low"], attrs["high"]), keyword, is_required=False,
+    def entry(attrs: Mapping[str, Any]) -> str:
+        pairs = np.array([attrs["low"], attrs["high"]], np.int64).T
+        return f"{dense_text(pairs, TensorType(pairs.shape, 'i64'))} : tensor<{len(pairs)}x2xi64>"
+
+    return Field("padding", values, entry, keyword, is_required=False,
                  kind=IntegersConstraint())  # fmt: skip
 
 
@@ -60,8 +65,7 @@ def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
 def padding(low: Sequence[int], high: Sequence[int]) -> Attribute:
     """`dense<[[low, high], ...]> : tensor<nx2xi64>`"""
     pairs = np.array([low, high], np.int64).T
-    type = builtin.TensorType(builtin.i64, pairs.shape)
-    return DenseElements.of(pairs, TensorType(pairs.shape, "i64"), type)
+    return DenseElements(DenseData(builtin.TensorType(builtin.i64, pairs.shape), "i64", pairs.tobytes()))
 
 
 class ReduceWindow(GenericOperation):

@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import dictionary
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import boolean_of, integers
-from meshgen.mlir.stablehlo.base import build
-from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, options_of, target_of
+from meshgen.mlir.stablehlo.calls import call_text, options_of, target_of
 from meshgen.ops.lapack import COMPLEX_NAMES, LETTERS, ROUTINES
 from meshgen.ops.lapack import options_of as options_in
 
@@ -202,21 +202,17 @@ def _eigh(importer: Importer, operation: Operation) -> None:
     _factorise(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
 
 
-def _export(exporter: Exporter, node: Node) -> Operation:
+def _write(printer: TextPrinter, node: Node) -> str:
     """The call that JAX makes on CPUs."""
     routine, dtype = node.attrs.routine, node.operands[0].type.dtype
     if dtype.startswith("c"):
         routine = COMPLEX_NAMES.get(routine, routine)
-    options: dict[str, Attribute] = {
-        name: builtin.IntegerAttr(int(value), builtin.i32)
-        if value.isdecimal()
-        else builtin.IntegerAttr(ord(value[0]), builtin.IntegerType(8, builtin.Signedness.UNSIGNED))
+    options = {
+        name: f"{value} : i32" if value.isdecimal() else f"{ord(value[0])} : ui8"
         for name, value in options_in(node.attrs.options).items()
     }
-    target = builtin.StringAttr(f"lapack_{LETTERS[dtype]}{routine}_ffi")
-    operation = build(exporter, node, CUSTOM_CALL, call_target_name=target)
-    operation.attributes["mhlo.backend_config"] = builtin.DictionaryAttr(options)
-    return operation
+    said = {"mhlo.backend_config": dictionary(options)}
+    return call_text(printer, node, f"lapack_{LETTERS[dtype]}{routine}_ffi", said)
 
 
 def _lapack_targets() -> dict[str, Callable[[Importer, Operation], None]]:
@@ -237,4 +233,4 @@ TARGETS: dict[str, Callable[[Importer, Operation], None]] = {
 }
 
 
-PART = Dialect(exporters={"lapack": _export})
+PART = Dialect(writers={"lapack": _write})

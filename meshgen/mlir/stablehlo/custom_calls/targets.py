@@ -17,9 +17,10 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.literals import quoted
+from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo import mhlo_sharding
-from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, target_of
+from meshgen.mlir.stablehlo.calls import call_text, target_of
 from meshgen.mlir.stablehlo.custom_calls import lapack, threefry, top_k
 from meshgen.mlir.stablehlo.dynamic import called_reduce_window
 from meshgen.ops.user_ops import USER_OPS
@@ -58,14 +59,10 @@ def _shape_assertion(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "shape_assertion", {"message": text})
 
 
-def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
-    properties = {
-        "call_target_name": builtin.StringAttr("shape_assertion"),
-        "api_version": builtin.IntegerAttr(2, builtin.i32),
-        "has_side_effect": builtin.IntegerAttr(1, builtin.i1),
-    }
-    attributes = {"error_message": builtin.StringAttr(node.attrs.message)}
-    return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
+def _write_shape_assertion(printer: TextPrinter, node: Node) -> str:
+    message = quoted(node.attrs.message)
+    said = {"api_version": "2 : i32", "has_side_effect": "true", "error_message": message}
+    return call_text(printer, node, "shape_assertion", said)
 
 
 def _refuse_conversion(importer: Importer, operation: Operation) -> None:
@@ -165,5 +162,5 @@ def _inline(importer: Importer, operation: Operation, target: str) -> None:
 
 
 PART = Dialect(
-    exporters={"shape_assertion": _export_shape_assertion}, importers={"stablehlo.custom_call": _import_custom_call}
+    writers={"shape_assertion": _write_shape_assertion}, importers={"stablehlo.custom_call": _import_custom_call}
 )
