@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Graph, Module
@@ -20,24 +20,34 @@ from meshgen.records import dataclass
 Applies = Literal["always", "if cheaper", "unless dearer"]
 DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 Show = Callable[[str, Module], None]
+P = ParamSpec("P")
 T = TypeVar("T")
+Subject = TypeVar("Subject", Graph, Module)
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One change of a program, by name.
+    """One change of a program, by name; `module_pass` declares it.
 
     Attributes:
-        name: as on the command line: words joined by dashes, MLIR's and XLA's where they have one.
-        run: from a program to the changed one; the very same module where there is nothing to change.
-        stages: of the programs that it takes.
+        name: the name on the command line: words joined by dashes, MLIR's and XLA's where they have one.
+        run: returns the changed program, or the very same module where there is nothing to change.
+        stages: the stages whose programs the pass takes.
         applies: `always`, or where the changed program costs less (`if cheaper`) or no more (`unless dearer`), as its stage counts.
+        requires_ops: the pass changes only programs that have one of these ops; empty: any program.
     """
 
     name: str
-    run: Callable[[Module], Module]
+    run: Callable[[Module, Compilation], Module]
     stages: tuple[str, ...]
-    applies: Applies
+    applies: Applies = "always"
+    requires_ops: frozenset[str] = frozenset()
+
+    def __call__(self, module: Module, context: Compilation | None = None) -> Module:
+        """Return the changed program, or the module itself; without a context the pass runs in one of its own."""
+        if self.requires_ops and self.requires_ops.isdisjoint(module.graph.index.ops):
+            return module
+        return self.run(module, context or Compilation())
 
     @property
     def summary(self) -> str:
@@ -176,6 +186,13 @@ class Compilation:
             known[key] = make()
         return known[key]
 
+    def analysis(
+        self, find: Callable[Concatenate[Subject, P], T], subject: Subject, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Return `find(subject, ...)`, computed once per subject, a graph or module that is compared by identity, and arguments."""
+        key = find, args, tuple(kwargs.items())
+        return self.once(subject, key, lambda: find(subject, *args, **kwargs))
+
     def made(self, stage: str, module: Module, run: Callable[[Compilation], Module], option: str = "") -> Module:
         """Return what a run of passes makes of a module, computed once; the records count it each time.
 
@@ -243,7 +260,7 @@ class Compilation:
         known: float | None = None  # cost of the module
         for each in filter(self.runs, passes):
             with self.timed(each) as record:
-                found = each.run(module)
+                found = each(module, self)
                 if found is module:
                     continue
                 require_defined(found, each.name)
@@ -263,6 +280,8 @@ class Compilation:
         return module
 
 
-def named(*passes: Pass) -> dict[str, Pass]:
-    """Passes by name."""
-    return {each.name: each for each in passes}
+def module_pass(
+    name: str, *stages: str, applies: Applies = "always", requires_ops: Iterable[str] = ()
+) -> Callable[[Callable[[Module, Compilation], Module]], Pass]:
+    """Declare a function as the pass of this name; the arguments are the fields of `Pass`."""
+    return lambda run: Pass(name, run, stages, applies, frozenset(requires_ops))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from meshgen.codegen import fuse, planner
-from meshgen.compilation import Pass, named
+from meshgen.codegen import fuse
+from meshgen.codegen.horizontal_fusion import horizontal_fusion
+from meshgen.codegen.passes.loop_unroll import loop_unroll
+from meshgen.codegen.product_fusion import product_fusion
+from meshgen.compilation import Pass
 from meshgen.sharding import optimize, overlap
 from meshgen.sharding.rewrites import passes as rewrites
+from meshgen.sharding.rewrites.fft_to_pencils import fft_to_pencils
+from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 
 BY_STAGE: dict[str, tuple[Pass, ...]] = {  # that runs them
-    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, rewrites.SLICE_TO_HALO, rewrites.FFT_TO_PENCILS),
+    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, slice_to_halo, fft_to_pencils),
     "optimize": optimize.PASSES,
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
-    "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES, planner.PRODUCT_FUSION, planner.HORIZONTAL_FUSION),
+    "fuse": (loop_unroll, *fuse.PASSES, product_fusion, horizontal_fusion),
 }
-PASSES = named(*(each for passes in BY_STAGE.values() for each in passes))
+PASSES = {each.name: each for passes in BY_STAGE.values() for each in passes}

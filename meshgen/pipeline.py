@@ -96,22 +96,16 @@ def _materialize(module: Module, context: Compilation) -> Module:
 
 def _optimize(module: Module, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import optimized
+    from meshgen.sharding.overlap import overlapped
 
-    return _overlapped(optimized(module, context), context)
+    return overlapped(optimized(module, context), context)
 
 
 def _partition(module: Module, context: Compilation) -> Module:
     from meshgen.sharding.kept_stages import partitioned
-
-    return _overlapped(partitioned(module, context.arguments, context), context)
-
-
-def _overlapped(module: Module, context: Compilation) -> Module:
-    from meshgen.codegen.planner import Planner
     from meshgen.sharding.overlap import overlapped
 
-    predicted = predicted_on(context.target, context.memory_limit, module.mesh)
-    return overlapped(module, Planner(*predicted, context), context)
+    return overlapped(partitioned(module, context.arguments, context), context)
 
 
 def _fuse(module: Module, context: Compilation) -> Module:

@@ -58,7 +58,7 @@ INNER_LAYERS = {
         ("expr", "canonical_source", "communicating", "kept_bodies", "structural_keys"),
     ),
     "sharding": (
-        ("propagate", "overlap"),
+        ("propagate", "overlap", "collective_combine_large"),
         ("rewrites",),
         ("kept_stages",),
         ("materialize",),

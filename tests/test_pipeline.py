@@ -74,7 +74,7 @@ def test_a_broken_program_does_not_get_in(how: str) -> None:
 
 
 def test_the_optimisation_that_breaks_a_graph_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(module: Module) -> Module:
+    def careless(module: Module, context: Compilation) -> Module:
         return replace(module, graph=_without_first(module.graph))
 
     monkeypatch.setattr(optimize, "PASSES", (Pass("careless", careless, ("materialize",), "unless dearer"),))

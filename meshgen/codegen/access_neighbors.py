@@ -13,7 +13,7 @@ class Neighbours:
     """Producers and readers of the values of a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self._producer, self._uses = graph.producers(), graph.uses()
+        self._producer, self._uses = graph.index.producers, graph.index.uses
         self._kept = {*graph.outputs, *(v for node in graph.nodes if node.regions for v in captured(node))}
 
     def is_written_for(self, value: Value) -> bool:

@@ -30,7 +30,6 @@ from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_recompute import loop_recompute
 from meshgen.codegen.passes.loop_to_recurrence import loop_to_recurrence
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
-from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.row_sums_to_runs import row_sums_to_runs
@@ -46,7 +45,7 @@ from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
 from meshgen.codegen.passes.transpose_in_attention import transpose_in_attention
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
-from meshgen.compilation import Compilation, Pass
+from meshgen.compilation import Compilation
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.notes import Notes
@@ -54,45 +53,43 @@ from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import COMMUNICATING
 
-_LOCAL = ("partition",)
-LOOP_UNROLL = Pass("loop-unroll", loop_unroll, _LOCAL, "always")
 SIMPLIFICATIONS = (  # of programs whose sizes have names as well
-    Pass("all-reduce-promote", all_reduce_promote, _LOCAL, "always"),
-    Pass("canonicalize", canonicalize, _LOCAL, "always"),
+    all_reduce_promote,
+    canonicalize,
 )
 BEFORE_KERNELS = (  # what changes collectives, or the loops around them
     *SIMPLIFICATIONS,
-    Pass("expand-linalg", expand_linalg, _LOCAL, "always"),
-    Pass("expand-complex", expand_complex, _LOCAL, "always"),
-    Pass("loop-to-recurrence", loop_to_recurrence, _LOCAL, "always"),
-    Pass("loop-to-scan", loop_to_scan, _LOCAL, "always"),
-    Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
-    Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),
-    Pass("collective-outermost-dim", collective_outermost_dim, _LOCAL, "always"),
+    expand_linalg,
+    expand_complex,
+    loop_to_recurrence,
+    loop_to_scan,
+    reduce_window_to_slices,
+    fetch_drop_local_rows,
+    collective_outermost_dim,
 )
 PASSES = (
     *BEFORE_KERNELS,
-    Pass("masked-dot-to-ragged", masked_dot_to_ragged, _LOCAL, "always"),
-    Pass("scatter-to-select", scatter_to_select, _LOCAL, "always"),
-    Pass("scatter-to-rows", scatter_to_rows, _LOCAL, "always"),
-    Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
-    Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
-    Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
-    Pass("transpose-before-reduce", transpose_before_reduce, _LOCAL, "always"),
-    Pass("softmax-into-dot", softmax_into_dot, _LOCAL, "always"),
-    Pass("loop-recompute", loop_recompute, _LOCAL, "always"),
-    Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
-    Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
-    Pass("convolution-to-phases", convolution_to_phases, _LOCAL, "always"),
-    Pass("split-dot", split_dot, _LOCAL, "always"),
-    Pass("split-convolution", split_convolution, _LOCAL, "always"),
-    Pass("row-sums-to-runs", row_sums_to_runs, _LOCAL, "always"),
-    Pass("split-reduction", split_reduction, _LOCAL, "always"),
-    Pass("transpose-in-attention", transpose_in_attention, _LOCAL, "always"),
-    Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
-    Pass("copy-operands", copy_operands, _LOCAL, "always"),
-    Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),
-    Pass("concatenate-to-group-call", concatenate_to_group_call, _LOCAL, "always"),
+    masked_dot_to_ragged,
+    scatter_to_select,
+    scatter_to_rows,
+    scan_to_parts,
+    top_k_to_parts,
+    transpose_into_dot,
+    transpose_before_reduce,
+    softmax_into_dot,
+    loop_recompute,
+    attention_gradient_sums,
+    attention_recompute,
+    convolution_to_phases,
+    split_dot,
+    split_convolution,
+    row_sums_to_runs,
+    split_reduction,
+    transpose_in_attention,
+    slice_to_subview,
+    copy_operands,
+    concatenate_in_place,
+    concatenate_to_group_call,
 )
 
 
@@ -114,7 +111,7 @@ def _fused_graph(graph: Graph, kernels: Kernels, outside: Mapping[Value, Node] |
 
     `outside` has the producers of captured values.
     """
-    return _FusedGraphWriter(graph, grouped(graph), kernels, {**(outside or {}), **graph.producers()}).write()
+    return _FusedGraphWriter(graph, grouped(graph), kernels, {**(outside or {}), **graph.index.producers}).write()
 
 
 class _FusedGraphWriter:

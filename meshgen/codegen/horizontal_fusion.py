@@ -30,6 +30,7 @@ from meshgen.codegen.scheduling.region_modules import region_module
 from meshgen.codegen.scheduling.schedule import launches_of
 from meshgen.codegen.scheduling.timeline import Task, longest_paths, start_times
 from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -39,7 +40,8 @@ from meshgen.records import dataclass
 from meshgen.runtime.plan import COMPUTE
 
 
-def horizontal_fusion(module: Module) -> Module:
+@module_pass("horizontal-fusion", "fuse")
+def horizontal_fusion(module: Module, context: Compilation) -> Module:
     """A fused module with kernels side by side in one launch; itself where there are none."""
     kernels = Kernels.of(module.kernels)
     graph = _with_kernels_joined(module, kernels)

@@ -7,27 +7,27 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from meshgen.codegen.fuse import LOOP_UNROLL, fuse
+from meshgen.codegen.fuse import fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
+from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.donated_updates import donated_updates
 from meshgen.codegen.scheduling.donation import readers_first
 from meshgen.codegen.scheduling.schedule import Steps
+from meshgen.codegen.targets import predicted_on
 from meshgen.codegen.uniform_control_flow import require_agreement
-from meshgen.compilation import Compilation, Pass
+from meshgen.compilation import Compilation
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
-
-PRODUCT_FUSION = Pass("product-fusion", product_fusion, ("fuse",), "always")
-HORIZONTAL_FUSION = Pass("horizontal-fusion", horizontal_fusion, ("fuse",), "always")
 
 
 def flat(module: Module, context: Compilation) -> Module:
     """A program of stage partition with control flow that communicates unrolled; itself if there is none."""
-    return context.made("flat", module, lambda inner: inner.apply(module, (LOOP_UNROLL,)))
+    return context.made("flat", module, lambda inner: inner.apply(module, (loop_unroll,)))
 
 
 def fused(module: Module, context: Compilation) -> Module:
@@ -40,7 +40,7 @@ def _fused(module: Module, context: Compilation) -> Module:
     require_agreement(module)
     found = fuse(module, context)
     require_defined(found, "fuse")
-    return context.apply(readers_first(donated_updates(found)), (PRODUCT_FUSION, HORIZONTAL_FUSION))
+    return context.apply(readers_first(donated_updates(found)), (product_fusion, horizontal_fusion))
 
 
 def planned(module: Module, target: str, memory_limit: int | None, context: Compilation) -> Schedule:
@@ -55,6 +55,11 @@ class Planner:
     target: str
     memory_limit: int | None
     context: Compilation
+
+    @classmethod
+    def of(cls, context: Compilation, mesh: Mesh) -> Planner:
+        """Return the planner for the target and memory limit of a compilation, or those of the mesh's machine."""
+        return cls(*predicted_on(context.target, context.memory_limit, mesh), context)
 
     def flat(self, module: Module) -> Module:
         """A local program with control flow that communicates unrolled."""

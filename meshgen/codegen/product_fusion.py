@@ -19,6 +19,7 @@ from meshgen.codegen.fusion.bodies import Kernels, copy_node
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
 from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -27,7 +28,8 @@ from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import COMMUNICATING, LOOPS, MATRIX_PRODUCTS, UNLAUNCHED
 
 
-def product_fusion(module: Module) -> Module:
+@module_pass("product-fusion", "fuse")
+def product_fusion(module: Module, context: Compilation) -> Module:
     """A fused module whose products are joined; itself where none are."""
     kernels = Kernels.of(module.kernels)
     graph = _with_products_joined(module.graph, kernels)

@@ -24,7 +24,7 @@ def canonical_order(graph: Graph) -> list[Node]:
 
 def _ordered(graph: Graph, known: dict[Node, list[Value]]) -> list[Node]:
     """As `canonical_order`; `known` caches the values that nodes read, needed at every enclosing level."""
-    makers = graph.producers()
+    makers = graph.index.producers
     done: dict[Node, None] = {}
     _visit(graph.outputs, makers, done, known)
     left = [node for node in graph.nodes if node not in done]
@@ -49,7 +49,7 @@ def _reads(node: Node, known: dict[Node, list[Value]]) -> list[Value]:
 
 def _captured(region: Graph, known: dict[Node, list[Value]]) -> list[Value]:
     """The values that a region captures."""
-    own = {*region.inputs, *region.producers()}
+    own = {*region.inputs, *region.index.producers}
     inner = [*(v for each in _ordered(region, known) for v in _reads(each, known)), *region.outputs]
     return [value for value in dict.fromkeys(inner) if value not in own]
 

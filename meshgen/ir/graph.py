@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -193,6 +194,61 @@ class Node:
         return value
 
 
+class GraphIndex:
+    """The def-use index of a graph: who produces and who uses each value. Tables are made when they are first read."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._inputs, self._nodes, self._outputs = graph.inputs, graph.nodes, graph.outputs
+        self._state = self._state_of(graph)
+
+    @staticmethod
+    def _state_of(graph: Graph) -> tuple[object, ...]:
+        return len(graph.nodes), graph.nodes[-1] if graph.nodes else None, len(graph.outputs)
+
+    def holds_for(self, graph: Graph) -> bool:
+        """Whether the graph has the nodes and outputs that it had; passes replace nodes in new graphs only."""
+        is_same = self._nodes is graph.nodes and self._outputs is graph.outputs
+        return is_same and self._state == self._state_of(graph)
+
+    @cached_property
+    def producers(self) -> Mapping[Value, Node]:
+        """The node that produces each value; inputs are absent."""
+        return {result: node for node in self._nodes for result in node.results}
+
+    @cached_property
+    def positions(self) -> Mapping[Value, int]:
+        """The position in program order of the node that produces each value."""
+        return {value: position for position, node in enumerate(self._nodes) for value in node.results}
+
+    @cached_property
+    def uses(self) -> Mapping[Value, Sequence[tuple[Node, int]]]:
+        """Uses of each value as (node, operand number), in program order; graph outputs are not uses.
+
+        Values of the graphs around a body are included where it uses them.
+        """
+        table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in (*self._inputs, *self.positions)}
+        for node in self._nodes:
+            for number, operand in enumerate(node.operands):
+                table.setdefault(operand, []).append((node, number))
+        return table
+
+    @cached_property
+    def use_counts(self) -> Mapping[Value, int]:
+        """How often each value is used, as an output and in regions too."""
+        counts = Counter(self._outputs)
+        for node in self._nodes:
+            counts.update(node.operands)
+            for region in node.regions:
+                counts.update(region.index.use_counts)
+        return counts
+
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        """The ops of the graph and its regions."""
+        inner = (region.index.ops for node in self._nodes for region in node.regions)
+        return frozenset({node.op for node in self._nodes}).union(*inner)
+
+
 @dataclass(eq=False)
 class Graph:
     """A function: nodes in program order, each after the nodes that make its operands."""
@@ -201,6 +257,7 @@ class Graph:
     inputs: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
+    _index: GraphIndex | None = field(default=None, init=False, repr=False)
 
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
             *, loc: Location | None = None, name: str = "", notes: Notes = NO_NOTES) -> Node:  # fmt: skip
@@ -212,20 +269,15 @@ class Graph:
         self.nodes.append(node)
         return node
 
-    def producers(self) -> dict[Value, Node]:
-        """The node that makes each value; inputs are absent."""
-        return {result: node for node in self.nodes for result in node.results}
+    @property
+    def index(self) -> GraphIndex:
+        """The def-use index of the present nodes: kept until nodes or outputs are added."""
+        if self._index is None or not self._index.holds_for(self):
+            self._index = GraphIndex(self)
+        return self._index
 
-    def uses(self) -> dict[Value, list[tuple[Node, int]]]:
-        """Uses of each value as (node, operand number), in program order; graph outputs are not uses.
-
-        Values of the graphs around a body are included where it uses them.
-        """
-        table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in self.values()}
-        for node in self.nodes:
-            for number, operand in enumerate(node.operands):
-                table.setdefault(operand, []).append((node, number))
-        return table
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_index": None}
 
     def values(self) -> Iterator[Value]:
         """Inputs, then results in program order."""

@@ -36,15 +36,15 @@ class _Counted:
 
 def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     condition, body = node.regions
-    test = condition.producers().get(condition.outputs[0])
+    test = condition.index.producers.get(condition.outputs[0])
     if test is None or test.op != "compare" or test.attrs.direction not in ("LT", "LE"):
         return None
     counter, bound = test.operands
     if counter not in condition.inputs:
         return None
     number = condition.inputs.index(counter)
-    stop = _constant(bound, node, {**producers, **condition.producers()})
-    step = _counter_step(number, node, {**producers, **body.producers()})
+    stop = _constant(bound, node, {**producers, **condition.index.producers})
+    step = _counter_step(number, node, {**producers, **body.index.producers})
     if stop is None or not step or step < 0:
         return None
     return _Counted(number, step, stop + (test.attrs.direction == "LE"))
@@ -56,7 +56,7 @@ def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[i
     Args:
         producers: of the graph that holds the loop.
     """
-    known = {**producers, **node.regions[1].producers()}
+    known = {**producers, **node.regions[1].index.producers}
     found: dict[int, tuple[int, int]] = {}
     for number, value in enumerate(node.operands):
         if value.type.rank or not value.type.dtype.startswith(("i", "ui")) or value.type.dtype == "i1":
@@ -96,7 +96,7 @@ def with_outside(region: Graph, outside: Mapping[Value, Value]) -> Graph:
 
 def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:
     """Whether every `while` of a graph counts a carried integer up by a constant to a constant (its start may be any)."""
-    known = {**(producers or {}), **graph.producers()}
+    known = {**(producers or {}), **graph.index.producers}
     return all(
         (not is_loop(node) or _counted(node, known)) and all(always_ends(body, known) for body in node.regions)
         for node in graph.nodes

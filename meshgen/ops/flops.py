@@ -100,7 +100,7 @@ def loop_runs(node: Node, count: int) -> list[tuple[Graph, int]]:
 
 def named_trips(node: Node, graph: Graph) -> int:
     """Runs of a node's regions; 1 by the name of its line, `trips_12`, where that cannot be read off."""
-    if not is_loop(node) or trip_count(node, graph.producers()) is not None:
+    if not is_loop(node) or trip_count(node, graph.index.producers) is not None:
         return trips(node, graph)
     return Dim.named(f"trips_{node.loc.line if node.loc else 'loop'}", 1)
 
@@ -109,4 +109,4 @@ def trips(node: Node, graph: Graph) -> int:
     """Runs of a node's regions; 1 where that cannot be read off."""
     if is_scan(node):
         return node.attrs.trips
-    return (trip_count(node, graph.producers()) or 1) if is_loop(node) else 1
+    return (trip_count(node, graph.index.producers) or 1) if is_loop(node) else 1

@@ -67,7 +67,7 @@ def _fetch_seconds(part: Compiled, group: Sequence[_Cut], numbers: set[int] | No
 
 
 def _cuts(graph: Graph, part: Compiled) -> Iterator[_Cut]:
-    makers, uses = graph.producers(), graph.uses()
+    makers, uses = graph.index.producers, graph.index.uses
     for value, users in uses.items():
         slices = [node for node, _ in users if node.op == "slice"]
         if len(slices) > 1 and len(slices) == len(users) and (cut := _cut(value, slices, makers, part)):
@@ -77,7 +77,7 @@ def _cuts(graph: Graph, part: Compiled) -> Iterator[_Cut]:
             yield from _cuts(region, part)
 
 
-def _cut(value: Value, slices: Sequence[Node], makers: dict[Value, Node], part: Compiled) -> _Cut | None:
+def _cut(value: Value, slices: Sequence[Node], makers: Mapping[Value, Node], part: Compiled) -> _Cut | None:
     """The cut that slices make; None if they are not equal parts of a split dim that lie in order and are split alike."""
     sizes, count = value.type.sizes, len(slices)
     dims = {dim for node in slices for dim, size in enumerate(node.result.type.sizes) if size != sizes[dim]}
@@ -98,7 +98,7 @@ def _cut(value: Value, slices: Sequence[Node], makers: dict[Value, Node], part: 
     return _Cut(value, dim, devices, tuple(ordered), tuple(stored)) if stored else None
 
 
-def _stored(column: Column, makers: dict[Value, Node]) -> list[Column] | None:
+def _stored(column: Column, makers: Mapping[Value, Node]) -> list[Column] | None:
     """The inputs whose order is that of a dim; None if it is also that of other things, or is not theirs alone."""
     value, dim = column
     if value not in makers:

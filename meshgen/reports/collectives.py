@@ -150,7 +150,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
     makers: dict[Value, Node] = {}
     uses: dict[Value, list[Node]] = {}
     for graph in _graphs(module.graph):
-        makers |= graph.producers()
+        makers |= graph.index.producers
         for node in graph.nodes:
             for number in node.notes.edges:
                 steps.setdefault(number, []).append(node)

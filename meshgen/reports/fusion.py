@@ -65,7 +65,7 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def _edges_inside_kernel(name: str, body: Graph) -> Iterator[FusionEdge]:
-    made = body.producers()
+    made = body.index.producers
     for node in body.nodes:
         for value in dict.fromkeys(node.operands):
             if (maker := made.get(value)) is not None and (maker.operands or maker.op in LOOKUPS):
@@ -90,7 +90,7 @@ class _Between:
 
     def __init__(self, graph: Graph, module: Module, target: str) -> None:
         self._graph, self._kernels = graph, module.kernels
-        self._made = graph.producers()
+        self._made = graph.index.producers
         self._launches = [node for node in graph.nodes if node.op not in UNLAUNCHED]
         self._number = {node: number for number, node in enumerate(self._launches)}
         self._device, self._target = device_of(target), target

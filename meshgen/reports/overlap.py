@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.codegen.planner import Planner
-from meshgen.codegen.targets import predicted_on
 from meshgen.pipeline import context_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
@@ -18,11 +17,10 @@ def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
     """What was decided for a program on one mesh."""
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
-    options, module = executable.options, executable.stages["partition"]
+    module = executable.stages["partition"]
     if (decided := executable.decisions.get("chunks", {}).get(module.graph)) is not None:
         return decided
-    predicted = predicted_on(options.target, options.memory_limit, executable.mesh)
-    return in_chunks(module, Planner(*predicted, context_of(options))).decisions
+    return in_chunks(module, Planner.of(context_of(executable.options), executable.mesh)).decisions
 
 
 def overlap_table(executable: Compiled) -> Table | None:

@@ -40,7 +40,7 @@ def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, An
 
 def _ordered_inputs(body: Graph) -> set[Value]:
     """What the indices of scatters and gathers come from that say that these are sorted."""
-    made, found = body.producers(), set[Value]()
+    made, found = body.index.producers, set[Value]()
     for node in body.nodes:
         if node.attrs.get("indices_are_sorted"):
             value = node.operands[len(node.operands) // 2]

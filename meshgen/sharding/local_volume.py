@@ -16,13 +16,14 @@ from dataclasses import replace
 
 from meshgen.codegen.fuse import SIMPLIFICATIONS
 from meshgen.compilation import Compilation
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
 from meshgen.sharding.analyze import Volume, volume_of
-from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
+from meshgen.sharding.optimizations.collective_combine import combined
 from meshgen.sharding.optimize import optimize_local
 from meshgen.sharding.partition import partition
 
@@ -50,7 +51,7 @@ def local_volume(stages: Mapping[str, Module], skip: Iterable[str] = ()) -> Volu
     named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
     local = optimize_local(named, context)
     if _messages(local.graph) != _messages(written.graph):
-        local = collective_combine_large(local)
+        local = combined(local, DEFAULT.messages.larger_share)
     return replace(volume_of(context.apply(local, SIMPLIFICATIONS)), mesh=entered.mesh)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meshgen.compilation import Compilation, Pass, named
+from meshgen.compilation import Compilation, Pass
 from meshgen.ir.graph import Module
 from meshgen.ops.live import without_dead
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
@@ -34,67 +34,42 @@ from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.unknown import at_nominal_sizes
 
-_ANY, _LOCAL = ("materialize", "optimize", "partition"), ("partition",)
-
-_BY_NAME = named(
-    Pass("canonicalize-collectives", canonicalize_collectives, _ANY, "unless dearer"),
-    Pass("collective-cse", collective_cse, _ANY, "unless dearer"),
-    Pass("collective-licm", collective_licm, _ANY, "unless dearer"),
-    Pass("slice-hoist", slice_hoist, _ANY, "unless dearer"),
-    Pass("all-reduce-fold", all_reduce_fold, _ANY, "unless dearer"),
-    Pass("cancel-inverse-collectives", cancel_inverse_collectives, _ANY, "unless dearer"),
-    Pass("gather-slice-to-all-to-all", gather_slice_to_all_to_all, _ANY, "unless dearer"),
-    Pass("collective-chain-fold", collective_chain_fold, _ANY, "unless dearer"),
-    Pass("reshard-replan", reshard_replan, _ANY, "unless dearer"),
-    Pass("all-reduce-sink", all_reduce_sink, _LOCAL, "unless dearer"),
-    Pass("all-reduce-reassociate", all_reduce_reassociate, _ANY, "unless dearer"),
-    Pass("loop-reduce-hoist", loop_reduce_hoist, _LOCAL, "unless dearer"),
-    Pass("all-gather-sink", all_gather_sink, _ANY, "unless dearer"),
-    Pass("convert-sink", convert_sink, _ANY, "unless dearer"),
-    Pass("all-reduce-decompose", all_reduce_decompose, _LOCAL, "unless dearer"),
-    Pass("all-reduce-untie", all_reduce_untie, _LOCAL, "unless dearer"),
-    Pass("mean-variance-merge", mean_variance_merge, _LOCAL, "unless dearer"),
-    Pass("fetch-combine", fetch_combine, _LOCAL, "unless dearer"),
-    Pass("collective-combine", collective_combine, _LOCAL, "unless dearer"),
-)
 _FIRST = (
-    "canonicalize-collectives",
-    "collective-cse",
-    "collective-licm",
-    "slice-hoist",
-    "all-reduce-fold",
-    "cancel-inverse-collectives",
-    "gather-slice-to-all-to-all",
-    "collective-chain-fold",
+    canonicalize_collectives,
+    collective_cse,
+    collective_licm,
+    slice_hoist,
+    all_reduce_fold,
+    cancel_inverse_collectives,
+    gather_slice_to_all_to_all,
+    collective_chain_fold,
 )
-_AFTER_MATERIALIZE = (
+PASSES = (
     *_FIRST,
-    "reshard-replan",
-    "all-reduce-reassociate",
-    "all-gather-sink",
-    "convert-sink",
-    "all-reduce-fold",
-    "reshard-replan",
-    "collective-cse",
+    reshard_replan,
+    all_reduce_reassociate,
+    all_gather_sink,
+    convert_sink,
+    all_reduce_fold,
+    reshard_replan,
+    collective_cse,
 )
-_AFTER_PARTITION = (
+LOCAL_PASSES = (
     *_FIRST,
-    "all-reduce-sink",
-    "all-reduce-reassociate",
-    "loop-reduce-hoist",
-    "all-gather-sink",
-    "convert-sink",
-    "all-reduce-fold",
-    "cancel-inverse-collectives",
-    "all-reduce-decompose",
-    "collective-cse",
-    "all-reduce-untie",
-    "mean-variance-merge",
-    "fetch-combine",
-    "collective-combine",
+    all_reduce_sink,
+    all_reduce_reassociate,
+    loop_reduce_hoist,
+    all_gather_sink,
+    convert_sink,
+    all_reduce_fold,
+    cancel_inverse_collectives,
+    all_reduce_decompose,
+    collective_cse,
+    all_reduce_untie,
+    mean_variance_merge,
+    fetch_combine,
+    collective_combine,
 )
-PASSES = tuple(_BY_NAME[name] for name in _AFTER_MATERIALIZE)
-LOCAL_PASSES = tuple(_BY_NAME[name] for name in _AFTER_PARTITION)
 
 
 @at_nominal_sizes

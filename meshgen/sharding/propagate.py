@@ -35,8 +35,9 @@ from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved, solve_as_written
 from meshgen.sharding.rewrites.compare import Seconds, planned_seconds, step_seconds
-from meshgen.sharding.rewrites.passes import ALTERNATIVES, FFT_TO_PENCILS, SIMPLIFICATIONS, SLICE_TO_HALO
-from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
+from meshgen.sharding.rewrites.fft_to_pencils import fft_to_pencils
+from meshgen.sharding.rewrites.passes import ALTERNATIVES, SIMPLIFICATIONS
+from meshgen.sharding.rewrites.slice_to_halo import in_frames, slice_to_halo
 from meshgen.sharding.unknown import at_nominal_sizes
 
 
@@ -117,10 +118,10 @@ class _Search:
         Launches and latencies decide as much as bytes do, so both are planned to the end.
         """
         has_transforms = any(site.node.op == "fft" for site in whole.sites)
-        if not has_transforms or not self.context.runs(FFT_TO_PENCILS) or not any(self._long_transforms(whole)):
+        if not has_transforms or not self.context.runs(fft_to_pencils) or not any(self._long_transforms(whole)):
             return whole
-        with self.context.timed(FFT_TO_PENCILS) as record:
-            module = FFT_TO_PENCILS.run(whole.module)
+        with self.context.timed(fft_to_pencils) as record:
+            module = fft_to_pencils(whole.module, self.context)
             found = whole if module is whole.module else self._best(solve_as_written(module))
             if found is whole or found.faults:
                 return whole
@@ -128,7 +129,7 @@ class _Search:
             is_taken = after < DEFAULT.rewriting.worth * before
             record.note(kept=is_taken, before=before, after=after, unit="s")
         if is_taken:
-            self.context.changed(FFT_TO_PENCILS.name, found.module)
+            self.context.changed(fft_to_pencils.name, found.module)
         return found if is_taken else whole
 
     def _long_transforms(self, solved: Solved) -> Iterator[Site]:
@@ -159,8 +160,8 @@ class _Search:
         whole = solved.module
         for each in filter(self.context.runs, ALTERNATIVES):
             with self.context.timed(each):
-                found = each.run(solved.module)
-                whole = each.run(whole)
+                found = each(solved.module, self.context)
+                whole = each(whole, self.context)
                 if found is not solved.module:
                     fired.append(each)
                     yield _Candidate(solve_as_written(found), (each,))
@@ -168,12 +169,12 @@ class _Search:
             yield _Candidate(solve_as_written(whole), tuple(fired))
 
     def _in_frames(self, solved: Solved) -> Iterator[_Candidate]:
-        if not self.context.runs(SLICE_TO_HALO):
+        if not self.context.runs(slice_to_halo):
             return
-        with self.context.timed(SLICE_TO_HALO):
-            framed = slice_to_halo(solved.module.graph, solved.parts_of)
+        with self.context.timed(slice_to_halo):
+            framed = in_frames(solved.module.graph, solved.parts_of)
             if framed:
-                yield _Candidate(solve_as_written(replace(solved.module, graph=framed)), (SLICE_TO_HALO,))
+                yield _Candidate(solve_as_written(replace(solved.module, graph=framed)), (slice_to_halo,))
 
     def _cheapest(self, first: Solved, others: Iterable[_Candidate]) -> Solved:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""

@@ -18,8 +18,7 @@ from meshgen.codegen.fuse import BEFORE_KERNELS
 from meshgen.codegen.planner import Candidate, Planner
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.region_modules import region_module
-from meshgen.codegen.targets import DEFAULT_TARGET
-from meshgen.compilation import Compilation
+from meshgen.compilation import Compilation, module_pass
 from meshgen.errors import CodegenError
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -30,13 +29,14 @@ from meshgen.ops.classes import AWAITED, COLLECTIVES
 from meshgen.ops.live import live_nodes
 
 
-def scan_prefetch(module: Module, planner: Planner | None = None) -> Module:
+@module_pass("scan-prefetch", "partition", applies="if cheaper")
+def scan_prefetch(module: Module, context: Compilation) -> Module:
     """Return a local program whose scans gather early what is exposed in them, each if that shortens the step; itself otherwise."""
     bodies = [region for node in module.graph.nodes if is_control(node) for region in node.regions]
     if not any(inner.op in COLLECTIVES for body in bodies for inner in all_nodes(body)):
         return module
-    planner = planner or Planner(DEFAULT_TARGET, None, Compilation())
-    scans = planner.context.trial().apply(planner.flat(module), BEFORE_KERNELS)
+    planner = Planner.of(context, module.mesh)
+    scans = context.trial().apply(planner.flat(module), BEFORE_KERNELS)
     if not any(is_scan(node) and _early(node) for node in scans.graph.nodes):
         return module
     usual = planner.candidate(scans)

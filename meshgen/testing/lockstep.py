@@ -72,7 +72,7 @@ class _LockstepWriter(Rows):
         """The outputs of a body on every device."""
         rows = self.known
         rows.update(zip(body.inputs, inputs, strict=True))
-        self.makers |= body.producers()
+        self.makers |= body.index.producers
         for node in body.nodes:
             self.loc = node.loc
             operands = [rows[value] for value in node.operands]

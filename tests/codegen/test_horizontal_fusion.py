@@ -8,7 +8,7 @@ from bodies import ONE, Body, check, random_args
 from test_fuse import launches, run
 from test_joins import update
 
-from meshgen.codegen import horizontal_fusion as pass_file
+import meshgen.codegen.horizontal_fusion as pass_file
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion

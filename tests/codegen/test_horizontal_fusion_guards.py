@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from bodies import Body, tensor
 
-from meshgen.codegen import horizontal_fusion as pass_file
+import meshgen.codegen.horizontal_fusion as pass_file
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
 from meshgen.codegen.scheduling.costs import default_costs

@@ -27,7 +27,7 @@ def pad(b: Body, value: Value, low: int, high: int, interior: int = 0) -> Value:
 
 def loads(graph: Graph) -> dict[Value, int]:
     """How many loads each value takes where nothing but the inputs is in memory."""
-    made, known, counter = graph.producers(), dict[Value, Needed](), Loads()
+    made, known, counter = graph.index.producers, dict[Value, Needed](), Loads()
     return {node.results[0]: len(counter.by(node, made.get, known)) for node in graph.nodes}
 
 

@@ -26,7 +26,7 @@ def trips(start: int, stop: int, step: int, direction: str = "LT", *, grows: int
     counted = body.add("add", [counter, number(body, step)], [INT]).result
     body.outputs = [counted, body.add("add", [bound, number(body, grows)], [INT]).result if grows else bound]
     loop = Node("while", [number(graph, start), number(graph, stop)], [Value(INT), Value(INT)], regions=(condition, body))  # fmt: skip
-    return trip_count(loop, graph.producers())
+    return trip_count(loop, graph.index.producers)
 
 
 @pytest.mark.parametrize(

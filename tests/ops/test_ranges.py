@@ -32,4 +32,4 @@ def test_ranges_of_integers(text: str, row: tuple[int, int] | None, expected: tu
         f"func.func @main(%a: tensor<2x2xi8>) -> tensor<{kind} {{\n{text}\nreturn %v : tensor<{kind}\n}}"
     )
     graph = module.graph
-    assert range_of(graph.outputs[0], graph.producers(), row) == expected
+    assert range_of(graph.outputs[0], graph.index.producers, row) == expected

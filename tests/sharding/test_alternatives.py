@@ -22,7 +22,7 @@ DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (
 
 def alternatives(module: Module) -> list[Module]:
     """What the rewrites make of a module, each by itself."""
-    return [found for each in ALTERNATIVES if (found := each.run(module)) is not module]
+    return [found for each in ALTERNATIVES if (found := each(module)) is not module]
 
 
 def fused(rows: int, spec: tuple[str | None, str | None]) -> Module:
@@ -175,7 +175,7 @@ def test_a_slice_of_padding_alone_reads_nothing_of_the_tensor_and_stays(start: i
     def cut(start: int, limit: int) -> Graph | None:
         cuts = {"start": (start,), "limit": (limit,), "stride": (1,)}
         node = Node("slice", [padded], [Value(TensorType((limit - start,), "f32"))], cuts)
-        return slice_into_pad(Graph("main", graph.inputs, [*graph.nodes, node], [node.result]))
+        return slice_into_pad.rewrite(Graph("main", graph.inputs, [*graph.nodes, node], [node.result]))
 
     assert cut(start, limit) is None
     wider = cut(start, limit + 1) if start == 0 else cut(start - 1, limit)

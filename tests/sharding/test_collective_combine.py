@@ -14,13 +14,14 @@ from numpy.testing import assert_array_equal
 from meshgen import api
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
-from meshgen.sharding.optimizations.collective_combine import collective_combine
-from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
+from meshgen.sharding.collective_combine_large import collective_combine_large
+from meshgen.sharding.optimizations.collective_combine import collective_combine, combined
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.spec import P, Sharding
@@ -292,7 +293,7 @@ def test_large_messages_are_joined_where_the_step_is_shorter() -> None:
     executable = api.plan(hidden, target="cpu")
     assert len(executable.comms) == 2 and executable.comms[0].exposed_seconds < 1e-12
     assert not executable.passes["collective-combine-large"].fired  # one latency of so long a step: not even planned
-    larger = collective_combine_large(executable.stages["partition"])
+    larger = combined(executable.stages["partition"], DEFAULT.messages.larger_share)
     assert _collectives(larger) == ["all_reduce"]
 
 

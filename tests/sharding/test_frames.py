@@ -13,7 +13,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.rewrites import frames, row_views
 from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concatenate
-from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
+from meshgen.sharding.rewrites.slice_to_halo import in_frames
 from meshgen.testing.oracle import check
 from meshgen.testing.random_graphs import random_arguments, random_program
 from tests.cost_models import use
@@ -170,7 +170,7 @@ def test_places_in_a_frame_are_those_of_the_rows(use: str, element: str, index: 
     rows = np.random.default_rng(0).normal(size=x.sizes).astype(x.numpy_dtype)
     last = np.iinfo(i.numpy_dtype).max if index != "i32" else 315
     given = [rows, np.array([[last], [3]], i.numpy_dtype), np.array([0, 2], j.numpy_dtype)]
-    assert slice_to_halo(module.graph, lambda *_: 4) is not None
+    assert in_frames(module.graph, lambda *_: 4) is not None
     assert check(
         module, pipeline=lambda m: run_stages(m, Options("cpu"), Timing(), "partition")["partition"], args=given
     ).ok
@@ -194,7 +194,7 @@ def test_rewritten_programs_compute_the_same(monkeypatch: pytest.MonkeyPatch) ->
     for module, seed in [*graphs, *((random_program(seed), seed) for seed in range(300))]:
         if module.parts or any(node.op == "manual" for node in module.graph.nodes):
             continue
-        for found in (slice_to_halo(module.graph, _is_whole), slice_into_concatenate(module.graph)):
+        for found in (in_frames(module.graph, _is_whole), slice_into_concatenate.rewrite(module.graph)):
             if found is None:
                 continue
             assert not verify_graph(found), seed

@@ -110,7 +110,7 @@ def partitioned(module: Module) -> Module:
 def test_the_same_is_looked_up_and_written(name: str) -> None:
     """Places outside too: a look-up stays inside, a write is dropped."""
     graph = parse_text(PROGRAMS[name]).graph
-    found = iota_gather_to_batch(graph)
+    found = iota_gather_to_batch.rewrite(graph)
     assert found is not None
     assert not verify_graph(found)
     rng = np.random.default_rng(0)
@@ -142,12 +142,12 @@ def test_other_indices_stay(name: str) -> None:
             "%safe, dims = [0, 1] : (tensor<8x1xi32>)", new
         )
     assert text != LOOKED_UP
-    assert iota_gather_to_batch(parse_text(text).graph) is None
+    assert iota_gather_to_batch.rewrite(parse_text(text).graph) is None
 
 
 def test_what_counts_its_own_dim() -> None:
     graph = parse_text(LOOKED_UP).graph
-    producers = graph.producers()
+    producers = graph.index.producers
     named: dict[str, Value] = {value.name: value for value in graph.values() if value.name}
     found = {name: own_dim(named[name], producers) for name in ("i", "col", "safe", "row", "up", "below", "place")}
     assert found == {"i": 0, "col": 0, "safe": 0, "row": 0, "up": None, "below": None, "place": None}

@@ -261,7 +261,7 @@ def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch
     p = Program(x=2)
     before = module(p, p.input(T, P("x")))
 
-    def worse(module: Module) -> Module:
+    def worse(module: Module, context: Compilation) -> Module:
         q = Program(x=2)
         return replace(module, graph=replace(q.graph, outputs=[gather(q, q.input(T, P("x")))]))
 

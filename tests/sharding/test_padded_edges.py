@@ -125,7 +125,7 @@ def test_ends_of_no_rows_leave_nothing_behind() -> None:
     (x,) = graph.inputs
     end = _slice(graph, _slice(graph, x, 0, 0, 1), 0, 0, 0)
     graph.outputs = [graph.add("tanh", [_join(graph, [end, x, end], 0)], [x.type]).result]
-    found = fold_identities(graph)
+    found = fold_identities.rewrite(graph)
     assert found is not None and [node.op for node in found.nodes] == ["tanh"]
 
 
@@ -137,7 +137,7 @@ def test_moved_joins_and_idle_moves_compute_the_same() -> None:
             continue
         arguments = random_arguments(module, seed)
         for rewrite in count:
-            found = rewrite(module.graph)
+            found = rewrite.rewrite(module.graph)
             if found is None:
                 continue
             count[rewrite] += 1
@@ -155,7 +155,7 @@ def test_a_join_that_several_read_stays_one_value() -> None:
     joined = _join(graph, list(graph.inputs), 0)
     inner, both = _slice(graph, joined, 0, 5, 7), _slice(graph, joined, 0, 3, 6)
     graph.outputs = [both, inner, joined]
-    found = concatenate_sink(graph)
+    found = concatenate_sink.rewrite(graph)
     assert found is not None
     assert [node.op for node in found.nodes] == ["slice", "concatenate", "slice"]
     assert found.nodes[0].operands == [graph.inputs[1]]

@@ -48,7 +48,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     if found is None:
         return None
     attention, space = found
-    shape = shape_of(attention, body.producers())
+    shape = shape_of(attention, body.index.producers)
     candidates = tiles(
         shape.rows, shape.batch, shape.keys, max(shape.depth, shape.width), attention.multiplied, device.architecture,
         device.multiprocessors, is_heavy=any(n.op in EXPENSIVE for n in attention.function),

@@ -47,7 +47,7 @@ _NAMES = (  # of variables, beside those of all templates
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
     found = gradient_in(body)
-    producer = body.producers().get
+    producer = body.index.producers.get
     shape = None if found is None else gradient_shape(found[0], producer)
     if found is None or shape is None:
         return None

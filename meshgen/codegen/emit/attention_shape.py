@@ -57,7 +57,7 @@ class Shape:
 
 def attention_in(body: Graph) -> tuple[Attention, Space] | None:
     """The attention that a kernel's body is, and the space of its second product; None if it is something else."""
-    producer, uses = body.producers(), body.uses()
+    producer, uses = body.index.producers, body.index.uses
     heavy = [node for node in body.nodes if node.op in LOOPS]
     dots = [node for node in heavy if node.op in DOTS]
     if len(dots) != 2:

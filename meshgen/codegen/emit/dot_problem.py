@@ -108,7 +108,7 @@ def _fits(tile: Tile, left: int, right: int, device: Device, is_wide: bool) -> b
 
 def _left_bytes(body: Graph, dot: Node) -> int:
     """Bytes that are copied for an element of the left operand, which may be computed from several."""
-    producer, size = body.producers(), dot.operands[0].type.size
+    producer, size = body.index.producers, dot.operands[0].type.size
     read, stack = dict[Value, None](), [dot.operands[0]]
     while stack:
         value = stack.pop()
@@ -122,7 +122,7 @@ def _left_bytes(body: Graph, dot: Node) -> int:
 
 def has_wide_tiles(body: Graph, dots: Sequence[Node]) -> bool:
     """Whether a result, or what is read after the products, has as many elements as these and 4 bytes for each."""
-    producer, size, made = body.producers(), dots[0].result.type.size, {dot.result for dot in dots}
+    producer, size, made = body.index.producers, dots[0].result.type.size, {dot.result for dot in dots}
     read, stack = dict.fromkeys(body.outputs), [*body.outputs]
     while stack:
         value = stack.pop()

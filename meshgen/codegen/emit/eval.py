@@ -47,7 +47,7 @@ class Evaluator:
             ".to(tl.int64)" if needs_wide(body) else ""
         )  # the suffix that widens a position to 64 bits, where needed
         self._spans = Spans()
-        self.producer = body.producers()
+        self.producer = dict(body.index.producers)
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer

@@ -37,7 +37,7 @@ def lanes_of(node: Node) -> Space | None:
     depends = dependent(body, (body.inputs[n] for n in carried(node)))
     if any(inner.op not in _LANE_BY_LANE and not depends.isdisjoint(inner.operands) for inner in body.nodes):
         return None
-    loops, producer = loops_of(body), body.producers()
+    loops, producer = loops_of(body), body.index.producers
     outputs = [value for value in body.outputs if value.type.rank and value in producer]
     if not outputs:
         return None
@@ -88,7 +88,7 @@ def _variables(index: Index) -> set[Var]:
 
 def _is_lane_by_lane(body: Graph, space: Space, numbers: Sequence[int]) -> bool:
     """Whether the body reads what is carried only at the index at which it gives it for the next trip."""
-    producer = body.producers()
+    producer = body.index.producers
     places = {body.inputs[n]: place_of(space, body.outputs[n]) for n in numbers}
     depends = dependent(body, places)
     stack = [(value, place_of(space, value)) for value in body.outputs]

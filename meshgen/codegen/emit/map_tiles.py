@@ -157,7 +157,7 @@ def _only(expr: Expr) -> Var:
 
 def _reads(body: Graph, index: Index) -> Iterator[tuple[Value, Index]]:
     """Operands and the indices at which they are read, found through pointwise ops, plain index maps, and parts that the box is inside of."""
-    producer = body.producers()
+    producer = body.index.producers
     stack = [(v, index) for v in body.outputs]
     seen: set[tuple[Value, Index]] = set()
     while stack:

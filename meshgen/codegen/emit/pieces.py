@@ -50,7 +50,7 @@ class Pieces:
 
 def pieces_of(body: Graph) -> Pieces | None:
     """The pieces of a body whose outputs are made of concatenations at the same index; None where they are not worth it."""
-    sizes, made = body.outputs[0].type.sizes, body.producers()
+    sizes, made = body.outputs[0].type.sizes, body.index.producers
     ends: dict[int, set[int]] = {}
     is_shared = False
     seen, stack = set(body.outputs), [*body.outputs]

@@ -82,7 +82,7 @@ class _Recurrence:
 
     def emit(self) -> None:
         evaluator, node = self._evaluator, self._node
-        evaluator.producer = {**evaluator.producer, **self._body.producers()}
+        evaluator.producer = {**evaluator.producer, **self._body.index.producers}
         self._tile.begin()
         names = {n: self._initial(n) for n in self._carried}
         rows = {n: self._step * stride + offset for n, (offset, stride) in node.attrs.steps.items()}

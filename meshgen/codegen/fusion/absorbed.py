@@ -18,7 +18,7 @@ _TAKEN = (POINTWISE | LAYOUT | LOOKUPS) - LOCAL_OPS - VIEWS
 
 def absorbed_nodes(graph: Graph) -> set[Node]:
     """Element-wise ops, index maps and look-ups whose only reader is such a kernel, or one that it absorbs."""
-    producer = graph.producers()
+    producer = graph.index.producers
     uses = Counter(v for node in graph.nodes for v in (*node.operands, *captured(node)))
     uses.update(graph.outputs)
     found: set[Node] = set()

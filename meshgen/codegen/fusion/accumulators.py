@@ -30,7 +30,7 @@ class Accumulator:
 
 def accumulators(body: Graph) -> list[Accumulator]:
     """Those of a body's dots: sums of floats of which nothing reads the terms are one."""
-    uses, outputs = body.uses(), set(body.outputs)
+    uses, outputs = body.index.uses, set(body.outputs)
     found: dict[Value, tuple[Node, ...]] = {}
     for node in body.nodes:
         is_sum = node.op in REGROUPING or (node.op == "add" and is_float(node.result.type.dtype))

@@ -86,7 +86,7 @@ def gradient_space(gradient: Gradient, copied: Producer) -> Space:
 
 def gradient_in(body: Graph) -> tuple[Gradient, Space] | None:
     """The gradient that a kernel's body is, and the space of its sums; None if it is something else."""
-    producer = body.producers()
+    producer = body.index.producers
     dots = [node for node in body.nodes if node.op in DOTS]
     if len(dots) < 2:
         return None

@@ -79,7 +79,7 @@ def query_number(attention: Attention, producer: Producer) -> int | None:
 @once_per_graph
 def attentions_in(graph: Graph) -> Mapping[Node, Attention]:
     """The attention of each exponential that one takes: the first product with it, by rows of queries. Others are those of its gradient."""
-    producer, users = graph.producers(), dict[Value, list[Node]]()
+    producer, users = graph.index.producers, dict[Value, list[Node]]()
     for node in graph.nodes:
         for value in used_by(node):
             users.setdefault(value, []).append(node)

@@ -21,7 +21,7 @@ class Reading(Protocol):
 
     graph: Graph
     views: set[Node]
-    producer: dict[Value, Node]
+    producer: Mapping[Value, Node]
     position: dict[Node, int]
     must: dict[Value, None]
     free: FreeNodes

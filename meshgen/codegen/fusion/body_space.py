@@ -11,7 +11,7 @@ from meshgen.ops.rows import row_length, sums_beside_rows
 
 def grown(body: Graph, anchor: Node) -> Space:
     """The space that a node of a body spans, with every node that can be placed in it."""
-    space = Space(body.producers().get)
+    space = Space(body.index.producers.get)
     space.start(anchor, columns_reduced(anchor, body.nodes))
     space.add_all([n for n in body.nodes if n is not anchor and n.op not in MADE and n.op not in LAYOUT], body.nodes)
     return space

@@ -98,7 +98,7 @@ def _take_call(grouping: Grouping, message: Node, call: Node, packing: Group, re
 
 def _take_graph(grouping: Grouping, graph: Graph, gone: Mapping[Node, None]) -> None:
     """What the grouping knows of its graph, of the new one."""
-    grouping.graph, grouping.producer = graph, graph.producers()
+    grouping.graph, grouping.producer = graph, graph.index.producers
     grouping.position = {node: place for place, node in enumerate(graph.nodes)}
     grouping.views -= gone.keys()
     grouping.free = FreeNodes(graph, grouping.must, grouping.views, grouping.free.absorbed - gone.keys())

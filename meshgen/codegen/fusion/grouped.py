@@ -41,7 +41,7 @@ def with_joins(grouping: Grouping, nodes: Mapping[Node, Node]) -> Graph:
     The grouping becomes that of this graph: nothing else changes, as such a kernel reads and writes the same values.
     """
     graph = replace(grouping.graph, nodes=[nodes.get(node, node) for node in grouping.graph.nodes])
-    grouping.graph, grouping.producer = graph, graph.producers()
+    grouping.graph, grouping.producer = graph, graph.index.producers
     grouping.position = {node: place for place, node in enumerate(graph.nodes)}
     for node in nodes.values():
         group = grouping.owner[node.result]

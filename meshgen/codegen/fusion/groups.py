@@ -42,7 +42,7 @@ class Grouping:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.views = {node for node in graph.nodes if node.op in VIEWS}
-        self.producer = graph.producers()
+        self.producer = graph.index.producers
         self.position = {node: place for place, node in enumerate(graph.nodes)}
         self.owner: dict[Value, Group] = {}
         self.groups: list[Group] = []

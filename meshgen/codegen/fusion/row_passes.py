@@ -49,7 +49,7 @@ def levels(body: Graph) -> list[list[Node]]:
 def online_sums(body: Graph) -> dict[Node, OnlineSum]:
     """The second reductions that are sums of this kind, if all of them are: one loop over the rows less."""
     first, second = [*levels(body), [], []][:2]
-    made = body.producers()
+    made = body.index.producers
     maxima = {n.operands[0]: n for n in first if n.attrs.kind == "maximum"}
     found: dict[Node, OnlineSum] = {}
     for node in second:
@@ -104,7 +104,7 @@ def _is_long(node: Node) -> bool:
 
 def _read(body: Graph, ends: Sequence[Value]) -> list[Value]:
     """The operands from which values are computed, where the results of reductions are known."""
-    made, found, stack = body.producers(), dict[Value, None](), [*ends]
+    made, found, stack = body.index.producers, dict[Value, None](), [*ends]
     while stack:
         value = stack.pop()
         if value in found:

@@ -20,6 +20,7 @@ import numpy as np
 
 from meshgen.ccl.lower_groups import NCCL_TYPES
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
@@ -29,7 +30,8 @@ _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits
 
 
-def all_reduce_promote(module: Module) -> Module:
+@module_pass("all-reduce-promote", "partition")
+def all_reduce_promote(module: Module, context: Compilation) -> Module:
     """A local program with such reductions rewritten; their results keep their identity."""
     return on_graphs(module, lambda graph: _promoted(graph, module.mesh))
 

@@ -22,6 +22,7 @@ from meshgen.codegen.fusion.attention_indices import attentions_in, operand_inde
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, over_dims_of, substituted
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import DOTS, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
@@ -32,7 +33,8 @@ Factor = tuple[Value, Index, int]  # a value at an index, and its power: 1 or -1
 _MOST_FACTORS = 32  # of a product (chosen: no gradient of attention has so long a chain of multiplications)
 
 
-def attention_gradient_sums(module: Module) -> Module:
+@module_pass("attention-gradient-sums", "partition")
+def attention_gradient_sums(module: Module, context: Compilation) -> Module:
     """A local program with such sums replaced."""
     return on_graphs(module, _with_sums_of_results)
 
@@ -40,7 +42,7 @@ def attention_gradient_sums(module: Module) -> Module:
 def _with_sums_of_results(graph: Graph) -> Graph:
     if sum(node.op in DOTS for node in graph.nodes) < 3:
         return graph
-    producer, attentions = graph.producers(), attentions_in(graph)
+    producer, attentions = graph.index.producers, attentions_in(graph)
     found = {
         node: each for node in graph.nodes if (each := _sum_of_results(node, attentions, producer.get)) is not None
     }

@@ -21,13 +21,15 @@ from meshgen.codegen.fusion.attention_gradient import Gradient, gradients_of, po
 from meshgen.codegen.fusion.attention_indices import attentions_in, per_row_nodes
 from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, weighted_sum
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_by
 from meshgen.ops.classes import DOTS
 from meshgen.ops.live import without_dead
 
 
-def attention_recompute(module: Module) -> Module:
+@module_pass("attention-recompute", "partition")
+def attention_recompute(module: Module, context: Compilation) -> Module:
     """A local program whose gradients of attentions compute the scores again."""
     return on_graphs(module, _with_recomputed_scores)
 
@@ -48,7 +50,7 @@ class _Finder:
     """Finds the gradients of attentions whose scores nothing else needs."""
 
     def __init__(self, graph: Graph) -> None:
-        self.producer, self.outputs, self.position = graph.producers(), set(graph.outputs), positions(graph)
+        self.producer, self.outputs, self.position = graph.index.producers, set(graph.outputs), positions(graph)
         self.users: dict[Value, list[Node]] = {}
         for node in graph.nodes:
             for value in used_by(node):

@@ -88,7 +88,7 @@ def for_all_trips(
 
     `known` has those that exist so. Values that are the same at each trip get the dim where something else comes in.
     """
-    changing, producer = dependent(body, [*body.inputs, *known]), body.producers()
+    changing, producer = dependent(body, [*body.inputs, *known]), body.index.producers
     needed = _needed(wanted, producer, known)
     nodes = [node for node in body.nodes if not needed.isdisjoint(node.results)]
     if any(value in needed and value not in known for value in body.inputs):

@@ -18,6 +18,7 @@ import numpy as np
 from meshgen.codegen.algebra.identities import IDENTITIES
 from meshgen.codegen.algebra.splats import Array, Writer, splat_of
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.predicates import is_constant, is_loop
@@ -27,7 +28,8 @@ from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import live_nodes
 
 
-def canonicalize(module: Module) -> Module:
+@module_pass("canonicalize", "partition")
+def canonicalize(module: Module, context: Compilation) -> Module:
     """An equal local program with less in it; inputs and outputs keep their number, order and types."""
     return on_graphs(module, _canonical)
 

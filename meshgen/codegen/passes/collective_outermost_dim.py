@@ -18,12 +18,14 @@ from meshgen.ccl.collective import leading
 from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
 from meshgen.codegen.access_neighbors import Neighbours
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 
-def collective_outermost_dim(module: Module) -> Module:
+@module_pass("collective-outermost-dim", "partition")
+def collective_outermost_dim(module: Module, context: Compilation) -> Module:
     """A local program with the collectives rewritten whose packing a kernel takes; the values that others use stay the same ones."""
     return on_graphs(module, lambda graph: _packed_by_kernels(graph, module.mesh))
 

@@ -17,11 +17,13 @@ from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.grouped import grouped, with_joins
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.passes.graphs import with_graph
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS
 
 
-def concatenate_in_place(module: Module) -> Module:
+@module_pass("concatenate-in-place", "partition")
+def concatenate_in_place(module: Module, context: Compilation) -> Module:
     """A local program with such concatenations as joins; values keep their identity."""
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module

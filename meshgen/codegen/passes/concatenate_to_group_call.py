@@ -18,13 +18,15 @@ from meshgen.codegen.fusion.group_calls import take_calls
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.classes import REGROUPING
 
 
-def concatenate_to_group_call(module: Module) -> Module:
+@module_pass("concatenate-to-group-call", "partition")
+def concatenate_to_group_call(module: Module, context: Compilation) -> Module:
     """A local program with such messages as group calls."""
     return on_graphs(module, _with_group_calls)
 
@@ -44,7 +46,7 @@ def _with_group_calls(graph: Graph) -> Graph:
 
 def _packed_messages(graph: Graph) -> dict[Node, tuple[Node, list[_Part]]]:
     """By collective, the concatenation that it sends and the parts of it."""
-    producer, uses = graph.producers(), graph.uses()
+    producer, uses = graph.index.producers, graph.index.uses
     found: dict[Node, tuple[Node, list[_Part]]] = {}
     for node in graph.nodes:
         packed = producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None

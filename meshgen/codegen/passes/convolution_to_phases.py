@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ops.types.inference import infer_types
 from meshgen.records import dataclass
 
 
-def convolution_to_phases(module: Module) -> Module:
+@module_pass("convolution-to-phases", "partition")
+def convolution_to_phases(module: Module, context: Compilation) -> Module:
     """A local program whose convolutions of dilated images multiply no zeros between elements."""
     return on_graphs(module, _with_phases)
 

@@ -19,6 +19,7 @@ from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import closed_attentions
 from meshgen.codegen.roofline.kernel_time import device_of, dot_seconds, memory_seconds
 from meshgen.codegen.roofline.operand_layout import longer_share, wanted_layout
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.notes import Notes
@@ -29,13 +30,14 @@ from meshgen.records import dataclass
 Producer = Callable[[Value], Node | None]
 
 
-def copy_operands(module: Module) -> Module:
+@module_pass("copy-operands", "partition")
+def copy_operands(module: Module, context: Compilation) -> Module:
     """A local program with copies of such operands; values that outlive them keep their identity."""
     return on_graphs(module, _with_copies)
 
 
 def _with_copies(graph: Graph) -> Graph:
-    producer = graph.producers()
+    producer = graph.index.producers
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     inside = {dot for each in closed_attentions(graph) for dot in (each.scores, each.product)}
     copies: dict[_Copy, Value] = {}

@@ -18,6 +18,7 @@ from dataclasses import field, replace
 
 from meshgen.codegen.algebra.complex_rules import RULES, imaginary_part, part_type
 from meshgen.codegen.algebra.fourier import Pair, can_transform
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.attributes.linalg import FFT
 from meshgen.ir.builder import Builder
@@ -36,7 +37,8 @@ _BY_PARTS = (
 _OF_ORDERED = {"select_and_scatter", "top_k"}
 
 
-def expand_complex(module: Module) -> Module:
+@module_pass("expand-complex", "partition")
+def expand_complex(module: Module, context: Compilation) -> Module:
     """A local program whose kernels work on real numbers only."""
     nodes = list(filter(_touches, all_nodes(module.graph)))
     if not nodes or not all(map(_is_known, nodes)):

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.linalg import Cholesky, TriangularSolve
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex, real_dtype
@@ -24,7 +25,8 @@ Step = Callable[[Builder, Value, list[Value]], list[Value]]
 """What a trip makes of the carried values, from its number."""
 
 
-def expand_linalg(module: Module) -> Module:
+@module_pass("expand-linalg", "partition")
+def expand_linalg(module: Module, context: Compilation) -> Module:
     """A local program without these factorisations."""
     return on_graphs(module, _expanded)
 

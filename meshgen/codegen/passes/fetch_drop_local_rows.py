@@ -16,6 +16,7 @@ from dataclasses import replace
 from meshgen.ccl.halo import Part, RowFetch, parts_of
 from meshgen.codegen.access_neighbors import Neighbours
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
@@ -30,7 +31,8 @@ class _Piece:
     fetched: Part | None = None
 
 
-def fetch_drop_local_rows(module: Module) -> Module:
+@module_pass("fetch-drop-local-rows", "partition")
+def fetch_drop_local_rows(module: Module, context: Compilation) -> Module:
     """A local program with smaller fetches where only kernels read them; values with other uses keep their identity."""
     return on_graphs(module, lambda graph: _with_edges(graph, module.mesh))
 

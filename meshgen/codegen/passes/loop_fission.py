@@ -37,7 +37,7 @@ class _Fission:
 
     def __init__(self, node: Node, rows: Sequence[int]) -> None:
         self._node, (self._body,), self._rows = node, node.regions, rows
-        self._producer = self._body.producers()
+        self._producer = self._body.index.producers
         self._sums = dict(self._summed())
         self._kept = [n for n in carried(node) if n not in self._sums]
         self._depends = dependent(self._body, (self._body.inputs[n] for n in self._kept))

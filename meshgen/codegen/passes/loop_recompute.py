@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import captured, flow_regions, rewired_graph, used_by
@@ -20,7 +21,8 @@ from meshgen.ops.classes import LAYOUT, LEAVING, MADE, POINTWISE
 from meshgen.ops.live import without_dead
 
 
-def loop_recompute(module: Module) -> Module:
+@module_pass("loop-recompute", "partition")
+def loop_recompute(module: Module, context: Compilation) -> Module:
     """A local program whose regions compute what is made from nothing."""
     return on_graphs(module, _with_generated_values)
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from meshgen.codegen.emit.lanes import lanes_of
 from meshgen.codegen.passes.loop_fission import split_recurrence
 from meshgen.codegen.passes.loop_to_scan import as_scan, with_loops
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_control, is_scan
@@ -26,7 +27,8 @@ from meshgen.ops.triton.registers import NARROW
 _ORDER = ("batch", "left", "right", "contract")  # of the dims of a product before it is summed
 
 
-def loop_to_recurrence(module: Module) -> Module:
+@module_pass("loop-to-recurrence", "partition")
+def loop_to_recurrence(module: Module, context: Compilation) -> Module:
     """A local program with such loops as recurrences, those in regions too; itself if there is none."""
     return with_loops(module, recurrence_of)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from meshgen.codegen.communicating import communicates
 from meshgen.codegen.passes.graphs import with_graph
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import inductions, trip_count
@@ -38,7 +39,8 @@ MOST_NODES = (
 )
 
 
-def loop_to_scan(module: Module) -> Module:
+@module_pass("loop-to-scan", "partition")
+def loop_to_scan(module: Module, context: Compilation) -> Module:
     """A local program with such loops as scans, those in regions too; itself if there is none."""
     return with_loops(module, _aligned_scan)
 
@@ -55,7 +57,7 @@ def with_loops(module: Module, rewrite: Rewrite) -> Module:
 
 
 def _with_loops_rewritten(graph: Graph, outside: Mapping[Value, Node], rewrite: Rewrite) -> Graph:
-    producers = {**outside, **graph.producers()}
+    producers = {**outside, **graph.index.producers}
     used = set(used_values(graph))
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -115,7 +117,7 @@ class _Loop:
         self._body = node.regions[1]
         self._own = set(self._body.values())
         self._uses = Counter(used_values(self._body))
-        self._producers = {**producers, **self._body.producers()}
+        self._producers = {**producers, **self._body.index.producers}
         self._counters = inductions(node, producers)
         self._numbers: dict[Value, Numbers | None] = {}  # scalars that depend on the trip only, at every trip
         for number, (start, step) in self._counters.items():

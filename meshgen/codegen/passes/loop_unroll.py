@@ -17,6 +17,7 @@ import numpy as np
 from meshgen.codegen.communicating import communicates
 from meshgen.codegen.passes.loop_to_recurrence import recurrence_of
 from meshgen.codegen.passes.loop_to_scan import MOST_NODES
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import always_ends, trip_count
@@ -29,15 +30,16 @@ Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
 
 
-def loop_unroll(module: Module) -> Module:
+@module_pass("loop-unroll", "partition")
+def loop_unroll(module: Module, context: Compilation) -> Module:
     """A local program with control flow unrolled that communicates or is short; itself if there is none."""
-    producers = module.graph.producers()
+    producers = module.graph.index.producers
     return unrolled(module, lambda node: _is_few(node, producers) or _is_short(node, producers))
 
 
 def unrolled(module: Module, wanted: Wanted) -> Module:
     """The module with control flow unrolled that is `wanted`; itself if there is none."""
-    producers = module.graph.producers()
+    producers = module.graph.index.producers
     if not any(_is_unrolled(node, producers, wanted) for node in module.graph.nodes):
         return module
     graph = Graph(module.graph.name, list(module.graph.inputs))
@@ -106,7 +108,10 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
 def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], into: Graph,
                producers: Mapping[Value, Node], wanted: Wanted) -> list[Value]:  # fmt: skip
     """Add a copy of a region; returns what it gives."""
-    inner, inner_producers = {**env, **dict(zip(body.inputs, inputs, strict=True))}, {**producers, **body.producers()}
+    inner, inner_producers = (
+        {**env, **dict(zip(body.inputs, inputs, strict=True))},
+        {**producers, **body.index.producers},
+    )
     for child in body.nodes:
         _emit(child, inner, into, inner_producers, wanted)
     return [inner[value] for value in body.outputs]
@@ -114,7 +119,7 @@ def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], int
 
 def _ends(body: Graph, producers: Mapping[Value, Node]) -> bool:
     """Whether a branch may be computed where it is not taken: a loop in it might not end."""
-    known = {**producers, **body.producers()}
+    known = {**producers, **body.index.producers}
     loops_end = all(not is_loop(node) or trip_count(node, known) is not None for node in body.nodes)
     return loops_end and all(_ends(region, known) for node in body.nodes for region in node.regions)
 

@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value, is_complex
 from meshgen.ir.predicates import is_constant
@@ -60,7 +61,8 @@ class _Masked:
         return _in_dim_order(builder, self.x, [self.dims.index(d) for d in order])
 
 
-def masked_dot_to_ragged(module: Module) -> Module:
+@module_pass("masked-dot-to-ragged", "partition")
+def masked_dot_to_ragged(module: Module, context: Compilation) -> Module:
     """A local program whose dots over groups that masks select are of groups of rows."""
     return on_graphs(module, _with_ragged_dots)
 
@@ -78,7 +80,7 @@ def ragged_products(graph: Graph) -> RaggedProducts:
     written = _with_ragged_dots(graph)
     if written is graph:
         return RaggedProducts({}, frozenset())
-    gone, producer, groups = {*graph.nodes} - {*written.nodes}, graph.producers(), dict[Node, int]()
+    gone, producer, groups = {*graph.nodes} - {*written.nodes}, graph.index.producers, dict[Node, int]()
     for dot in (node for node in graph.nodes if node in gone and node.op == "dot_general"):
         scratch = Graph("")
         if _emit_ragged(Builder(scratch, dot.loc), dot, producer):
@@ -90,7 +92,7 @@ def ragged_products(graph: Graph) -> RaggedProducts:
 def _with_ragged_dots(graph: Graph) -> Graph:
     if not any(node.op == "dot_general" for node in graph.nodes) or not any(n.op == "compare" for n in graph.nodes):
         return graph
-    producer, found = graph.producers(), Graph(graph.name, graph.inputs, [], graph.outputs)
+    producer, found = graph.index.producers, Graph(graph.name, graph.inputs, [], graph.outputs)
     for node in graph.nodes:
         if node.op != "dot_general" or not _emit_ragged(Builder(found, node.loc), node, producer):
             found.nodes.append(node)

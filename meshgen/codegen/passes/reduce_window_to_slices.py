@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value, is_float
 from meshgen.ir.predicates import is_constant
@@ -23,14 +24,15 @@ _ROUNDED = ("add", "multiply")
 _WIDE = ("f32", "f64")
 
 
-def reduce_window_to_slices(module: Module) -> Module:
+@module_pass("reduce-window-to-slices", "partition")
+def reduce_window_to_slices(module: Module, context: Compilation) -> Module:
     """A local program with its small plain windows written as element-wise operations; their results keep their identity."""
     return on_graphs(module, _without_windows)
 
 
 def _without_windows(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    producers = graph.producers()
+    producers = graph.index.producers
     for node in graph.nodes:
         kind = _plain_fold(node)
         if kind is None:

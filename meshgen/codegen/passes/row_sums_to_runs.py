@@ -22,6 +22,7 @@ import numpy as np
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_float
 from meshgen.ir.regions import captured
@@ -31,7 +32,8 @@ from meshgen.ops.rows import Runs, row_length
 _WIDE = "f32"  # sums of narrower numbers are of these, as in registers
 
 
-def row_sums_to_runs(module: Module) -> Module:
+@module_pass("row-sums-to-runs", "partition")
+def row_sums_to_runs(module: Module, context: Compilation) -> Module:
     """A local program with such sums in two."""
     return on_graphs(module, _with_runs)
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from meshgen.codegen.emit.windows import cumulative_dim
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_float
 from meshgen.ops.evaluate.window import fold_kind
@@ -22,14 +23,15 @@ from meshgen.ops.evaluate.window import fold_kind
 _WIDE = ("f32", "f64")
 
 
-def scan_to_parts(module: Module) -> Module:
+@module_pass("scan-to-parts", "partition")
+def scan_to_parts(module: Module, context: Compilation) -> Module:
     """A local program with its long cumulative reductions split; their results keep their identity."""
     return on_graphs(module, _with_parts)
 
 
 def _with_parts(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    producers = graph.producers()
+    producers = graph.index.producers
     for node in graph.nodes:
         dim = cumulative_dim(node, producers.get(node.operands[1])) if node.op == "reduce_window" else None
         parts = 0 if dim is None else _count(node, dim)

@@ -25,6 +25,7 @@ import numpy as np
 
 from meshgen.codegen.emit.scatter import is_of_rows
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
@@ -43,7 +44,8 @@ _ROW = {
 Orders = dict[object, tuple[Value, Value]]  # keys in order, and the number of each, by what they are made of
 
 
-def scatter_to_rows(module: Module) -> Module:
+@module_pass("scatter-to-rows", "partition")
+def scatter_to_rows(module: Module, context: Compilation) -> Module:
     """A local program whose scatters combine rows; their results keep their identity."""
     return on_graphs(module, _with_rows)
 

@@ -17,6 +17,7 @@ from functools import cached_property
 from meshgen.codegen.algebra.splats import splat_of
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.indexed_rows import IndexedRows, spread
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant
@@ -24,7 +25,8 @@ from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.live import without_dead
 
 
-def scatter_to_select(module: Module) -> Module:
+@module_pass("scatter-to-select", "partition")
+def scatter_to_select(module: Module, context: Compilation) -> Module:
     """A local program without such scatters; itself if there is none."""
     return on_graphs(module, _with_scatters_rewritten)
 
@@ -32,7 +34,7 @@ def scatter_to_select(module: Module) -> Module:
 def _with_scatters_rewritten(graph: Graph) -> Graph:
     if not any(node.op == "scatter" for node in graph.nodes):
         return graph
-    found, producers, changed = Graph(graph.name, graph.inputs, [], graph.outputs), graph.producers(), False
+    found, producers, changed = Graph(graph.name, graph.inputs, [], graph.outputs), graph.index.producers, False
     for node in graph.nodes:
         scatter = _Scatter(node, producers) if node.op == "scatter" else None
         if scatter and scatter.updates_rows_once():

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.passes.graphs import with_graph
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import GENERATED, REGROUPING
 from meshgen.runtime.plan import ALIGNMENT
 
 
-def slice_to_subview(module: Module) -> Module:
+@module_pass("slice-to-subview", "partition")
+def slice_to_subview(module: Module, context: Compilation) -> Module:
     """A local program with such slices as views; values keep their identity."""
     views = subviews(module.graph)
     nodes = [
@@ -34,7 +36,7 @@ def slice_to_subview(module: Module) -> Module:
 
 def subviews(graph: Graph) -> set[Node]:
     """The slices that are views: each of an argument, an array constant, or what a collective or another such op makes."""
-    producers, slices = graph.producers(), dict[Value, list[Node]]()
+    producers, slices = graph.index.producers, dict[Value, list[Node]]()
     for node in graph.nodes:
         if node.op == "slice" and byte_range(node) is not None:
             slices.setdefault(_root(node.operands[0], producers), []).append(node)
@@ -60,7 +62,7 @@ def byte_range(node: Node) -> tuple[int, int] | None:
     return (first, first + node.result.type.nbytes) if node.result.type.size and first % ALIGNMENT == 0 else None
 
 
-def _root(value: Value, producers: dict[Value, Node]) -> Value:
+def _root(value: Value, producers: Mapping[Value, Node]) -> Value:
     """The value, seen through plain reshapes."""
     node = producers.get(value)
     while node is not None and node.op in REGROUPING:

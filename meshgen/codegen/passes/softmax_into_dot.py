@@ -29,6 +29,7 @@ from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.softmax_rows import COLUMNS, LookUp, Row, SoftmaxRows, rows_of, softmax_dots
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
@@ -36,7 +37,8 @@ from meshgen.ops.live import without_dead
 from meshgen.ops.precision import sum_type
 
 
-def softmax_into_dot(module: Module) -> Module:
+@module_pass("softmax-into-dot", "partition")
+def softmax_into_dot(module: Module, context: Compilation) -> Module:
     """A local program with the rows of such products taken in parts."""
     return on_graphs(module, _with_parts)
 

@@ -61,7 +61,7 @@ class SoftmaxRows:
 
 def softmax_dots(graph: Graph) -> list[Node]:
     """The dots of whose results sums of exponentials of rows are taken, element by element; each may be read in parts of its rows."""
-    producers, found = graph.producers(), dict[Node, None]()
+    producers, found = graph.index.producers, dict[Node, None]()
     for node in graph.nodes:
         maker = producers.get(node.operands[0]) if node.op in REDUCTIONS and node.attrs.kind == "add" else None
         while maker is not None and maker.op == "convert":
@@ -109,7 +109,7 @@ class _Reading:
         self.found = SoftmaxRows(dot)
         self._dot = dot
         self._position = {node: place for place, node in enumerate(graph.nodes)}
-        self._producers, self._users = graph.producers(), graph.uses()
+        self._producers, self._users = graph.index.producers, graph.index.uses
         self._made, self._late, self._others = {dot.result}, set[Value](), list[Node]()
         for node in graph.nodes:
             if not self._made.isdisjoint(reads := [*used_by(node)]) or not self._late.isdisjoint(reads):

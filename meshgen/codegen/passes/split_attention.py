@@ -10,7 +10,7 @@ Decoding has a row per head, and a cache of thousands of keys: without it a devi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,7 @@ class Split:
 @once_per_graph
 def closed_attentions(graph: Graph) -> Sequence[Attention]:
     """The attentions of a graph of which nothing is read elsewhere but the result, and values per row after it."""
-    producer, position = graph.producers(), {node: place for place, node in enumerate(graph.nodes)}
+    producer, position = graph.index.producers, {node: place for place, node in enumerate(graph.nodes)}
     users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in (*node.operands, *captured(node)):
@@ -64,7 +64,7 @@ def closed_attentions(graph: Graph) -> Sequence[Attention]:
 
 def split_of(attention: Attention, graph: Graph) -> Split | None:
     """How the attention is split; None where it fills the device, or is written in another form than `split` knows."""
-    product, softmaxed, producer = attention.product, attention.softmaxed, graph.producers()
+    product, softmaxed, producer = attention.product, attention.softmaxed, graph.index.producers
     dims, probabilities = DotDims.of(product), product.operands[attention.side]
     keys = dims.contract[attention.side]
     if len(keys) != 1 or attention.maximum.attrs.dims != keys or attention.total.attrs.dims != keys:
@@ -75,7 +75,7 @@ def split_of(attention: Attention, graph: Graph) -> Split | None:
     return Split(attention, keys[0], parts) if parts > 1 else None
 
 
-def _is_plain(attention: Attention, producer: dict[Value, Node]) -> bool:
+def _is_plain(attention: Attention, producer: Mapping[Value, Node]) -> bool:
     """Whether nothing but conversions and a division by the sum stands between the softmax and the product."""
     value = attention.product.operands[attention.side]
     scales = {node for node, _ in attention.scales}
@@ -91,7 +91,7 @@ def _is_plain(attention: Attention, producer: dict[Value, Node]) -> bool:
 
 def _parts(attention: Attention, keys: int, graph: Graph) -> int:
     """Parts that fill the device, as `split-reduction` fills it; 1 where the rows do."""
-    limits, producer = DEFAULT.fusion, graph.producers()
+    limits, producer = DEFAULT.fusion, graph.index.producers
     sides = DotDims.of(attention.product)
     values = attention.product.operands[1 - attention.side]
     width = values.type.size // max(1, keys * math.prod(values.type.sizes[d] for d in sides.batch[1 - attention.side]))

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_float
@@ -21,7 +22,8 @@ from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.precision import sum_type
 
 
-def split_convolution(module: Module) -> Module:
+@module_pass("split-convolution", "partition")
+def split_convolution(module: Module, context: Compilation) -> Module:
     """A local program with its long convolutions split."""
     return on_graphs(module, _with_split_convolutions)
 

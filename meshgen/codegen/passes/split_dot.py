@@ -18,6 +18,7 @@ import numpy as np
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import closed_attentions
 from meshgen.codegen.roofline.kernel_time import device_of, memory_seconds
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, is_float
@@ -26,7 +27,8 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import multiplied_as, sum_type
 
 
-def split_dot(module: Module) -> Module:
+@module_pass("split-dot", "partition")
+def split_dot(module: Module, context: Compilation) -> Module:
     """A local program with its long products split."""
     return on_graphs(module, _with_split_dots)
 

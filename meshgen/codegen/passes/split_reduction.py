@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import Splitter, closed_attentions, split_of
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import REDUCTIONS
@@ -21,7 +22,8 @@ from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.rows import runs_of_rows
 
 
-def split_reduction(module: Module) -> Module:
+@module_pass("split-reduction", "partition")
+def split_reduction(module: Module, context: Compilation) -> Module:
     """A local program with its big reductions split."""
     return on_graphs(module, _with_split_reductions)
 
@@ -31,7 +33,7 @@ def _with_split_reductions(graph: Graph) -> Graph:
     attentions = closed_attentions(graph)
     inside = {n for attention in attentions for n in (attention.maximum, attention.total)}
     splits = {a.product: split for a in attentions if (split := split_of(a, graph)) is not None}
-    made = graph.producers()
+    made = graph.index.producers
     left_out = {n for split in splits.values() for n in split.replaced()}
     for node in graph.nodes:
         is_split = node.op == "reduce_region" or (node.op in REDUCTIONS and node not in inside)

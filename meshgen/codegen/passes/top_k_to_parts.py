@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_float
 
@@ -24,7 +25,8 @@ _GATHERED = {
 """One number of each row."""
 
 
-def top_k_to_parts(module: Module) -> Module:
+@module_pass("top-k-to-parts", "partition")
+def top_k_to_parts(module: Module, context: Compilation) -> Module:
     """A local program whose `top_k`s are of rows of some thousand elements; their results keep their identity."""
     return on_graphs(module, _with_parts)
 

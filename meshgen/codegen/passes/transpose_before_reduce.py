@@ -13,12 +13,14 @@ A softmax is then about one value, whose maximum, exponentials and sums are foun
 from __future__ import annotations
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.ops.classes import REDUCTIONS
 
 
-def transpose_before_reduce(module: Module) -> Module:
+@module_pass("transpose-before-reduce", "partition")
+def transpose_before_reduce(module: Module, context: Compilation) -> Module:
     """A local program without such reduces; results keep their identity."""
     return on_graphs(module, _with_transposes_first)
 

@@ -19,6 +19,7 @@ import numpy as np
 from meshgen.codegen.fusion.attention_indices import attentions_in
 from meshgen.codegen.fusion.weighted_sum import weighted_sum
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.ops.classes import MATRIX_PRODUCTS, POINTWISE
@@ -27,7 +28,8 @@ from meshgen.ops.dot_dims import DotDims
 _THROUGH = POINTWISE | MATRIX_PRODUCTS | {"transpose"}  # kernels with these read through transposes
 
 
-def transpose_in_attention(module: Module) -> Module:
+@module_pass("transpose-in-attention", "partition")
+def transpose_in_attention(module: Module, context: Compilation) -> Module:
     """A local program with such transposes in memory; results keep their identity."""
     return on_graphs(module, _with_results_transposed)
 
@@ -61,7 +63,7 @@ def _of_attentions(graph: Graph) -> dict[Value, Node]:
     found = {value: (dot, transpose) for value, (dot, transpose) in _transposes(graph).items() if transpose is not None}
     if not found:
         return {}
-    producer, users = graph.producers(), graph.uses()
+    producer, users = graph.index.producers, graph.index.uses
     found = {value: pair for value, pair in found.items() if not _goes_on(pair[1].result, users)}
     dots = {dot for dot, _ in found.values()}
     last = {attention.product for attention in attentions_in(graph).values()}

@@ -11,12 +11,14 @@ transposed it again, and dots of one `%x` are beside each other in one kernel. L
 from __future__ import annotations
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.ops.dot_dims import DotDims
 
 
-def transpose_into_dot(module: Module) -> Module:
+@module_pass("transpose-into-dot", "partition")
+def transpose_into_dot(module: Module, context: Compilation) -> Module:
     """A local program without such transposes."""
     return on_graphs(module, _with_exchanged_dots)
 

@@ -29,7 +29,7 @@ class _MaskReader:
     """Reads masks of a body; the index of a device is not known."""
 
     def __init__(self, body: Graph) -> None:
-        self.producer: Mapping[Value, Node] = body.producers()
+        self.producer: Mapping[Value, Node] = body.index.producers
 
     def coordinate(self, axes: tuple[str, ...]) -> Expr:
         return ex.variable("_".join(axes), 2)

@@ -19,7 +19,7 @@ def nest_operations(node: Node, body: Graph) -> float:
         case "sort" | "top_k":
             return ranking_operations(node)
         case "reduce_window":
-            init = body.producers().get(node.operands[-1])
+            init = body.index.producers.get(node.operands[-1])
             if cumulative_dim(node, init) is not None:
                 return float(2 * size * each)
             return float(node.results[0].type.size * math.prod(node.attrs.window_dimensions) * each)

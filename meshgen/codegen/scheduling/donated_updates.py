@@ -49,7 +49,7 @@ def _wanted(module: Module) -> list[tuple[Node, list[int], Value]]:
     if not module.donations:
         return []
     graph = module.graph
-    makers, roots = graph.producers(), storage_roots(graph)
+    makers, roots = graph.index.producers, storage_roots(graph)
     found: list[tuple[Node, list[int], Value]] = []
     for number, output in settled(module).pairs.items():
         own, result = graph.inputs[number], roots[graph.outputs[output]]
@@ -67,7 +67,7 @@ def _split_update(kernel: Node, own: set[Value], result: Value, kernels: Kernels
     members = _path_of_update(body, formals, goal)
     if not members:
         return None
-    producers = body.producers()
+    producers = body.index.producers
     update, operands = Cutter(producers, _is_splat).cut(members, [goal])
     pairs = overwrites(update)
     actual = dict(zip(body.inputs, kernel.operands, strict=True)) | dict(zip(body.outputs, kernel.results, strict=True))

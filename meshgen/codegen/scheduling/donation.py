@@ -43,7 +43,7 @@ def donated(module: Module) -> Donated:
     if not module.donations:
         return Donated({}, {}, {})
     graph, roots = module.graph, storage_roots(module.graph)
-    makers = graph.producers()
+    makers = graph.index.producers
     place = {node: number for number, node in enumerate(graph.nodes)}
     readers = _readers(graph, roots)
     found = settled(module)
@@ -76,7 +76,7 @@ def readers_first(module: Module) -> Module:
     if not module.donations:
         return module
     graph, roots = module.graph, storage_roots(module.graph)
-    makers, readers = graph.producers(), _readers(graph, roots)
+    makers, readers = graph.index.producers, _readers(graph, roots)
     place = {node: number for number, node in enumerate(graph.nodes)}
     before = {node: [makers[v] for v in (*node.operands, *captured(node)) if v in makers] for node in graph.nodes}
     for first, second in pairwise(node for node in graph.nodes if is_message(node)):  # matched first in, first out

@@ -53,7 +53,7 @@ def update_in_place(program: Program, costs: Costs) -> Program:
 def _updated(program: Program, number: int) -> Iterator[int]:
     """The results of a launch that are windows written into an operand which has their bytes, and which it reads for nothing else."""
     body, reads = program.kernels[program.names[number]], program.reads(number)
-    makers = body.producers()
+    makers = body.index.producers
     for place, (value, result) in enumerate(zip(body.outputs, program.nodes[number].results, strict=True)):
         nodes = chain(value, makers, _OUT_OF_PLACE)
         if not nodes or nodes[0].operands[0] not in body.inputs:
@@ -76,7 +76,7 @@ def _with_updates(body: Graph, results: Sequence[int]) -> Graph | None:
 
 
 def _updating(body: Graph, results: Sequence[int]) -> Graph:
-    makers = body.producers()
+    makers = body.index.producers
     found = {node for number in results for node in chain(body.outputs[number], makers, _OUT_OF_PLACE)}
     nodes = [replace(node, op=UPDATE) if node in found else node for node in body.nodes]
     return Graph(body.name, body.inputs, nodes, body.outputs)

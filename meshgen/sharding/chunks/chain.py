@@ -59,7 +59,7 @@ class Flow:
 
     def __init__(self, graph: Graph, among: Set[Node]) -> None:
         """`among`: the nodes that may be in a chain."""
-        self._producers, self._uses, self._among = graph.producers(), graph.uses(), among
+        self._producers, self._uses, self._among = graph.index.producers, graph.index.uses, among
         self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
         self._of_forms: dict[
             tuple[int, int, int, int | None], Loop | None

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from meshgen.codegen.planner import Planner
-from meshgen.codegen.targets import DEFAULT_TARGET
-from meshgen.compilation import Compilation
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module
 from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
 
 
-def chunks(module: Module, planner: Planner | None = None) -> Module:
-    """The program in chunks if the predicted step is then clearly shorter; else itself."""
-    return in_chunks(module, planner or Planner(DEFAULT_TARGET, None, Compilation())).module
+@module_pass("chunks", "partition", applies="if cheaper")
+def chunks(module: Module, context: Compilation) -> Module:
+    """Return the program in chunks if the predicted step is then clearly shorter; else the module itself."""
+    return in_chunks(module, Planner.of(context, module.mesh)).module
 
 
 def in_chunks(module: Module, planner: Planner) -> Found:
-    """The same, and the decision for each exposed collective.
+    """Return the program in chunks, and the decision for each exposed collective.
 
     Raises CodegenError if the program cannot be scheduled.
     """

@@ -23,7 +23,7 @@ class Estimates:
     def __init__(self, graph: Graph, mesh: Mesh, target: str, exposed: Mapping[Node, float]) -> None:
         """`exposed`: seconds of collectives during which no kernel runs."""
         self._graph, self._mesh, self._exposed = graph, mesh, exposed
-        self._uses, self._outputs = graph.uses(), {*graph.outputs}
+        self._uses, self._outputs = graph.index.uses, {*graph.outputs}
         self._device, self._costs = device_of(target), default_costs(target)
         self._work: dict[object, float] = {}
         self._longer: dict[object, float] = {}

@@ -136,7 +136,7 @@ class _MeshPartsWriter:
     def __init__(self, module: Module, places: Places) -> None:
         self.module, self.places = module, places
         self.parts = {mesh.name: _Part(module, mesh) for mesh in module.meshes}
-        self.makers = module.graph.producers()
+        self.makers = module.graph.index.producers
         self.channel = 0
         self.groups: dict[int, str] = {}  # where the first member of each sharding group is
         self.faults: list[Diagnostic] = []

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.ccl.cost import link_axes
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, MOVES, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import (
     Walk,
-    about,
     merged_notes,
     price,
     price_of,
@@ -26,15 +26,15 @@ from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, 
 _FREE = ELEMENTWISE | ARRANGING  # below these also if as many bytes move: less is computed
 
 
-@about(*MOVES)
-def all_gather_sink(module: Module) -> Module:
+@module_pass("all-gather-sink", "materialize", "optimize", "partition", applies="unless dearer", requires_ops=MOVES)
+def all_gather_sink(module: Module, context: Compilation) -> Module:
     """Before: `add(all_gather(x), all_gather(y))`, `convert(all_gather(x : f32)) : bf16`.
 
     After: `all_gather(add(x, y))`, `all_gather(convert(x))`. The gathers have no other use; an operand that all
     devices hold is sliced (which is local). A gather also sinks if the bytes stay the same: then less is
     computed. Results are equal to the last bit.
     """
-    return walk(module, _sink, after=MOVES)
+    return walk(module, context, _sink, after=MOVES)
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:

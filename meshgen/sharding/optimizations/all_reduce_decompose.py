@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import ELEMENTWISE
 from meshgen.sharding.optimizations.rewrite import (
     Price,
     Walk,
-    about,
     merged_notes,
     price,
     price_of,
@@ -23,14 +23,14 @@ from meshgen.sharding.optimizations.rewrite import (
 from meshgen.sharding.optimizations.tiled import tile_of
 
 
-@about("all_reduce")
-def all_reduce_decompose(module: Module) -> Module:
+@module_pass("all-reduce-decompose", "partition", applies="unless dearer", requires_ops=("all_reduce",))
+def all_reduce_decompose(module: Module, context: Compilation) -> Module:
     """Before: `convert (tanh (all_reduce %x : f32)) : bf16`.
 
     After: `all_gather (convert (tanh (reduce_scatter %x : f32)) : bf16)`, if the cost model predicts less time. Other
     operands of the ops in between are the same on all devices, and no value there has another use.
     """
-    return walk(module, _decompose, of={"convert"})
+    return walk(module, context, _decompose, of={"convert"})
 
 
 def _decompose(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
@@ -16,13 +17,14 @@ from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, pr
 _IDEMPOTENT = ("max", "min", "and", "or")
 
 
-def all_reduce_fold(module: Module) -> Module:
+@module_pass("all-reduce-fold", "materialize", "optimize", "partition", applies="unless dearer")
+def all_reduce_fold(module: Module, context: Compilation) -> Module:
     """Before: `all_reduce(all_reduce(x) on a) on b`, `all_slice(all_reduce(x) on a, b) on a`, `all_gather(reduce_scatter(x))`.
 
     After: `all_reduce(x) on a, b`, `all_reduce(reduce_scatter(x) on a) on b`, `all_reduce(x)`. The inner one has no other
     use. A reduction of a value that provably is the same on all devices (local programs) is the value, or a multiple of it.
     """
-    return walk(module, _fold, of=_FOLDS.keys())
+    return walk(module, context, _fold, of=_FOLDS.keys())
 
 
 def _fold(node: Node, walk: Walk) -> Sequence[Value] | None:

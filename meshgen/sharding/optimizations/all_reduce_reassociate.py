@@ -9,26 +9,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import REDUCED_ALIKE
 from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.records import dataclass
-from meshgen.sharding.optimizations.rewrite import Walk, about, is_bound, merged_notes, walk
+from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 _COMBINING = {"select", *COMBINED_KINDS}
 
 
-@about(*REDUCED_ALIKE)
-def all_reduce_reassociate(module: Module) -> Module:
+@module_pass(
+    "all-reduce-reassociate",
+    "materialize",
+    "optimize",
+    "partition",
+    applies="unless dearer",
+    requires_ops=REDUCED_ALIKE,
+)
+def all_reduce_reassociate(module: Module, context: Compilation) -> Module:
     """Before: `add(all_reduce(x), all_reduce(y))`, `add(all_reduce(x), transpose(all_reduce(y)))`.
 
     After: `all_reduce(add(x, y))`, `all_reduce(add(x, transpose(y)))`; reduce_scatter alike, and `select` for `add` if the
     predicate is the same on all devices. Both reductions must be alike and have no other use, and the op
     must combine as they do. Sums of floats are added in another order.
     """
-    return walk(module, _reassociate, of=_COMBINING)
+    return walk(module, context, _reassociate, of=_COMBINING)
 
 
 @dataclass(frozen=True)

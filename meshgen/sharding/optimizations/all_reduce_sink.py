@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 
-def all_reduce_sink(module: Module) -> Module:
+@module_pass("all-reduce-sink", "partition", applies="unless dearer")
+def all_reduce_sink(module: Module, context: Compilation) -> Module:
     """Before: `reduce (all_reduce %x)`, `slice (all_reduce %x)`, `dot (all_reduce %x), %w`, if the result is smaller.
 
     After: `all_reduce (reduce %x)`, `all_reduce (slice %x)`, `all_reduce (dot %x, %w)`. The reduction has no other use.
     """
-    return walk(module, _sink, after={"all_reduce"})
+    return walk(module, context, _sink, after={"all_reduce"})
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:

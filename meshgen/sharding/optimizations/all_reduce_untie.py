@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value, is_float
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, walk
 
 _Sum = tuple[Value, tuple[str, ...]]  # summed value, axes in mesh order
 
 
-def all_reduce_untie(module: Module) -> Module:
+@module_pass("all-reduce-untie", "partition", applies="unless dearer")
+def all_reduce_untie(module: Module, context: Compilation) -> Module:
     """Before: `%m = all_reduce %q   all_reduce (%a - %q * %m)`.   After: `(all_reduce %a) - %m * %m`."""
     sums: dict[_Sum, Value] = {}
 
@@ -27,7 +29,7 @@ def all_reduce_untie(module: Module) -> Module:
             sums[node.operands[0], _ordered_axes(node, walk)] = node.result
         return found
 
-    return walk(module, untie, of={"all_reduce"})
+    return walk(module, context, untie, of={"all_reduce"})
 
 
 def _is_sum(node: Node | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
@@ -12,13 +13,14 @@ from meshgen.sharding.optimizations.rewrite import Walk, walk
 _INVERTIBLE = {"all_slice", "all_gather", "all_to_all"}
 
 
-def cancel_inverse_collectives(module: Module) -> Module:
+@module_pass("cancel-inverse-collectives", "materialize", "optimize", "partition", applies="unless dearer")
+def cancel_inverse_collectives(module: Module, context: Compilation) -> Module:
     """Before: `all_slice(all_gather(x))`, `all_gather(all_slice(x))`, `all_to_all(all_to_all(x))`.   After: `x`.
 
     A slice of a gathered value is the device's own tile, whatever the values. The reverse only holds
     if all devices of a group sliced the same value, so only if x's sharding says so.
     """
-    return walk(module, _cancel, of=_INVERTIBLE)
+    return walk(module, context, _cancel, of=_INVERTIBLE)
 
 
 def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:

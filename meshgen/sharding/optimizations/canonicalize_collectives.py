@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ccl.cost import transfer_of
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RETILING, SHARDING_OPS
 from meshgen.sharding.optimizations.rewrite import Walk, walk
@@ -13,9 +14,10 @@ from meshgen.sharding.reshard.plan import same_layout
 _MOVING = {*SHARDING_OPS, "shift"}
 
 
-def canonicalize_collectives(module: Module) -> Module:
+@module_pass("canonicalize-collectives", "materialize", "optimize", "partition", applies="unless dearer")
+def canonicalize_collectives(module: Module, context: Compilation) -> Module:
     """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
-    return walk(module, _drop, of=_MOVING)
+    return walk(module, context, _drop, of=_MOVING)
 
 
 def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
@@ -16,13 +17,14 @@ from meshgen.sharding.optimizations.rewrite import Walk, local_type, merged_note
 _CHAINED = {"all_gather", "all_slice", "reduce_scatter", "shift"}
 
 
-def collective_chain_fold(module: Module) -> Module:
+@module_pass("collective-chain-fold", "materialize", "optimize", "partition", applies="unless dearer")
+def collective_chain_fold(module: Module, context: Compilation) -> Module:
     """Before: `all_gather(all_gather(x) on b) on a` of one dim, `shift(shift(x) by 1) by 2`.
 
     After: `all_gather(x) on a, b`, `shift(x) by 3`. A gather over some axes and a slice over the same ones in
     another order permute tiles: one `permute_pairs`. The inner one has no other use, and the folded one takes no longer.
     """
-    return walk(module, _join, of=_CHAINED)
+    return walk(module, context, _join, of=_CHAINED)
 
 
 def _join(node: Node, walk: Walk) -> Sequence[Value] | None:

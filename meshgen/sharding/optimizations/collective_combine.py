@@ -14,6 +14,7 @@ from typing import Any
 
 from meshgen.ccl.cost import link_axes
 from meshgen.ccl.links import rate_along
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -25,14 +26,14 @@ from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.records import dataclass
 from meshgen.runtime.plan import MOST_PARTS
 from meshgen.sharding.optimizations.messages import MESSAGES, MessageBuilder
-from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
+from meshgen.sharding.optimizations.rewrite import price_of, with_graph
 
 # Ops that may be deferred until after the message, if they are small; all others stay in place.
 _LIGHT = ELEMENTWISE | POINTWISE | ARRANGING | UNSTORED | TAKING | REDUCTIONS
 
 
-@about(*MESSAGES)
-def collective_combine(module: Module) -> Module:
+@module_pass("collective-combine", "partition", applies="unless dearer", requires_ops=MESSAGES)
+def collective_combine(module: Module, context: Compilation) -> Module:
     """Before: `%a = all_reduce %x on t   %b = all_reduce %y on t`, small, `%y` not made from `%a`.
 
     After: `%m = all_reduce (concatenate (reshape %x), (reshape %y)) on t   %a = reshape (slice %m)   %b = ...`;

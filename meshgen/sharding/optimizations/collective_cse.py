@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.predicates import is_constant
@@ -17,7 +18,8 @@ from meshgen.sharding.optimizations.rewrite import Walk, walk
 _PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS | {"constant"}
 
 
-def collective_cse(module: Module) -> Module:
+@module_pass("collective-cse", "materialize", "optimize", "partition", applies="unless dearer")
+def collective_cse(module: Module, context: Compilation) -> Module:
     """Before: `%a = all_gather %x on t   %b = all_gather %x on t`.   After: `%b` is `%a`."""
     seen: dict[Hashable, Node] = {}
 
@@ -31,7 +33,7 @@ def collective_cse(module: Module) -> Module:
         seen[key] = node
         return None
 
-    return walk(module, merge, of=_PURE)
+    return walk(module, context, merge, of=_PURE)
 
 
 def _attributes(node: Node) -> Hashable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import rewired
 from meshgen.ops.classes import (
@@ -19,15 +20,17 @@ from meshgen.ops.classes import (
 )
 from meshgen.ops.live import without_dead
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
+from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 from meshgen.spec import Sharding
 
 _MOVING = COMMUNICATING - AWAITED
 _PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | OF_RANKS | TAKING | _MOVING
 
 
-@about("while")
-def collective_licm(module: Module) -> Module:
+@module_pass(
+    "collective-licm", "materialize", "optimize", "partition", applies="unless dearer", requires_ops=("while",)
+)
+def collective_licm(module: Module, context: Compilation) -> Module:
     """Before: `while (...) { ... all_gather %w ... }`, `%w` from around the loop or carried unchanged.
 
     After: `%g = all_gather %w   while (...) { ... %g ... }`. Its operands' producers are hoisted with it. Not out of loops that run at most once.

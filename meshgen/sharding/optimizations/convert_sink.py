@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value, is_float
 from meshgen.ops.classes import MOVES, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import Walk, price, walk
 
 
-def convert_sink(module: Module) -> Module:
+@module_pass("convert-sink", "materialize", "optimize", "partition", applies="unless dearer")
+def convert_sink(module: Module, context: Compilation) -> Module:
     """Before: `all_gather(convert(x : bf16) : f32)`.   After: `convert(all_gather(x)) : f32`.
 
     Also for reductions by max and min, which widening does not change. Not for sums: rounding would.
     """
-    return walk(module, _narrow, of=MOVES | REDUCED_ALIKE, after={"convert"})
+    return walk(module, context, _narrow, of=MOVES | REDUCED_ALIKE, after={"convert"})
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:

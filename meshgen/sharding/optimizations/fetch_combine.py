@@ -14,19 +14,20 @@ from dataclasses import field, replace
 from typing import Any
 
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE, UNSTORED
 from meshgen.records import dataclass
 from meshgen.sharding.optimizations.collective_combine import is_light
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
+from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 
 _MASKS = ELEMENTWISE | UNSTORED
 
 
-@about("fetch_rows")
-def fetch_combine(module: Module) -> Module:
+@module_pass("fetch-combine", "partition", applies="unless dearer", requires_ops=("fetch_rows",))
+def fetch_combine(module: Module, context: Compilation) -> Module:
     """Before: `%a = fetch_rows %x base = 0   %b = fetch_rows %x base = 64`, `%x` or other tensors with such rows.
 
     After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, in place of the first one.

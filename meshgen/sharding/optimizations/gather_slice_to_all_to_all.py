@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
 
 
-def gather_slice_to_all_to_all(module: Module) -> Module:
+@module_pass("gather-slice-to-all-to-all", "materialize", "optimize", "partition", applies="unless dearer")
+def gather_slice_to_all_to_all(module: Module, context: Compilation) -> Module:
     """Before: `all_slice(all_gather(x) along 0) along 1`, on the same axes.   After: `all_to_all(x) split 1 concat 0`.
 
     Holds for any per-device values: both ops go by positions in the group. The gather has no other use.
     """
-    return walk(module, _exchange, of={"all_slice"})
+    return walk(module, context, _exchange, of={"all_slice"})
 
 
 def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_values
@@ -23,19 +24,18 @@ from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.records import dataclass
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
-from meshgen.sharding.optimizations.tables import tables_of
+from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 
 
-@about("while")
-def loop_reduce_hoist(module: Module) -> Module:
+@module_pass("loop-reduce-hoist", "partition", applies="unless dearer", requires_ops=("while",))
+def loop_reduce_hoist(module: Module, context: Compilation) -> Module:
     """Before: `%r = while (%s = %z) { %a = all_reduce %x   %t = add %s, %a }`.
 
     After: `%p = while (%s = 0) { %t = add %s, %x }   %r = add %z, (all_reduce %p)`; reduce_scatter alike, and max, min, products
     and bits. The sum so far has no other use in the loop. Not out of loops that run at most once.
     """
     found = _hoisted(module.graph, ("all_reduce", "reduce_scatter"))
-    if "reduce_scatter" in tables_of(module.graph).ops:
+    if "reduce_scatter" in module.graph.index.ops:
         before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
         if after > DEFAULT.rewriting.memory * before:
             found = _hoisted(module.graph, ("all_reduce",))
@@ -65,7 +65,7 @@ def _hoisted(graph: Graph, ops: Sequence[str]) -> Graph:
 def _transposed_first(loop: Node, ops: Sequence[str]) -> Node:
     """The loop with transposes before a reduction instead of after it."""
     body = loop.regions[1]
-    uses, made = Counter(used_values(body)), body.producers()
+    uses, made = body.index.use_counts, dict(body.index.producers)
     nodes: list[Node] = []
     for node in body.nodes:
         reduction = made.get(node.operands[0]) if node.op == "transpose" else None
@@ -83,7 +83,7 @@ def _transposed_first(loop: Node, ops: Sequence[str]) -> Node:
 def _sums(loop: Node, ops: Sequence[str]) -> list[_Sum]:
     condition, body = loop.regions
     uses = Counter([*used_values(body), *used_values(condition)])
-    made = body.producers()
+    made = body.index.producers
     found = [
         _carried_sum(number, body, uses, made, ops)
         for number in range(len(body.inputs))

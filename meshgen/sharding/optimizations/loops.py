@@ -19,7 +19,7 @@ def with_loops_changed(
         around: producers of the values from around the graph, if it is a region.
     """
     nodes: list[Node] = []
-    known = {**(around or {}), **graph.producers()}
+    known = {**(around or {}), **graph.index.producers}
     for node in graph.nodes:
         if node.regions and is_control(node):
             node = replace(node, regions=tuple(with_loops_changed(region, change, known) for region in node.regions))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
@@ -26,15 +27,15 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, price_of, with_graph
+from meshgen.sharding.optimizations.rewrite import merged_notes, price_of, with_graph
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "convert", "maximum")  # how numbers of rows are written
 
 
-@about("all_reduce")
-def mean_variance_merge(module: Module) -> Module:
+@module_pass("mean-variance-merge", "partition", applies="unless dearer", requires_ops=("all_reduce",))
+def mean_variance_merge(module: Module, context: Compilation) -> Module:
     """Before: `%m = all_reduce (s sum x)   %v = all_reduce (t sum (x - %m)^2)`, on the same axes.
 
     After: `%g = all_gather (s sum x, t sum (x - u)^2)` with each device's own mean u, and both values from it.
@@ -76,7 +77,7 @@ def _merged_pairs(graph: Graph, mesh: Mesh) -> Graph:
         for n in graph.nodes
     ]
     graph = replace(graph, nodes=nodes)
-    producers = graph.producers()
+    producers = graph.index.producers
     pairs: dict[Node, Pair] = {}
     for node in nodes:
         pair = find_pair(node, producers)

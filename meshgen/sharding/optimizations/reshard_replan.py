@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RESHARDS, SHARDING_OPS
@@ -12,13 +13,14 @@ from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, cost_sum
 
 
-def reshard_replan(module: Module) -> Module:
+@module_pass("reshard-replan", "materialize", "optimize", "partition", applies="unless dearer")
+def reshard_replan(module: Module, context: Compilation) -> Module:
     """Before: `permute(all_gather(x))`, `all_slice(all_to_all(x))`, ...   After: the cheapest plan from x.
 
     Only if the shardings of both ends are known, and neither time nor bytes grow. Reshards of the chain with other
     uses stay, so dropping them would save nothing.
     """
-    return walk(module, _replan, of=SHARDING_OPS)
+    return walk(module, context, _replan, of=SHARDING_OPS)
 
 
 def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:

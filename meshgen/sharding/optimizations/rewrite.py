@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property, wraps
+from functools import cached_property
 from typing import Any
 
 from meshgen.ccl.cost import ring_bytes, seconds_of
+from meshgen.compilation import Compilation
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.notes import NO_NOTES, Notes
-from meshgen.ir.predicates import is_transfer_recv
+from meshgen.ir.predicates import is_constant, is_transfer_recv
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, COMMUNICATING, SHARDING_OPS
 from meshgen.ops.live import without_dead
 from meshgen.ops.uniform import Varying
 from meshgen.records import dataclass, replace
-from meshgen.sharding.optimizations.tables import tables_of, varying_of
 from meshgen.spec import Sharding
-
-Run = Callable[[Module], Module]
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,19 @@ class Walk:
     """
 
     def __init__(
-        self, module: Module, rule: Rule, of: AbstractSet[str] | None = None, after: AbstractSet[str] | None = None
+        self,
+        module: Module,
+        context: Compilation,
+        rule: Rule,
+        of: AbstractSet[str] | None = None,
+        after: AbstractSet[str] | None = None,
     ) -> None:
         self.mesh: Mesh = module.mesh
         self._of, self._after = of, after
         self.producers: dict[Value, Node] = {}  # of all of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of the graphs that were begun
         self._rule = rule
-        self._module = module
+        self._module, self._context = module, context
         self._varying: Varying | None = None
         self._same: dict[Value, Value] = {}
         self._nodes: list[Node] = []
@@ -105,14 +108,14 @@ class Walk:
     @cached_property
     def uses(self) -> Counter[Value]:
         """How often each value is used; counted when it is first asked for, which is before the walk changes anything."""
-        return tables_of(self._module.graph).uses.copy()
+        return Counter(self._module.graph.index.use_counts)
 
     def graph(self, old: Graph) -> Graph:
         """The graph, rewritten; itself if no rule applied."""
         saved = self._nodes, self.producers, self._places, self._place
-        self._nodes, tables = [], tables_of(old)
-        self.producers, self._places = tables.producers.copy(), tables.places
-        self.constants.update(tables.constants)
+        self._nodes, index = [], old.index
+        self.producers, self._places = dict(index.producers), index.positions
+        self.constants.update((node.result, node) for node in old.nodes if is_constant(node))
         of, same, nodes = self._of, self._same, self._nodes
         for self._place, node in enumerate(old.nodes):
             is_asked = (of is None or node.op in of) and self._is_asked(node)
@@ -187,11 +190,14 @@ class Walk:
     def is_uniform(self, value: Value, axes: Sequence[str]) -> bool:
         """Whether a value of a local program is provably the same on all devices of every group over `axes`."""
         if self._varying is None:
-            self._varying, before = varying_of(self._module), tables_of(self._module.graph).producers
+            self._varying, before = self._known_varying(), self._module.graph.index.producers
             for node in self._nodes:
                 if not node.results or before.get(node.results[0]) is not node:
                     self._varying.add(node)
         return self._varying.is_uniform(value, axes)
+
+    def _known_varying(self) -> Varying:
+        return self._context.analysis(Varying, self._module).copy()
 
     def is_made(self, value: Value) -> bool:
         """Whether a node of the current graph makes the value before the current one; graphs of several nodes are walked several times."""
@@ -210,16 +216,20 @@ def _known(value: Value) -> Sharding:
 
 
 def walk(
-    module: Module, rule: Rule, of: AbstractSet[str] | None = None, after: AbstractSet[str] | None = None
+    module: Module,
+    context: Compilation,
+    rule: Rule,
+    of: AbstractSet[str] | None = None,
+    after: AbstractSet[str] | None = None,
 ) -> Module:
     """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere.
 
     Args:
         of, after: as of `Walk`.
     """
-    if any(ops is not None and tables_of(module.graph).ops.isdisjoint(ops) for ops in (of, after)):
+    if any(ops is not None and module.graph.index.ops.isdisjoint(ops) for ops in (of, after)):
         return module
-    graph = Walk(module, rule, of, after).graph(module.graph)
+    graph = Walk(module, context, rule, of, after).graph(module.graph)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 
@@ -240,16 +250,3 @@ def _is_same_node(old: Node, new: Node) -> bool:
         return True
     is_alike = (old.op, old.operands, old.results) == (new.op, new.operands, new.results) and old.attrs is new.attrs
     return is_alike and bool(new.regions) and all(map(_is_same, old.regions, new.regions))
-
-
-def about(*ops: str) -> Callable[[Run], Run]:
-    """The pass, run only on programs with one of these ops: on others it has nothing to do."""
-
-    def limited(optimization: Run) -> Run:
-        @wraps(optimization)
-        def run(module: Module) -> Module:
-            return module if tables_of(module.graph).ops.isdisjoint(ops) else optimization(module)
-
-        return run
-
-    return limited

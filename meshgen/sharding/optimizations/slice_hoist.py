@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
 from meshgen.ops.classes import ELEMENTWISE
-from meshgen.sharding.optimizations.rewrite import about, is_bound, with_graph
+from meshgen.sharding.optimizations.rewrite import is_bound, with_graph
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 
 
-@about("all_slice")
-def slice_hoist(module: Module) -> Module:
+@module_pass(
+    "slice-hoist", "materialize", "optimize", "partition", applies="unless dearer", requires_ops=("all_slice",)
+)
+def slice_hoist(module: Module, context: Compilation) -> Module:
     """Before: `all_slice(add(x, y))`, `all_slice(all_reduce(x) on a) on b`.
 
     After: `add(all_slice(x), all_slice(y))`, `all_reduce(all_slice(x) on b) on a`.
@@ -33,7 +36,7 @@ def slice_hoist(module: Module) -> Module:
 
 def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
     kept: list[Node] = []  # backwards
-    producers = graph.producers()
+    producers = graph.index.producers
     waiting: dict[Value, Node] = {}  # values that are used by this slice alone, and whose op can come after it
 
     def place(cut: Node) -> None:

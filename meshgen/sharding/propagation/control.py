@@ -35,7 +35,7 @@ class Flat(NamedTuple):
 def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Flat]:
     """Nodes in canonical order; a region's before its op's result ties."""
     found: list[Flat] = []
-    producers = graph.producers()
+    producers = graph.index.producers
     for node in canonical_order(graph):
         if is_loop(node):
             found += _flattened_loop(

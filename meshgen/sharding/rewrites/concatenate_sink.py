@@ -15,6 +15,7 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, needed_nodes
 from meshgen.records import dataclass
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class _Join:
         return [part.type.sizes[self.dim] for part in self.parts]
 
 
+@graph_pass("concatenate-sink", applies="if cheaper")
 def concatenate_sink(graph: Graph) -> Graph | None:
     """Before: `concatenate (slice %j), %j along 1`, with `%j = concatenate %a, %x along 0`.   After: parts of both joined along 1, these along 0.
 
@@ -47,7 +49,7 @@ def concatenate_sink(graph: Graph) -> Graph | None:
 class _PartwiseWriter(Builder):
     def __init__(self, graph: Graph) -> None:
         super().__init__(Graph(graph.name))
-        self._producers = graph.producers()
+        self._producers = dict(graph.index.producers)
         self._joins: dict[Value, _Join] = {}
         self.moved = 0  # ops that were emitted per part
 

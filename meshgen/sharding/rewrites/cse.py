@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.spread import stored_bytes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TAKING
@@ -20,7 +21,8 @@ from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TA
 _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
 
-def cse(module: Module) -> Module:
+@module_pass("cse", "import")
+def cse(module: Module, context: Compilation) -> Module:
     """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself if nothing occurs twice."""
     graph = _merged_duplicates(module.graph, {}, {})
     return module if graph is module.graph else replace(module, graph=graph)

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import COMPLEX_PARTS, Graph, Node, TensorType, Value
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 
 
+@graph_pass("fft-to-pencils", applies="if cheaper")
 def fft_to_pencils(graph: Graph) -> Graph | None:
     """Before: `fft %x, RFFT, length = [4, 6]`.   After: `transpose (fft (transpose (fft %x, RFFT, [6])), FFT, [4])`. None if there is none."""
     found = Graph(graph.name, [])

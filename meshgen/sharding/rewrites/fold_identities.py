@@ -8,15 +8,17 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes, rewired
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
+@graph_pass("fold-identities")
 def fold_identities(graph: Graph) -> Graph | None:
     """Before: `%f = reverse %x over a dim of size 1   %y = tanh %f`.   After: `%y = tanh %x`. None if there is none.
 
     Also slices of all rows, concatenations of one operand, and dims of size 1 that are added and removed. Nodes that only these
     used are dropped. Outputs of the graph stay as they are.
     """
-    producers, outputs = graph.producers(), {*graph.outputs}
+    producers, outputs = graph.index.producers, {*graph.outputs}
     now: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:

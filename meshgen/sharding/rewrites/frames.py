@@ -84,7 +84,7 @@ class _Class:
 
 class _Finder:
     def __init__(self, graph: Graph) -> None:
-        self._producers = graph.producers()
+        self._producers = graph.index.producers
         self._uses: dict[Value, list[tuple[Node, int]]] = {}  # inputs of the graphs around a body included
         for node in graph.nodes:
             for number, value in enumerate(node.operands):

@@ -11,16 +11,18 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
 from meshgen.sharding.rewrites.bodies import in_bodies
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
-def inner_product_unflatten(graph: Graph, outer: Mapping[Value, Node] | None = None) -> Graph | None:
-    """Before: `dot (reshape %x), (reshape %y)`, of one dim each.   After: `dot %x, %y` over all dims. None if there is none.
+@graph_pass("inner-product-unflatten", applies="if cheaper", in_bodies=False)
+def inner_product_unflatten(graph: Graph) -> Graph | None:
+    """Before: `dot (reshape %x), (reshape %y)`, of one dim each.   After: `dot %x, %y` over all dims. None if there is none."""
+    return _unflattened(graph, {})
 
-    Args:
-        outer: producers of the values of the graphs around a body.
-    """
-    producers = {**(outer or {}), **graph.producers()}
-    inner = in_bodies(graph, lambda region: inner_product_unflatten(region, producers)) or graph
+
+def _unflattened(graph: Graph, outer: Mapping[Value, Node]) -> Graph | None:
+    producers = {**outer, **graph.index.producers}
+    inner = in_bodies(graph, lambda region: _unflattened(region, producers)) or graph
     nodes = [_without_flattening(node, producers) for node in inner.nodes]
     if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
         return None

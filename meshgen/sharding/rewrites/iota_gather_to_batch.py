@@ -18,6 +18,7 @@ from meshgen.ir.regions import needed_nodes
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.records import dataclass
 from meshgen.sharding.rewrites.constant_places import is_zero
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 _Producers = Mapping[Value, Node]
 
@@ -41,9 +42,10 @@ _NAMES = {
 }
 
 
+@graph_pass("iota-gather-to-batch")
 def iota_gather_to_batch(graph: Graph) -> Graph | None:
     """Before: `gather %x, (concatenate %iota, %i)`.   After: `gather %x, %i` with a batching dim. None if there is none."""
-    producers = graph.producers()
+    producers = graph.index.producers
     nodes = [made for node in graph.nodes for made in _by_batch(node, producers)]
     if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):
         return None

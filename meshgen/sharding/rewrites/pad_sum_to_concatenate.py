@@ -13,6 +13,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
 from meshgen.records import dataclass
 from meshgen.sharding.rewrites.constant_places import is_zero
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class _Rows:
         return sum(value.type.sizes[self.dim] for _, value in self.parts) == size
 
 
+@graph_pass("pad-sum-to-concatenate")
 def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
     """Before: `add (pad %a high = 3), (pad %b low = 5)`.   After: `concatenate %a, %b`. None if there is none."""
-    producers, rows = graph.producers(), dict[Value, _Rows]()
+    producers, rows = graph.index.producers, dict[Value, _Rows]()
     nodes: list[Node] = []
     for node in graph.nodes:
         found = _padded_parts(node, rows, producers) if node.option is None else None

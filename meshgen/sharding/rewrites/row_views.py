@@ -40,7 +40,7 @@ class FrameWriter(Builder):
 
     def __init__(self, old: Graph) -> None:
         super().__init__(Graph(old.name, old.inputs))
-        self.producers = old.producers()
+        self.producers = old.index.producers
         self._views: dict[Value, View] = {}
         self._seen: set[Value] = set(old.values())  # values that others refer to
         self._made: dict[tuple[Value, tuple[Frame, ...]], Value] = {}

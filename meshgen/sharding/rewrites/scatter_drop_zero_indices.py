@@ -15,13 +15,15 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.classes import JOINING
 from meshgen.ops.evaluate.ranges import range_of
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 _Producers = Mapping[Value, Node]
 
 
+@graph_pass("scatter-drop-zero-indices")
 def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
     """Before: `scatter %x, (concatenate %i, %zeros), %u`.   After: `scatter %x, %i, %u`. None if there is none."""
-    producers = graph.producers()
+    producers = graph.index.producers
     nodes = [made for node in graph.nodes for made in _without_zeros(node, producers)]
     if len(nodes) == len(graph.nodes):
         return None

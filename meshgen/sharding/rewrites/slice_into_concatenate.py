@@ -12,10 +12,12 @@ from dataclasses import replace
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes, rewired, used_values
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 _Cut = tuple[tuple[int, int], ...]  # [start, stop) of each dim
 
 
+@graph_pass("slice-into-concatenate", applies="if cheaper")
 def slice_into_concatenate(graph: Graph) -> Graph | None:
     """Before: `slice (concatenate %a, %b) [1:]`.   After: `concatenate (slice %a [1:]), %b`. None if there is none.
 
@@ -39,7 +41,8 @@ def slice_into_concatenate(graph: Graph) -> Graph | None:
 class _CutWriter(Builder):
     def __init__(self, graph: Graph) -> None:
         super().__init__(Graph(graph.name))
-        self._producers, self._uses, self._outputs = graph.producers(), graph.uses(), set(graph.outputs)
+        self._producers, self._uses = dict(graph.index.producers), dict(graph.index.uses)
+        self._outputs = set(graph.outputs)
         self._inner = {value for node in graph.nodes for region in node.regions for value in used_values(region)}
         self._made: dict[tuple[Value, _Cut], Value] = {}
         self.replaced: dict[Value, Value] = {}

@@ -7,16 +7,19 @@ slicing the weight exchanges rows of the weight instead.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.dot_dims import DotDims
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
+@graph_pass("slice-into-dot", applies="if cheaper")
 def slice_into_dot(graph: Graph) -> Graph | None:
     """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None if no dot is sliced along a dim of one operand."""
-    uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
+    uses, outputs = graph.index.uses, {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:
         is_free = node.op == "dot_general" and node.option is None and node.result not in outputs
@@ -24,7 +27,7 @@ def slice_into_dot(graph: Graph) -> Graph | None:
             moved[node.result] = place
     if not moved:
         return None
-    producers = graph.producers()
+    producers = graph.index.producers
     return replace(graph, nodes=[made for node in graph.nodes for made in _with_sliced_operand(node, moved, producers)])
 
 
@@ -47,7 +50,9 @@ def _cut_dims(node: Node) -> list[int]:
     return [d for d, (start, limit, stride, size) in enumerate(parts) if (start, limit, stride) != (0, size, 1)]
 
 
-def _with_sliced_operand(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[Value, Node]) -> list[Node]:
+def _with_sliced_operand(
+    node: Node, moved: dict[Value, tuple[int, int]], producers: Mapping[Value, Node]
+) -> list[Node]:
     if node.op == "dot_general" and node.result in moved:
         return []
     if node.op != "slice" or node.operands[0] not in moved:

@@ -6,16 +6,19 @@ The padded tensor, a little larger, would have other tiles than the values made 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
+@graph_pass("slice-into-pad", applies="if cheaper")
 def slice_into_pad(graph: Graph) -> Graph | None:
     """Before: `slice (pad %x low = 1 high = 1) [2:]`.   After: `pad %x low = -1 high = 1`. None if there is none."""
-    producers = graph.producers()
+    producers = graph.index.producers
     folded = {node: amounts for node in graph.nodes if (amounts := _amounts(node, producers))}
     if not folded:
         return None
@@ -23,13 +26,13 @@ def slice_into_pad(graph: Graph) -> Graph | None:
     return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "pad"))
 
 
-def _pad(node: Node, producers: dict[Value, Node], amounts: dict[str, tuple[int, ...]]) -> Node:
+def _pad(node: Node, producers: Mapping[Value, Node], amounts: dict[str, tuple[int, ...]]) -> Node:
     pad = producers[node.operands[0]]
     attrs: dict[str, Any] = pad.attrs | amounts
     return Node("pad", list(pad.operands), list(node.results), attrs, node.loc)
 
 
-def _amounts(node: Node, producers: dict[Value, Node]) -> dict[str, tuple[int, ...]] | None:
+def _amounts(node: Node, producers: Mapping[Value, Node]) -> dict[str, tuple[int, ...]] | None:
     """The padding that makes the slice of a pad from the pad's operand; None if the node is not such a slice."""
     pad = producers.get(node.operands[0]) if node.op == "slice" else None
     options = node.option is not None or (pad is not None and pad.option is not None)

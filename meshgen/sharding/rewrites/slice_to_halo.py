@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.compilation import Compilation, module_pass
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import captured, needed_nodes
 from meshgen.ops.classes import UNSTORED
 from meshgen.ops.evaluate.common import bits, integer_range
@@ -22,6 +23,7 @@ from meshgen.ops.registry import rule_of
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.run_time_places import window_sizes
 from meshgen.sharding.partitioners.scans import neutral_scalar
+from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.bodies import everywhere
 from meshgen.sharding.rewrites.constant_places import window_start
 from meshgen.sharding.rewrites.frames import (
@@ -36,8 +38,15 @@ from meshgen.sharding.rewrites.frames import (
 from meshgen.sharding.rewrites.row_views import Frame, FrameWriter
 
 
-def slice_to_halo(graph: Graph, parts: Parts) -> Graph | None:
-    """The rewritten graph, bodies of loops and branches too; None if no slice is rewritten.
+@module_pass("slice-to-halo", "import", applies="if cheaper")
+def slice_to_halo(module: Module, context: Compilation) -> Module:
+    """Return the program with slices rewritten in the dims that annotations may split."""
+    graph = in_frames(module.graph, context.analysis(solve_as_written, module).parts_of)
+    return replace(module, graph=graph) if graph else module
+
+
+def in_frames(graph: Graph, parts: Parts) -> Graph | None:
+    """Return the rewritten graph, bodies of loops and branches too; None if no slice is rewritten.
 
     Args:
         parts: into how many parts annotations may split a dim of a value.

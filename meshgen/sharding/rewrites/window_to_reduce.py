@@ -14,8 +14,10 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.evaluate.window import fold_kind
+from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
+@graph_pass("window-to-reduce")
 def window_to_reduce(graph: Graph) -> Graph | None:
     """Before: `reduce_window add %x {window = (1, 8)}` of f32[4,8].   After: `reduce add %x {dims = (1,)}`. None if there is none."""
     nodes = [made for node in graph.nodes for made in _reduced(node)]

@@ -1,0 +1,39 @@
+"""Passes that are written as rewrites of one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+
+from meshgen.compilation import Applies, Compilation, Pass
+from meshgen.ir.graph import Module
+from meshgen.records import dataclass
+from meshgen.sharding.rewrites.bodies import Rewrite, everywhere
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphPass(Pass):
+    """A pass whose change of one graph can be asked for by itself: `rewrite` returns None where nothing changes."""
+
+    rewrite: Rewrite
+
+
+def graph_pass(name: str, *, applies: Applies = "always", in_bodies: bool = True) -> Callable[[Rewrite], GraphPass]:
+    """Declare a rewrite of graphs as a pass on programs before propagation.
+
+    Args:
+        in_bodies: the rewrite is applied to the bodies of loops and branches too; False: it does so itself.
+    """
+
+    def declared(rewrite: Rewrite) -> GraphPass:
+        rewritten = everywhere(rewrite) if in_bodies else rewrite
+
+        @wraps(rewrite)
+        def run(module: Module, context: Compilation) -> Module:
+            graph = rewritten(module.graph)
+            return replace(module, graph=graph) if graph else module
+
+        return GraphPass(name, run, ("import",), applies, rewrite=rewrite)
+
+    return declared
