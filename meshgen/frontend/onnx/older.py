@@ -1,6 +1,7 @@
-"""Operators of opsets below 7 in their form of opset 7, in which the functions of the table take them.
+"""Operators of older opsets in the form in which the functions of the table take them.
 
-Add(x[2,3,4], y[3]) {broadcast = 1, axis = 1}    ->    Add(x[2,3,4], y[3,1])
+Add(x[2,3,4], y[3]) {broadcast = 1, axis = 1}    ->    Add(x[2,3,4], y[3,1])                of opset 6, as of opset 7
+Squeeze(x[2,1,4]) {axes = [1]}                   ->    Squeeze(x[2,1,4], axes[1])           of opset 11, as of opset 13
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.onnx.ops.table import Call, array_of, dim_of, rank_of, shape_of
-from meshgen.frontend.onnx.schemas import schema_of
+from meshgen.frontend.onnx.schemas import newest_operands, schema_of
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.records import replace
@@ -43,6 +44,17 @@ def as_of_opset_7(call: Call, operands: list[Any]) -> Form:
         hint = "convert the model: onnx.version_converter.convert_version(model, 13)"
         refuse(f"{call.op} of opset {call.version} is not supported", hint, "MG0103")
     return _FORMS[call.op](call, operands)
+
+
+def with_newer_operands(call: Call, operands: list[Any]) -> list[Any]:
+    """Return the operands of a standard operator, with those that its version has as attributes: `axes` of Squeeze."""
+    found = [*operands]
+    for number, name in enumerate(newest_operands(call.op)):
+        if number >= len(operands) and (value := call[name.lower()]) is not None:
+            found += [None] * (number - len(found)) + [
+                np.asarray(value, np.float32 if isinstance(value, float) else None)
+            ]
+    return found
 
 
 def _with(call: Call, **attributes: Any) -> Call:

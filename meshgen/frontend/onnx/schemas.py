@@ -68,6 +68,13 @@ def schema_of(domain: str, name: str, version: int) -> Schema | None:
     return Schema(held.since_version, defaults, parameters, any(each.option == variadic for each in held.inputs[-1:]))
 
 
+@cache
+def newest_operands(name: str) -> Sequence[str]:
+    """The names of the operands of a standard operator in its newest version."""
+    onnx = onnx_package()
+    return tuple(each.name for each in onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "").inputs) if onnx.defs.has(name) else ()  # fmt: skip
+
+
 def _parameter(held: Any, is_variadic: bool) -> Parameter:
     is_shared = "(" not in held.type_str and (held.is_homogeneous or not is_variadic)
     has_others = any(not each.startswith("tensor(") for each in held.types)  # sequences and optional values

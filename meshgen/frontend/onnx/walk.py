@@ -19,7 +19,7 @@ from meshgen.budget import require_operations
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Initializers, array_of_proto
-from meshgen.frontend.onnx.older import FIRST, as_of_opset_7
+from meshgen.frontend.onnx.older import FIRST, as_of_opset_7, with_newer_operands
 from meshgen.frontend.onnx.ops.refused import reason
 from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, DataOperandError, Elements, Operator, array_of
 from meshgen.frontend.onnx.origins import remedy, with_hint
@@ -151,6 +151,7 @@ class Walk:
             raise ProgramError(*(Diagnostic("MG0104", text, current().at) for text in faults))
         if not domain and call.version < FIRST:
             call, given = as_of_opset_7(call, given)
+        given = given if domain else with_newer_operands(call, given)
         if _is_known(call, given) and (folded := _folded(operator, call, given, self.most_folded)) is not None:
             return folded
         results = _listed(operator.function(call, *given))

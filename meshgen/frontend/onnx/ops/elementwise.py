@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Call, array_of, enter_rows, enter_traced, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import Call, array_of, enter_rows, enter_traced, kind_of, like, op, shape_of
 from meshgen.frontend.tracer import elementwise, logic, rounding
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.operands import convert, tensor
@@ -65,13 +65,8 @@ def is_infinite(call: Call, x: Operand) -> Tensor:
 
 @op("Clip")
 def clip(call: Call, x: Operand, low: Operand = None, high: Operand = None) -> Tensor:
-    low, high = (call["min"] if low is None else low), (call["max"] if high is None else high)
-    x = x if low is None else elementwise.maximum(x, _typed(low, x))
-    return x if high is None else elementwise.minimum(x, _typed(high, x))
-
-
-def _typed(number: Operand, x: Operand) -> Operand:
-    return tensor(number, kind_of(x)) if isinstance(number, float) else number
+    x = x if low is None else elementwise.maximum(x, like(low, x))
+    return x if high is None else elementwise.minimum(x, like(high, x))
 
 
 def _fold(function: Callable[[Operand, Operand], Operand], call: Call, *operands: Operand) -> Operand:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, op, rank_of, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, dims_of, enter_rows, op, rank_of, require_few, shape_of
 from meshgen.frontend.tracer import joining, shapes
 from meshgen.frontend.tracer.creation import full, iota, tril, triu
 from meshgen.frontend.tracer.indexing import getitem
@@ -21,9 +21,9 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
 @op("Reshape", known=(1,))
-def reshape(call: Call, x: Operand, shape: Array | None = None) -> Tensor:
+def reshape(call: Call, x: Operand, shape: Array) -> Tensor:
     """0 keeps a size unless `allowzero` says otherwise; -1 is what is left."""
-    wanted = call["shape"] if shape is None else shape.tolist()
+    wanted = shape.tolist()
     if not call["allowzero"]:
         wanted = [shape_of(x)[n] if size == 0 else size for n, size in enumerate(wanted)]
     return shapes.reshape(x, wanted)
@@ -35,41 +35,25 @@ def flatten(call: Call, x: Operand) -> Tensor:
     return shapes.reshape(x, [math.prod(shape_of(x)[:axis]), math.prod(shape_of(x)[axis:])])
 
 
-@op("Squeeze", known=(1,))
-def squeeze(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
-    dims = call.dims("axes", axes, rank_of(x))
-    return shapes.squeeze(x, None if dims is None else tuple(dims))
-
-
-@op("Unsqueeze", known=(1,))
-def unsqueeze(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
-    given = call.known("axes", axes)
-    assert given is not None
-    return shapes.expand_dims(x, tuple(dim_of(each, rank_of(x) + given.size) for each in np.atleast_1d(given)))
-
-
 @op("Split", known=(1,))
 def split(call: Call, x: Operand, sizes: Array | None = None) -> list[Tensor]:
     """Parts of the given sizes; else equal ones, of which the last may be smaller."""
     axis = dim_of(call["axis"], rank_of(x))
-    given = call.known("split", sizes)
     whole, count = shape_of(x)[axis], call["num_outputs"] or call.results
     require_few("Split", count)
     each = -(-whole // count)
-    parts = [max(0, min(each, whole - n * each)) for n in range(count)] if given is None else given.tolist()
+    parts = [max(0, min(each, whole - n * each)) for n in range(count)] if sizes is None else sizes.tolist()
     if sum(parts) != whole:
         refuse(f"parts of {parts} do not make up dim {axis} of size {whole}")
     return joining.split(x, list(accumulate(parts))[:-1], axis)
 
 
 @op("Slice", known=(1, 2, 3, 4))
-def slice_(call: Call, x: Operand, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> Tensor:  # fmt: skip
-    first, last = call.known("starts", starts), call.known("ends", ends)
-    assert first is not None and last is not None
-    dims = call.dims("axes", axes, rank_of(x)) or list(range(first.size))
-    step = np.ones(first.size, np.int64) if steps is None else steps
+def slice_(call: Call, x: Operand, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Tensor:  # fmt: skip
+    dims = range(starts.size) if axes is None or not axes.size else dims_of(axes, rank_of(x))
+    step = np.ones(starts.size, np.int64) if steps is None else steps
     index = [slice(None)] * rank_of(x)
-    for dim, a, b, by in zip(dims, first.tolist(), last.tolist(), step.tolist(), strict=True):
+    for dim, a, b, by in zip(dims, starts.tolist(), ends.tolist(), step.tolist(), strict=True):
         index[dim] = slice(*_bounds(a, b, by, shape_of(x)[dim]))
     return getitem(tensor(x), tuple(index))
 
@@ -83,12 +67,11 @@ def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | Non
 @op("Pad", known=(1, 3))
 def pad(call: Call, x: Operand, pads: Any = None, value: Operand = None, axes: Any = None) -> Tensor:
     """Negative pads take rows away."""
-    widths = call.known("pads" if call.version > 1 else "paddings", pads)
-    assert widths is not None
-    dims = call.dims("axes", axes, rank_of(x)) if axes is not None else list(range(rank_of(x)))
+    widths = call["paddings"] if pads is None else pads
+    dims = range(rank_of(x)) if axes is None else dims_of(axes, rank_of(x))
     pairs = [(0, 0)] * rank_of(x)
-    for n, dim in enumerate(dims or ()):
-        pairs[dim] = (int(widths[n]), int(widths[n + len(dims or ())]))
+    for n, dim in enumerate(dims):
+        pairs[dim] = (int(widths[n]), int(widths[n + len(dims)]))
     return padded(x, pairs, call["mode"] or "constant", call["value"] if value is None else value)
 
 
@@ -153,5 +136,7 @@ enter_rows({
 })  # fmt: skip
 enter_rows({
     "Expand": lambda call, x, shape: shapes.broadcast_to(x, np.broadcast_shapes(shape_of(x), tuple(shape.tolist()))),
+    "Squeeze": lambda call, x, axes=None: shapes.squeeze(x, None if axes is None else tuple(dims_of(axes, rank_of(x)))),
+    "Unsqueeze": lambda call, x, axes: shapes.expand_dims(x, tuple(dims_of(axes, rank_of(x) + axes.size))),
     "Tile": lambda call, x, repeats: joining.tile(x, repeats.tolist()),
 }, known=(1,))  # fmt: skip

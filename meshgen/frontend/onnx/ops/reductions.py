@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, kind_of, op, rank_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, dims_of, enter_rows, kind_of, op, rank_of
 from meshgen.frontend.tracer import reduce, scans, searching
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.elementwise import abs_, log, sqrt, square
@@ -25,9 +25,9 @@ def _sum(x: Operand, dims: Any, kept: bool) -> Tensor:
 def _reduction(function: Callable[[Operand, Any, bool], Tensor]) -> Callable[..., Tensor]:
     def reduction(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
         """Over the given dims; without any over all, or none where `noop_with_empty_axes` says so."""
-        dims = call.dims("axes", axes, rank_of(x))
-        if not dims:
-            dims = [] if call["noop_with_empty_axes"] else list(range(rank_of(x)))
+        dims = () if axes is None else dims_of(axes, rank_of(x))
+        if not dims and not call["noop_with_empty_axes"]:
+            dims = range(rank_of(x))
         return function(x, tuple(dims), bool(call["keepdims"]))
 
     return reduction
@@ -67,11 +67,9 @@ def _arg(call: Call, x: Operand, function: Callable[..., Tensor]) -> Tensor:
 
 
 @op("TopK", known=(1,))
-def top_k(call: Call, x: Operand, k: Array | None = None) -> tuple[Tensor, Tensor]:
+def top_k(call: Call, x: Operand, k: Array) -> tuple[Tensor, Tensor]:
     """The largest elements, or the smallest; of equal ones the first. They are always sorted."""
-    given = call.known("k", k)
-    assert given is not None
-    count, axis = int(given.reshape(())), dim_of(call["axis"], rank_of(x))
+    count, axis = int(k.reshape(())), dim_of(call["axis"], rank_of(x))
     x = tensor(x)
     if call["largest"] or call["largest"] is None:
         values, numbers = searching.top_k(x, count, axis)

@@ -10,7 +10,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from meshgen.budget import require_operations
-from meshgen.frontend.onnx.ops.table import Array, Call, array_of, dim_of, kind_of, op, rank_of, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import (
+    Array,
+    Call,
+    array_of,
+    dim_of,
+    enter_rows,
+    kind_of,
+    op,
+    rank_of,
+    require_few,
+    shape_of,
+)
 from meshgen.frontend.tracer.indexing import getitem, take
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
@@ -69,9 +80,7 @@ def resize(call: Call, x: Operand, roi: Any = None, scales: Any = None, sizes: A
     return resized(call, x, dims, mode)
 
 
-@op("Upsample", known=(1,))
-def upsample(call: Call, x: Operand, scales: Any = None) -> Tensor:
-    return resized(call, x, _dims_of(call, shape_of(x), None, call.known("scales", scales), None), "asymmetric")
+enter_rows({"Upsample": lambda call, x, scales: resized(call, x, _dims_of(call, shape_of(x), None, scales, None), "asymmetric")}, known=(1,))  # fmt: skip
 
 
 def _dims_of(call: Call, shape: tuple[int, ...], roi: Operand, scales: Array | None, sizes: Array | None) -> dict[int, Dim]:  # fmt: skip

@@ -36,8 +36,7 @@ def _complex_pairs(x: Tensor, kind: str) -> Tensor:
 @op("DFT", known=(1,))
 def dft(call: Call, x: Operand, length: Array | None = None, axis: Operand = None) -> Tensor:
     """Along one dim; `onesided` gives, or takes, the first half of what is symmetric. The dim may be data where it decides no size."""
-    given = axis if call.version >= 20 else call["axis"]
-    given = np.asarray(-2 if call.version >= 20 else 1) if given is None else given
+    given: Operand = np.asarray(-2) if axis is None else axis
     size = None if length is None else int(length.reshape(()))
     if size is not None or call["onesided"]:
         given = array_of(given, "axis")

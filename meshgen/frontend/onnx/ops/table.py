@@ -7,7 +7,7 @@
     enter_traced("Abs=abs Neg=negative")
 
 A function takes the operands (tensors, or arrays where they are known; None where one is left out) and gives the result, or a
-tuple of results. It is written for all opsets: what an attribute was and an input has become is asked for as `call.known(...)`.
+tuple of results. It is written for all opsets: what was an attribute and has become an operand is one (`older.py`).
 """
 
 from __future__ import annotations
@@ -109,16 +109,6 @@ class Call:
         """An attribute; None where it has neither a value nor a default."""
         return self.attributes.get(name)
 
-    def known(self, name: str, operand: Any) -> Array | None:
-        """Numbers that older opsets have as an attribute, and newer ones as an operand."""
-        given = self[name] if operand is None else operand
-        return None if given is None else array_of(given, name)
-
-    def dims(self, name: str, operand: Any, rank: int) -> list[int] | None:
-        """`known` as dims of a tensor of this rank, counted from the front."""
-        given = self.known(name, operand)
-        return None if given is None else [dim_of(each, rank) for each in np.atleast_1d(given)]
-
 
 class DataOperandError(ProgramError):
     """An operand whose numbers must be known while the model is read is data."""
@@ -148,6 +138,11 @@ def dim_of(axis: Any, rank: int) -> int:
     if not -rank <= int(axis) < max(rank, 1):
         refuse(f"axis {int(axis)} is out of range for a tensor of rank {rank}")
     return int(axis) % max(rank, 1)
+
+
+def dims_of(axes: Array, rank: int) -> list[int]:
+    """Dims counted from the front."""
+    return [dim_of(each, rank) for each in np.atleast_1d(axes)]
 
 
 def shape_of(x: Operand) -> tuple[int, ...]:
