@@ -78,7 +78,7 @@ def operations() -> str:
     known = {
         "types and checks": set(OPS),
         "NumPy reference": set(with_meaning()),
-        "sharding rule": {*rules, *CONTROL},
+        "sharding rule": {*rules, *CONTROL, "optimization_barrier"},
         "partition": {*PARTITIONERS, *CONTROL},
     }
     columns = {title: {name: "yes" for name in names if name in ops} for title, ops in known.items()}

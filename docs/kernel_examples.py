@@ -94,6 +94,13 @@ PROGRAMS = {
   return %y : tensor<4x2xf32>
 }
 """,
+    "optimization_barrier": """func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = stablehlo.sine %x : tensor<8xf32>
+  %z = stablehlo.optimization_barrier %y : tensor<8xf32>
+  %r = stablehlo.cosine %z : tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+""",
     "rng_bit_generator": """func.func @main(%s: tensor<2xui64>) -> tensor<8xui32> {
   %t, %r = "stablehlo.rng_bit_generator"(%s) <{rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>}> : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)
   return %r : tensor<8xui32>

@@ -6,15 +6,18 @@ and control flow stay; the regions of control flow are fused as functions are. K
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.grouped import forget, grouped
 from meshgen.codegen.fusion.groups import Grouping
+from meshgen.codegen.fusion.ordering import makers_of
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
 from meshgen.codegen.passes.attention_recompute import attention_recompute
@@ -50,7 +53,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.notes import Notes
 from meshgen.ir.predicates import is_constant, is_control, is_loop
-from meshgen.ir.regions import captured
+from meshgen.ir.regions import captured, rewired
 from meshgen.ops.classes import COMMUNICATING
 
 SIMPLIFICATIONS = (  # of programs whose sizes have names as well
@@ -111,7 +114,8 @@ def _fused_graph(graph: Graph, kernels: Kernels, outside: Mapping[Value, Node] |
 
     `outside` has the producers of captured values.
     """
-    return _FusedGraphWriter(graph, grouped(graph), kernels, {**(outside or {}), **graph.index.producers}).write()
+    grouping = grouped(graph)
+    return _FusedGraphWriter(grouping, kernels, {**(outside or {}), **grouping.producer}).write()
 
 
 class _FusedGraphWriter:
@@ -119,18 +123,20 @@ class _FusedGraphWriter:
 
     def __init__(
         self,
-        graph: Graph,
         grouping: Grouping,
         kernels: Kernels,
         producers: Mapping[Value, Node],
     ) -> None:
-        self._graph, self._grouping, self._kernels, self._producers = graph, grouping, kernels, producers
+        graph = self._graph = grouping.graph
+        self._grouping, self._kernels, self._producers = grouping, kernels, producers
         self._out = Graph(graph.name, list(graph.inputs))
         self._users: dict[Value, list[Group]] = {}
         for group in grouping.groups:
             for value in group.reads:
                 self._users.setdefault(value, []).append(group)
         self._present: set[Value] = set(graph.inputs)
+        self._made: dict[Group, Value] = {}  # a value in memory of each group that is written
+        self._barriers: dict[tuple[Value, ...], Value] = {}  # by operands, the first result
 
     def write(self) -> Graph:
         self._constants()
@@ -169,15 +175,16 @@ class _FusedGraphWriter:
         if first.op in COMMUNICATING or is_control(first):
             for value in (*first.operands, *captured(first)):
                 self._view(value)
-            regions = tuple(self._fused_region(region) for region in first.regions)
-            self._out.nodes.append(replace(first, regions=regions, notes=self._noted(first)))
-            self._present.update(first.results)
+            node = rewired(first, self._ordered(group, [*first.operands, *captured(first)]))
+            regions = tuple(self._fused_region(region) for region in node.regions)
+            self._out.nodes.append(replace(node, regions=regions, notes=self._noted(first)))
+            self._define(group, first.results)
             return
         if first.op == "join":
             for value in first.operands:
                 self._view(value)
             self._out.nodes.append(first)
-            self._present.update(first.results)
+            self._define(group, first.results)
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
@@ -189,9 +196,31 @@ class _FusedGraphWriter:
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         for value in reads:
             self._view(value)
-        name = self._kernels.name_of(body)
-        self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
-        self._present.update(outputs)
+        now, name = self._ordered(group, reads), self._kernels.name_of(body)
+        operands = [now.get(value, value) for value in reads]
+        self._out.nodes.append(Node("kernel", operands, outputs, {"kernel": name}, members[-1].loc))
+        self._define(group, outputs)
+
+    def _define(self, group: Group, made: Sequence[Value]) -> None:
+        self._present.update(made)
+        self._made.update((group, value) for value in made[:1])
+
+    def _ordered(self, group: Group, reads: Sequence[Value]) -> dict[Value, Value]:
+        """What a launch reads instead of one of its operands so that it comes after what its group waits for, if it must be said."""
+        waits = makers_of(group.waits, self._grouping)
+        waits.pop(group, None)
+        owner, root = self._grouping.owner, self._grouping.memory_root
+        makers = {owner[root(value)]: None for value in reads if root(value) in owner}
+        needs = functools.reduce(operator.or_, (each.needs for each in (*waits, *makers)), 0)
+        late = [self._made[g] for g in waits if g in self._made and g not in makers and not needs >> g.number & 1]
+        if not late or not reads:
+            return {}
+        key = (reads[0], *late)
+        if key not in self._barriers:
+            results = [Value(value.type, value.name, loc=value.loc) for value in key]
+            self._out.nodes.append(Node("optimization_barrier", list(key), results, {}, reads[0].loc))
+            self._barriers[key] = results[0]
+        return {reads[0]: self._barriers[key]}
 
     def _noted(self, node: Node) -> Notes:
         """With the trip count of a loop, if known; its counter is in kernels from here on."""
@@ -221,6 +250,8 @@ def _ordered_groups(grouping: Grouping) -> list[Group]:
     place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
     made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view its operand
     makers = {g: dict.fromkeys(grouping.owner[v] for v in made_in[g] if v in grouping.owner) for g in grouping.groups}
+    for group in grouping.groups:
+        makers[group].update((g, None) for g in makers_of(group.waits, grouping) if g is not group)
     for earlier, later in itertools.pairwise(grouping.messages):
         makers[later][earlier] = None
     missing = {g: len(makers[g]) for g in grouping.groups}

@@ -70,6 +70,11 @@ def is_propagation_barrier(node: N | None) -> TypeGuard[N]:
     return node is not None and node.op == "propagation_barrier"
 
 
+def is_optimization_barrier(node: N | None) -> TypeGuard[N]:
+    """Whether its results are its operands, computed anew: nothing merges or moves operations across it."""
+    return node is not None and node.op == "optimization_barrier"
+
+
 def is_transfer(node: N | None) -> TypeGuard[N]:
     """Whether it is an end of a transfer between meshes."""
     return node is not None and node.op in BETWEEN_MESHES

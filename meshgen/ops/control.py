@@ -1,4 +1,4 @@
-"""Control flow and manual computations, recurrences, sorting, scatter and random bits."""
+"""Control flow and manual computations, optimization barriers, recurrences, sorting, scatter and random bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from meshgen.ir.attributes.movement import Scatter, Sort
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate import control as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import ANY_ERROR, NEST, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, TypeOf, no_flops, per_result
+from meshgen.ops.op import (
+    ANY_ERROR,
+    NEST,
+    NO_KERNEL,
+    NO_MEANING,
+    NO_RULE,
+    AtLeast,
+    Op,
+    Trait,
+    TypeOf,
+    no_flops,
+    per_result,
+)
 from meshgen.ops.rules import updates as rules
 from meshgen.ops.tolerance import folds as fold_errors
 from meshgen.ops.tolerance import movement as errors
@@ -52,6 +64,8 @@ CONTROL = (
 
 OPS = (
     *CONTROL,
+    Op(name="optimization_barrier", operands=AtLeast(1), types=types.optimization_barrier, evaluate=means.optimization_barrier,
+       error=errors.identities, rule=NO_RULE, kernel=NO_KERNEL, flops=no_flops, results=None, traits=frozenset((Trait.VIEW,))),
     Op(name="recurrence", operands=AtLeast(1), types=types.scan, evaluate=means.scan, error=ANY_ERROR, rule=NO_RULE, kernel=NEST,
        flops=_of_trips, attributes=Scan, has_regions=True),
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,

@@ -50,7 +50,7 @@ class Trait(Enum):
         "may write its result over its operand: NCCL's reductions, and messages whose steps read before they write"
     )
     AWAITED = "another device waits for it: it stays whoever uses its results"
-    VIEW = "its result is the bytes of its operand, or a part of them"
+    VIEW = "each result is the bytes of the operand with its number, or a part of them"
     COLLECTIVE = "of devices, over mesh axes or between two shardings"
     IN_BODIES = "a user may write it in the body of a manual computation"
     SIZE_QUERY = "asks for sizes or takes them as operands; gone once sizes are known"

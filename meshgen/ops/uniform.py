@@ -13,6 +13,7 @@ from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import BRANCHES, REPEATED
+from meshgen.ir.predicates import is_optimization_barrier
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import contains, overlaps
 from meshgen.ops.classes import COLLECTIVES
@@ -87,6 +88,8 @@ class Varying:
             return self._loop(node)
         if node.op in BRANCHES:
             return self._branches(node)
+        if is_optimization_barrier(node):
+            return [self._of(value) for value in node.operands]
         axes, given = axes_of(node.attrs), self._union(node.operands)
         if node.op in _SHARED:
             found = given - self._within(axes)

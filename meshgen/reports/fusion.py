@@ -125,7 +125,7 @@ class _Between:
         if node is None or is_constant(node):
             return []
         if node.op in VIEWS:
-            return self._makers(node.operands[0])
+            return self._makers(node.operands[node.results.index(value)])
         if node.op == "join":
             return list(dict.fromkeys(maker for operand in node.operands for maker in self._makers(operand)))
         return [node]

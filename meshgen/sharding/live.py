@@ -113,8 +113,9 @@ def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Valu
     """Per node the buffers that it is the last to use; fills `storage` with the buffer of each value."""
     last: dict[Value, int] = {}
     for number, node in enumerate(graph.nodes):
+        sources = dict(zip(node.results, node.operands, strict=False)) if node.op in _UNCOPIED else {}
         for value in node.results:
-            source = node.operands[0] if node.op in _UNCOPIED and node.operands else None
+            source = sources.get(value)
             storage[value] = storage.get(source, value) if source is not None else value
             last[storage[value]] = number
         for value in used_by(node):

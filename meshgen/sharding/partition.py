@@ -16,13 +16,13 @@ from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.partial_kinds import kind_faults
-from meshgen.ir.predicates import is_control, is_manual
+from meshgen.ir.predicates import is_control, is_manual, is_optimization_barrier
 from meshgen.mesh import Mesh
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
 from meshgen.records import replace
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, local_type, sharding_of
-from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
+from meshgen.sharding.partitioners.legality import find_barrier_fault, find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.unknown import for_all_sizes
 from meshgen.spec import Sharding
@@ -162,8 +162,8 @@ def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
     if has_rule(node.op) and node.op in PARTITIONERS:
         fault = find_fault(node, rule_of(node), mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
-    if is_control(node):
-        fault = find_control_fault(node, mesh)
+    if is_control(node) or is_optimization_barrier(node):
+        fault = find_control_fault(node, mesh) if is_control(node) else find_barrier_fault(node, mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
     if node.op in PARTITIONERS or all(_is_whole(v, mesh) for v in (*node.operands, *node.results)):
         return []

@@ -44,7 +44,7 @@ def test_uses_read_a_value_in_the_cheapest_way(cells: int, seed: int, monkeypatc
     priced = [prices(rng) for _ in wanted]
     weights = [float(rng.randint(1, 2)) for _ in wanted]
     scope = [3, *range(5, 5 + len(wanted))]
-    found = edge_tables(scope, made, wanted, priced, weights)
+    found = edge_tables(scope, made, wanted, priced, weights, [False] * len(wanted))
     is_shared = sum(len(states) == len(STATES) for states in wanted) > 1
     for numbers in itertools.product(*map(range, map(len, [made, *wanted]))):
         read = [states[n] for states, n in zip(wanted, numbers[1:], strict=True)]
@@ -62,8 +62,8 @@ def test_a_site_that_reads_a_value_twice_has_one_place(cells: int, monkeypatch: 
     use(monkeypatch, {"search.copy_cells": cells}, module)
     price = {(s, t): float(s != t) for s in STATES for t in STATES}
     made, wanted = [0, 1], [[None, 0], [None, 0]]
-    twice = edge_tables([3, 5, 5], made, wanted, [price] * 2, [1.0] * 2)
-    apart = edge_tables([3, 5, 6], made, wanted, [price] * 2, [1.0] * 2)
+    twice = edge_tables([3, 5, 5], made, wanted, [price] * 2, [1.0] * 2, [False] * 2)
+    apart = edge_tables([3, 5, 6], made, wanted, [price] * 2, [1.0] * 2, [False] * 2)
     for maker, user in itertools.product(range(2), range(2)):
         assert twice.at([maker, user, user]) == apart.at([maker, user, user])
     assert not any({1, 2} <= {*places} for places, _ in twice.tables)
@@ -72,7 +72,7 @@ def test_a_site_that_reads_a_value_twice_has_one_place(cells: int, monkeypatch: 
 def test_a_copy_that_never_pays_is_left_out() -> None:
     """To slice a whole value is free for each user, and to gather the rows costs as much for one as for both: only that is shared."""
     free = {(s, t): 0.0 if s is None else float(s != t) for s in STATES for t in STATES}
-    alone = edge_tables([3, 5, 6], [None], [[0, None], [0, None]], [free] * 2, [1.0] * 2)
+    alone = edge_tables([3, 5, 6], [None], [[0, None], [0, None]], [free] * 2, [1.0] * 2, [False] * 2)
     assert not alone.tables and not alone.copies and not alone.seconds
-    shared = edge_tables([3, 5, 6], [0], [[0, None], [0, None]], [free] * 2, [1.0] * 2)
+    shared = edge_tables([3, 5, 6], [0], [[0, None], [0, None]], [free] * 2, [1.0] * 2, [False] * 2)
     assert [shared.at([0, a, b]) for a in (0, 1) for b in (0, 1)] == [0, 1, 1, 1]

@@ -74,6 +74,8 @@ def _gradient_region(gradient: Gradient, of: Reading) -> Region | None:
     nodes = dict.fromkeys(n for n in members if not of.free.has(n))
     if any(n in of.views for n in members) or any(_is_read_outside(n, nodes, of) for n in nodes if n not in products):
         return None
+    if _waits_inside(nodes, of):
+        return None
     return Region(products, tuple(nodes), (), frozenset(), lambda: gradient_space(gradient, of.copied))
 
 
@@ -95,7 +97,7 @@ def _region(attention: Attention, of: Reading) -> Region | None:
         found = space_of(attention, of.producer.get, of.copied)
         return found if found is not None and all(found.add(n) for n in rows) else None
 
-    if space() is None:
+    if space() is None or _waits_inside(dict.fromkeys([*nodes, *rows]), of):
         return None
     ordered = tuple(sorted({*nodes, *rows}, key=of.position.__getitem__))
     per_row = tuple(n.result for n in ordered if n in (attention.maximum, attention.total) or n in rows)
@@ -108,6 +110,13 @@ def _region(attention: Attention, of: Reading) -> Region | None:
 
 def _is_read_outside(node: Node, inside: Mapping[Node, None], of: Reading) -> bool:
     return any(v in of.must or any(n not in inside for n in of.readers.get(v, ())) for v in node.results)
+
+
+def _waits_inside(nodes: Mapping[Node, None], of: Reading) -> bool:
+    """Whether a node waits for something that is not there before the first of the nodes."""
+    first = min(map(of.position.__getitem__, nodes))
+    waits = {v for node in nodes for v in of.free.waits_of(node)}
+    return any(of.position[of.producer[v]] >= first for v in waits if v in of.producer)
 
 
 def _rows_before(

@@ -20,6 +20,7 @@ class Group:
         before, after: groups that it needs, and that need it, directly.
         length: nodes in a row at most, members and what they compute again.
         reads: values from memory; level: longest way from a group that needs no other.
+        waits: values that it must not run before, though it may not read them.
         once: operands of its dots of which each element is needed in few programs only.
         needs: bits, by number, of the groups that it needs, directly or over others, or needed before one of these was removed.
     """
@@ -31,6 +32,7 @@ class Group:
     before: dict[Group, None] = field(default_factory=dict)
     after: dict[Group, None] = field(default_factory=dict)
     reads: dict[Value, None] = field(default_factory=dict)
+    waits: dict[Value, None] = field(default_factory=dict)
     extra: dict[Node, None] = field(default_factory=dict)
     once: frozenset[Value] = frozenset()
     level: int = 0

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.joins import Joins
+from meshgen.codegen.fusion.ordering import without_barriers
 from meshgen.codegen.fusion.traffic import Traffic
-from meshgen.ir.graph import Graph, Node
+from meshgen.ir.graph import Graph, Value
 
 _LAST: list[Grouping] = []  # what was found last: passes that leave the graph as it is ask again
 
 
 def grouped(graph: Graph) -> Grouping:
-    """The kernels of a graph."""
+    """The kernels of a graph. The grouping is of the graph without its optimization barriers, which order groups."""
     found = next((each for each in _LAST if each.graph is graph), None)
     if found is None:
-        found = Grouping(graph)
+        found = Grouping(*without_barriers(graph))
         traffic = Traffic(found)
         joins = Joins(traffic)
         traffic.dissolve()
@@ -35,16 +36,20 @@ def forget() -> None:
     _LAST.clear()
 
 
-def with_joins(grouping: Grouping, nodes: Mapping[Node, Node]) -> Graph:
-    """The graph with joins in place of concatenations, each a kernel of its own that reads what launches make.
+def with_joins(grouping: Grouping, graph: Graph, joined: AbstractSet[Value]) -> Graph:
+    """The graph with joins in place of the concatenations that make some values, each a kernel of its own that reads what launches make.
 
-    The grouping becomes that of this graph: nothing else changes, as such a kernel reads and writes the same values.
+    The grouping becomes that of this graph: nothing else changes, as such a kernel reads and writes the same values. Of a graph with
+    optimization barriers it stays as it is.
     """
-    graph = replace(grouping.graph, nodes=[nodes.get(node, node) for node in grouping.graph.nodes])
-    grouping.graph, grouping.producer = graph, graph.index.producers
-    grouping.position = {node: place for place, node in enumerate(graph.nodes)}
-    for node in nodes.values():
+    joins = {node: replace(node, op="join") for node in graph.nodes if not joined.isdisjoint(node.results)}
+    after = replace(graph, nodes=[joins.get(node, node) for node in graph.nodes])
+    if grouping.graph is not graph:
+        return after
+    grouping.graph, grouping.producer = after, after.index.producers
+    grouping.position = {node: place for place, node in enumerate(after.nodes)}
+    for node in joins.values():
         group = grouping.owner[node.result]
         group.kind, group.members[:] = "opaque", [node]
         grouping.must.update(dict.fromkeys(map(grouping.view_root, node.operands)))
-    return graph
+    return after

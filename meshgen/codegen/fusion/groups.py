@@ -17,6 +17,7 @@ from meshgen.codegen.fusion.absorbed import absorbed_nodes
 from meshgen.codegen.fusion.attention_regions import Region, attention_regions
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.loads import Loads, Needed
+from meshgen.codegen.fusion.ordering import NO_ORDER, Order, makers_of, wait
 from meshgen.codegen.fusion.rematerialized import FreeNodes, must_exist
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
@@ -39,7 +40,7 @@ from meshgen.ops.classes import (
 class Grouping:
     """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, order: Order = NO_ORDER) -> None:
         self.graph = graph
         self.views = {node for node in graph.nodes if node.op in VIEWS}
         self.producer = graph.index.producers
@@ -56,7 +57,7 @@ class Grouping:
         existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
         self.must = dict.fromkeys(map(self.view_root, existing))
         self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in self.views)
-        self.free = FreeNodes(graph, self.must, self.views, absorbed)
+        self.free = FreeNodes(graph, self.must, self.views, absorbed, order)
         self.readers = self._node_readers()
         self._regions = attention_regions(self)
         for node in graph.nodes:
@@ -167,7 +168,8 @@ class Grouping:
         found = [g for g in groups if len(g.members) == len(g.space.dots) < DEFAULT.fusion.siblings]
         plain = [g for g in found if all(self.free.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
         plain = [g for g in plain if not any(n.operands[1] in self.free.sources(left) for n in g.members)]
-        return [g for g in plain if maker is None or not self.depends(maker, g)]
+        needed = [*makers_of(self.free.waits_of(dot), self), *([] if maker is None else [maker])]
+        return [g for g in plain if not any(self.depends(each, g) for each in needed)]
 
     def _candidates(self, node: Node) -> list[Group]:
         """Groups that made or read an operand: reducing ones first, then the latest."""
@@ -187,8 +189,9 @@ class Grouping:
     def _joins(self, node: Node, group: Group) -> bool:
         """Take the node into the group's space, if that is legal and worthwhile."""
         sources = self.node_sources(node)
-        makers = [self.owner[v] for v in sources if v in self.owner]
-        if any(maker is not group and self.depends(maker, group) for maker in makers):
+        makers, waits = [self.owner[v] for v in sources if v in self.owner], makers_of(self.free.waits_of(node), self)
+        is_early = group in waits and group not in makers
+        if is_early or any(g is not group and self.depends(g, group) for g in (*makers, *waits)):
             return False
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
         if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self.is_parallel_enough(node, group)):
@@ -243,6 +246,7 @@ class Grouping:
                 self._placed.setdefault(value, []).append(group)
             if maker is not None:
                 self.order(maker, group)
+        wait(group, self.free.waits_of(node), self)
 
     def order(self, first: Group, then: Group) -> None:
         first.after[then] = None
@@ -266,7 +270,7 @@ class Grouping:
             current = stack.pop()
             if current is on:
                 return True
-            for g in current.before:
+            for g in (*current.before, *makers_of(current.waits, self)):
                 if g.level >= on.level and g not in seen:
                     seen.add(g)
                     stack.append(g)
@@ -315,7 +319,7 @@ class Grouping:
         """Whether the node can follow in the dot's epilogue, as far as its operands go."""
         if node.op not in POINTWISE and node.op not in LAYOUT:
             return False
-        return all(v in values or self._at_hand(v, dot) for v in self.node_sources(node))
+        return all(v in values or self._at_hand(v, dot) for v in (*self.node_sources(node), *self.free.waits_of(node)))
 
     def _read_outside(self, value: Value, region: dict[Node, None]) -> bool:
         return value in self.must or any(n not in region for n in self.readers.get(value, ()))

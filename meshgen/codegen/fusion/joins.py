@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.expr import linearize, variable
 from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.ordering import makers_of, wait
 from meshgen.codegen.fusion.row_subtiles import columns_reduced
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import tile_shape
@@ -53,20 +54,24 @@ class Joins:
         for group in [g for g in self.of.groups if g.kind == kind and g.members]:
             makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
             dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
-            for dot in dots:
-                if (space := self._space_with_epilogue(group, dot)) is not None:
+            # Best on a dot that all members follow in program order: what is recomputed comes before the last dot that it meets.
+            for dot, in_order in [*((dot, True) for dot in dots), *((dot, False) for dot in dots)]:
+                if (space := self._space_with_epilogue(group, dot, in_order=in_order)) is not None:
                     self._join(group, dot, space)
                     is_changed = True
                     break
         return is_changed
 
-    def _space_with_epilogue(self, group: Group, dot: Group) -> Space | None:
-        """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
+    def _space_with_epilogue(self, group: Group, dot: Group, *, in_order: bool) -> Space | None:
+        """The space of the dot with the group's members as further epilogue; None if they must stay apart.
+
+        Args:
+            in_order: whether each member reads what is placed before it in program order.
+        """
         if not self._has_room(dot, group) or len(dot.space.dots) > 1 or any(n.op in LOOKUPS for n in group.members):
             return None
-        for value in group.reads:
-            maker = self.of.owner.get(value)
-            if maker is None or maker is dot:
+        for maker in self._needed(group):
+            if maker is dot:
                 continue
             waits = maker.members[0].op in COMMUNICATING and not self.of.depends(dot, maker)
             if waits or self.of.depends(maker, dot):
@@ -81,7 +86,9 @@ class Joins:
             made = {*anchor.results, *(v for node in rest for v in node.results)}
             through = self._read_through([*rest, *dot.extra, *group.extra])
             rest = [n for n in through if n in rest or self._is_made_of(n, made)]
-        return space if all(space.add(node) for node in rest) else None
+        if in_order:
+            return space if all(space.add(node) for node in rest) else None
+        return None if space.add_all(rest, self._read_through(rest)) else space
 
     def _is_made_of(self, node: Node, made: set[Value]) -> bool:
         """Whether a node that a kernel computes again is element-wise, and reads what the kernel makes; then its result is made too."""
@@ -152,10 +159,16 @@ class Joins:
         """Whether two groups can run at one time, and wait for the same collectives."""
         if not self._has_room(first, second) or (first.needs ^ second.needs) & self._waiting:
             return False
-        others = [self.of.owner.get(v) for v in second.reads]
-        if any(g is not None and g is not first and self.of.depends(g, first) for g in others):
+        if any(g is not first and self.of.depends(g, first) for g in self._needed(second)):
+            return False
+        if first in makers_of(second.waits, self.of) and not any(self.of.owner.get(v) is first for v in second.reads):
             return False
         return not self.of.depends(first, second)
+
+    def _needed(self, group: Group) -> dict[Group, None]:
+        """The groups that make what a group reads or waits for."""
+        made = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
+        return made | makers_of(group.waits, self.of)
 
     def _common_space(self, first: Group, second: Group) -> Space | None:
         """A space in which all their members stand, each element of the results at one place."""
@@ -243,6 +256,7 @@ class Joins:
         self.traffic.read(into, [v for v in reads if self.of.owner.get(v) is not into])
         for value in [v for n in into.members for v in n.results]:
             self.traffic.read_no_more(into, value)
+        wait(into, group.waits, self.of)
         for group_after in later:
             if group_after is not into:
                 self.of.order(into, group_after)

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from meshgen.codegen.fusion.loads import Loads, Needed
+from meshgen.codegen.fusion.ordering import NO_ORDER, Order
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
-from meshgen.ir.regions import captured
+from meshgen.ir.regions import captured, used_by
 from meshgen.ops.classes import (
     COMMUNICATING,
     EXPENSIVE,
@@ -33,18 +34,19 @@ class FreeNodes:
 
     `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row or needs what is made
     from nothing at very many indices. `views` are slices that share memory with their operand, `absorbed` what the only reader
-    computes itself.
+    computes itself, `order` what optimization barriers make nodes wait for.
     """
 
-    def __init__(
-        self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node], absorbed: AbstractSet[Node] = frozenset()
-    ) -> None:
+    def __init__(self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node],
+                 absorbed: AbstractSet[Node] = frozenset(), order: Order = NO_ORDER) -> None:  # fmt: skip
         self._written, self._views, self.absorbed = set(must), views, absorbed
         self._sources: dict[Value, tuple[Value, ...]] = {}
         self._sources_of: dict[Node, tuple[Value, ...]] = {}
         self._row: dict[Value, int] = {}
         self._row_before: dict[Node, int] = {}
         self._free: set[Node] = set()
+        self._order = order
+        self._behind: dict[Value, tuple[Value, ...]] = {}  # of free nodes, what they wait for
         self._loads = Loads()
         self._made: dict[Value, Needed] = {}  # what is made from nothing for one element, at the indices it is made for
         for node in graph.nodes:
@@ -81,6 +83,14 @@ class FreeNodes:
             self._sources_of[node] = found
         return found
 
+    def waits_of(self, node: Node) -> tuple[Value, ...]:
+        """The values in memory that must be there before a node, or a free node that it reads through, is computed."""
+        if not self._order:
+            return ()
+        asked = self._order.get(node, ())
+        through = [v for value in (*used_by(node), *asked) for v in self._behind.get(value, ())]
+        return tuple(dict.fromkeys([*(s for value in asked for s in self.sources(value)), *through]))
+
     def row_before(self, node: Node) -> int:
         """The length of the longest chain of free nodes before a node."""
         return self._row_before[node]
@@ -99,6 +109,8 @@ class FreeNodes:
             sources = tuple(dict.fromkeys([s for v in node.operands for s in self.sources(v)]))
             self._sources.update(dict.fromkeys(node.results, sources))
             self._row.update(dict.fromkeys(node.results, row))
+            if waits := self.waits_of(node):
+                self._behind.update(dict.fromkeys(node.results, waits))
 
 
 def must_exist(graph: Graph) -> dict[Value, None]:

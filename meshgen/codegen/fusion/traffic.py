@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.loads import Maker, Needed
+from meshgen.codegen.fusion.ordering import wait
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
@@ -76,6 +77,7 @@ class Traffic:
                 for value in made:
                     self.read_no_more(reader, value)
                 self.read(reader, group.reads)
+                wait(reader, group.waits, self.of)
             self.remove(group)
 
     def is_crowded(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
@@ -227,6 +229,7 @@ class Traffic:
             reader.extra.update(dict.fromkeys(recipe.nodes))
             self.read_no_more(reader, value)
             self.read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
+            wait(reader, [v for node in recipe.nodes for v in self.of.free.waits_of(node)], self.of)
 
     def _prune(self, group: Group) -> None:
         """Drop unused members."""

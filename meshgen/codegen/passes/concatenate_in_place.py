@@ -11,7 +11,6 @@ result, so `concatenate_to_group_call.py` gathers them one by one in one call.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.grouped import grouped, with_joins
@@ -28,8 +27,8 @@ def concatenate_in_place(module: Module, context: Compilation) -> Module:
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module
     grouping = grouped(module.graph)
-    found = {node: replace(node, op="join") for node in _joins(grouping)}
-    return with_graph(module, with_joins(grouping, found)) if found else module
+    found = {node.result for node in _joins(grouping)}
+    return with_graph(module, with_joins(grouping, module.graph, found)) if found else module
 
 
 def _joins(grouping: Grouping) -> set[Node]:

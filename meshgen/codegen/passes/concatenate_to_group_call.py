@@ -39,8 +39,9 @@ def _with_group_calls(graph: Graph) -> Graph:
     parts = {node: rows for node, (packed, rows) in parts.items() if _is_only_packed(packed, grouping)}
     if not parts:
         return graph
-    after, calls = _with_calls_of_rows(grouping, parts)
-    take_calls(grouping, after, calls)
+    after, calls = _with_calls_of_rows(graph, grouping, parts)
+    if grouping.graph is graph:
+        take_calls(grouping, after, calls)
     return after
 
 
@@ -106,10 +107,12 @@ def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...])
     return (node.attrs.start[dim], node.attrs.limit[dim]) == (start, stop)
 
 
-def _with_calls_of_rows(grouping: Grouping, parts: dict[Node, list[_Part]]) -> tuple[Graph, dict[Node, Node]]:
+def _with_calls_of_rows(
+    graph: Graph, grouping: Grouping, parts: dict[Node, list[_Part]]
+) -> tuple[Graph, dict[Node, Node]]:
     """The collectives take the rows and make what the first slice of each made; further ones are that value again. Also the call of each."""
-    graph = grouping.graph
-    gone = {grouping.producer[node.operands[0]] for node in parts}
+    packed = {node.operands[0] for node in parts}
+    gone = {node for node in graph.nodes if not packed.isdisjoint(node.results)}
     first = {part.slices[0] for found in parts.values() for part in found if part.slices}
     again = {other: part.result for found in parts.values() for part in found for other in part.slices[1:]}
     nodes: list[Node] = []

@@ -23,7 +23,7 @@ from meshgen.ir.attributes.control import Scan
 from meshgen.ir.attributes.linalg import FFT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
-from meshgen.ir.predicates import is_control
+from meshgen.ir.predicates import is_control, is_optimization_barrier
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDUCTIONS, TAKING
 from meshgen.ops.live import without_dead
@@ -61,13 +61,14 @@ def _is_known(node: Node) -> bool:
     if node.op in REDUCTIONS:
         return node.attrs.kind in ("add", "multiply")
     known = _BY_PARTS | COMMUNICATING | NESTS - _OF_ORDERED
-    return node.op in RULES or node.op in known or is_control(node)
+    return node.op in RULES or node.op in known or is_control(node) or is_optimization_barrier(node)
 
 
 def _is_by_parts(node: Node) -> bool:
     """Whether each part of the result is the same op of these parts: with a region, if all that it does is so."""
     inside = (inner for region in node.regions for inner in region.nodes)
-    is_one = len(node.results) == 1 and not is_control(node) and node.op != "sort"
+    is_joint = is_control(node) or is_optimization_barrier(node) or node.op == "sort"
+    is_one = len(node.results) == 1 and not is_joint
     return is_one and all(inner.op in _BY_PARTS for inner in inside)
 
 

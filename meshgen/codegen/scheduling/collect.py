@@ -103,7 +103,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else communicates while it runs."""
-    module, makers = program.module, program.storages.makers
+    module = program.module
     readers, streams = _readers_of_overwritten(program), _streams(program)
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
     found: list[Task] = []
@@ -111,7 +111,7 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     flow: set[int] = set()  # the last control flow
     message: set[int] = set()  # the last send or receive
     for number, node in enumerate(program.nodes):
-        needs = {maker for v in program.reads(number) for maker in makers(v)}
+        needs = {maker for v in program.reads(number) for maker in program.storages.needs(v)}
         needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
         if is_message(node):
             needs |= message

@@ -111,7 +111,7 @@ def storage_roots(graph: Graph) -> dict[Value, Value]:
     found = {value: value for value in graph.values()}
     for node in graph.nodes:
         if node.op in VIEWS:
-            found[node.result] = found[node.operands[0]]
+            found.update((result, found[value]) for value, result in zip(node.operands, node.results, strict=True))
     return found
 
 

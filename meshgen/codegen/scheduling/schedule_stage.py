@@ -24,7 +24,8 @@ def scheduled(module: Module, plan: Schedule) -> Module:
     number_of = {value: number for number, value in enumerate(graph.values())}
     slots = _slots(plan)
     order = _issue_order(launched, number_of, plan)
-    views = {node.result: node for node in graph.nodes if node.op in UNLAUNCHED and not is_constant(node)}
+    unlaunched = [node for node in graph.nodes if node.op in UNLAUNCHED and not is_constant(node)]
+    views = {value: node for node in unlaunched for value in node.results}
     nodes = [_placed(node, number_of, plan) for node in graph.nodes if is_constant(node)]
     for slot, item, node in zip(slots, plan.items, order, strict=True):
         nodes += _views([*node.operands, *captured(node)], views, number_of, plan)
@@ -66,6 +67,8 @@ def _views(
     found: list[Node] = []
     for value in values:
         if node := views.pop(value, None):
+            for other in node.results:
+                views.pop(other, None)
             found += [*_views(node.operands, views, number_of, plan), _placed(node, number_of, plan)]
     return found
 

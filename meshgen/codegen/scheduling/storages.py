@@ -1,7 +1,8 @@
 """The bytes of every value of a fused graph: its own, a part of another value's, or a union of other values'.
 
-view, subview    have bytes of their operand
-join             a concatenation that nothing copies: what makes its operands writes them into its bytes
+view, subview           have bytes of their operand
+optimization_barrier    its results have the bytes of its operands, and are there once all operands are
+join                    a concatenation that nothing copies: what makes its operands writes them into its bytes
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from meshgen.codegen.passes.slice_to_subview import byte_range
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.predicates import is_optimization_barrier
 from meshgen.ops.classes import VIEWS
 from meshgen.records import dataclass
 
@@ -32,11 +34,24 @@ class Storages:
         root: the value whose bytes a value's are: itself unless it is a view or a part of a join.
         first_byte: from which of them on; 0 where it is missing.
         made: for each root that launches write, who writes what; one launch but of joins.
+        behind: for each value that is seen through an optimization barrier, the operands of that.
     """
 
     root: dict[Value, Value]
     first_byte: dict[Value, int]
     made: dict[Value, tuple[Made, ...]]
+    behind: dict[Value, tuple[Value, ...]]
+
+    def needs(self, value: Value) -> set[int]:
+        """The launches that come before one that reads a value: its makers, and those of all that a barrier before it waits for."""
+        found, stack, seen = set[int](), [value], {value}
+        while stack:
+            current = stack.pop()
+            found.update(self.makers(current))
+            fresh = [each for each in self.behind.get(current, ()) if each not in seen]
+            seen.update(fresh)
+            stack += fresh
+        return found
 
     def makers(self, value: Value) -> list[int]:
         """The launches that write bytes of a value; none of an argument or a constant."""
@@ -55,6 +70,7 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
     root = {value: value for value in graph.values()}
     first_byte = dict[Value, int]()
     having: dict[Value, list[Value]] = {}  # by root, what else has its bytes
+    behind: dict[Value, tuple[Value, ...]] = {}
 
     def give(value: Value, owner: Value, start: int) -> None:
         for each in (value, *having.pop(value, ())):
@@ -64,13 +80,16 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
 
     for node in graph.nodes:
         if node.op in VIEWS:
-            start, _ = (0, 0) if node.op == "view" else byte_range(node) or (0, 0)
-            give(node.result, root[node.operands[0]], first_byte.get(node.operands[0], 0) + start)
+            start, _ = byte_range(node) or (0, 0) if node.op == "subview" else (0, 0)
+            for operand, result in zip(node.operands, node.results, strict=True):
+                give(result, root[operand], first_byte.get(operand, 0) + start)
+                waits = node.operands if is_optimization_barrier(node) else behind.get(operand, ())
+                behind.update({result: tuple(waits)} if waits else {})
         elif node.op == "join":
             starts = itertools.accumulate((v.type.nbytes for v in node.operands), initial=0)
             for operand, start in zip(node.operands, starts, strict=False):
                 give(root[operand], node.result, start)
-    return Storages(root, first_byte, _writers_of(launches, root, first_byte))
+    return Storages(root, first_byte, _writers_of(launches, root, first_byte), behind)
 
 
 def _writers_of(

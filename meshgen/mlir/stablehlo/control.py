@@ -181,28 +181,19 @@ def _import_sort(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "sort", attrs, regions=closed_regions(importer, operation))
 
 
-def _import_barrier(importer: Importer, operation: Operation) -> None:
-    """It orders XLA's scheduling and means nothing else: the results are the operands."""
-    for result, operand in zip(operation.results, operation.operands, strict=False):
-        importer.bind(result, importer.value(operand))
-
-
 PART = merged(
     as_nodes(
         define(Sort, "stablehlo.sort"),
         define(RngBitGenerator, "stablehlo.rng_bit_generator"),
+        define(OptimizationBarrier, "stablehlo.optimization_barrier"),
         importers={"stablehlo.sort": _import_sort},
     ),
     Dialect(
-        operations=(
-            *(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items()),
-            define(OptimizationBarrier, "stablehlo.optimization_barrier"),
-        ),
+        operations=tuple(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items()),
         importers={
             "stablehlo.while": _import_while,
             "stablehlo.case": _import_branches,
             "stablehlo.if": _import_branches,
-            "stablehlo.optimization_barrier": _import_barrier,
         },
         writers={name: partial(kind.write, name=f"stablehlo.{name}") for name, kind in _KINDS.items()},
     ),

@@ -84,6 +84,10 @@ def _one(operands: Texts, results: Texts) -> Texts:
     return results if len(results) == 1 and all(text == results[0] for text in operands) else ()
 
 
+def _same(operands: Texts, results: Texts) -> Texts:
+    return results if operands == results else ()
+
+
 def _chosen(operands: Texts, results: Texts) -> Texts:
     return [operands[0], *results] if all(text == results[0] for text in operands[1:]) else ()
 
@@ -96,7 +100,7 @@ def _of_parts(operands: Texts, results: Texts) -> Texts:
 FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`; one type is read too
 ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` where all types are that
 ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
-SAME = TypesForm(lambda types, _: (types, types))  # each operand's type is that of a result
+SAME = TypesForm(lambda types, _: (types, types), _same)  # each operand's type is that of a result
 OPERANDS = TypesForm(lambda types, _: (types, ()))  # without results
 PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), _of_parts)
 TUPLE = TypesForm(_tuple_elements)  # `: tuple<tensor<4xf32>, tensor<i32>>`

@@ -13,6 +13,11 @@ from meshgen.ops.evaluate.window import apply_region
 from meshgen.ops.random_bits import philox_bits, threefry_bits
 
 
+def optimization_barrier(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """Each result is its operand."""
+    return args
+
+
 def while_loop(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     condition, body = node.regions
     while bool(run(condition, args)[0]):

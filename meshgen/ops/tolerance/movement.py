@@ -29,6 +29,11 @@ def move(data: int) -> Rule:
     return rule
 
 
+def identities(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Each result is its operand."""
+    return [Tracked(result, t.error, t.magnitude) for t, result in zip(operands, results, strict=True)]
+
+
 def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
     """Some element of the operands, it is not known which."""
     if is_complex(dtype_name(result.dtype)):

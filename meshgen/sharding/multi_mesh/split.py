@@ -4,12 +4,13 @@ Before:  %h = dot_general %x, %w (on @a)   %y = tanh %h (on @b)
 After:   @a: %h = dot_general %x, %w, %t = transfer_send %h to @b       @b: %h = transfer_recv from @a, %y = tanh %h
 
 A value is transferred once for every mesh that uses it. Transfers are in program order in all parts, and each takes the
-token of the one before, so that no pass can reorder them differently on two meshes.
+token of the one before, so that no pass can reorder them differently on two meshes. An optimization barrier is split: each mesh has
+one for the operands that are on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +22,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.parts import joined, on_mesh, without_meshes
-from meshgen.ir.predicates import is_sharding_group
+from meshgen.ir.predicates import is_optimization_barrier, is_sharding_group
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RETILING
@@ -49,11 +50,27 @@ def split_meshes(module: Module) -> Module:
         ]
         raise ShardingError(*faults)
     module = unrolled(module, partial(is_on_several, meshes=module.meshes))
-    writer = _MeshPartsWriter(module, place(module))
+    module, barriers = _with_barriers_apart(module)
+    writer = _MeshPartsWriter(module, place(module), barriers)
     writer.write()
     if writer.faults:
         raise ShardingError(*writer.faults)
     return joined(module, [part.module() for part in writer.parts.values()])
+
+
+def _with_barriers_apart(module: Module) -> tuple[Module, dict[Node, Node]]:
+    """The module with a barrier for each operand of an optimization barrier, so that each is placed by itself, and the barrier of each."""
+    nodes: list[Node] = []
+    whole: dict[Node, Node] = {}
+    for node in module.graph.nodes:
+        if is_optimization_barrier(node):
+            pairs = zip(node.operands, node.results, strict=True)
+            found = [replace(node, operands=[value], results=[result]) for value, result in pairs]
+            whole.update(dict.fromkeys(found, node))
+            nodes += found
+        else:
+            nodes.append(node)
+    return replace(module, graph=replace(module.graph, nodes=nodes)), whole
 
 
 def _on_used(module: Module) -> Module:
@@ -133,8 +150,9 @@ def _here(annotation: Annotation | None) -> Annotation | None:
 class _MeshPartsWriter:
     """Writes all parts in one walk."""
 
-    def __init__(self, module: Module, places: Places) -> None:
+    def __init__(self, module: Module, places: Places, barriers: Mapping[Node, Node]) -> None:
         self.module, self.places = module, places
+        self.barriers = dict(barriers)  # by part of an optimization barrier, also as copied, the whole
         self.parts = {mesh.name: _Part(module, mesh) for mesh in module.meshes}
         self.makers = module.graph.index.producers
         self.channel = 0
@@ -172,9 +190,15 @@ class _MeshPartsWriter:
         results = [_bare(result) for result in node.results]
         around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
         regions = tuple(rewired_graph(region, around) for region in node.regions)
-        node = replace(node, regions=regions)
-        part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
+        node = replace(node, regions=regions) if regions else node
         part.here.update(zip(node.results, results, strict=True))
+        whole, last = self.barriers.get(node), part.graph.nodes[-1] if part.graph.nodes else None
+        if whole is not None and last is not None and self.barriers.get(last) is whole:
+            last.operands += operands
+            last.results += results
+            return
+        part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
+        self.barriers.update({part.graph.nodes[-1]: whole} if whole else {})
 
     def _check_group(self, node: Node, part: _Part) -> None:
         """A fault where members of a sharding group are on several meshes."""

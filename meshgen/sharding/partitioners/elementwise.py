@@ -1,4 +1,4 @@
-"""Partitioners of element-wise ops: a device does the same to its tiles, padding included."""
+"""Partitioners of element-wise ops and optimization barriers: a device does the same to its tiles, padding included."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from meshgen.ops.registry import with_trait
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
 
-@partitioner(*with_trait(Trait.ELEMENTWISE), "bitcast_convert")
+@partitioner(*with_trait(Trait.ELEMENTWISE), "bitcast_convert", "optimization_barrier")
 def elementwise(site: Site) -> list[Value]:
     return site.clone()

@@ -37,6 +37,14 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     return None
 
 
+def find_barrier_fault(node: Node, mesh: Mesh) -> str | None:
+    """A fault of the shardings of an optimization barrier; None if each result has the sharding of its operand."""
+    for number, (value, result) in enumerate(zip(node.operands, node.results, strict=True)):
+        if not same_layout(sharding_of(value), sharding_of(result), value.type, mesh):
+            return f"operand {number} has sharding {sharding_of(value)}, and result {number} {sharding_of(result)}"
+    return None
+
+
 def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
     """A fault of the node's shardings in one sentence; None if they are legal."""
     operands = [merged(sharding_of(value), mesh) for value in node.operands]

@@ -14,14 +14,15 @@ from typing import Any
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.predicates import is_control, is_loop, is_manual, is_sharding_group
+from meshgen.ir.predicates import is_control, is_loop, is_manual, is_optimization_barrier, is_sharding_group
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
 from meshgen.records import replace
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.donated import tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
-from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, is_input, is_manual_result, is_output
+from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, is_barrier_value, is_input, is_manual_result, is_output
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.splats import splat_shardings
@@ -47,6 +48,7 @@ def annotated(solved: Solved) -> Module:
         found[site.node] = NodeSharding(operands, results, option, why)
         if is_sharding_group(site.node):
             found |= of_members(site.node, found[site.node])
+    found |= _of_barriers(module.graph, found)
     found |= splat_shardings(module.graph, found, module.mesh)
     made = {
         value: s for node, sharding in found.items() for value, s in zip(node.results, sharding.results, strict=True)
@@ -65,6 +67,20 @@ def annotated(solved: Solved) -> Module:
         in_shardings=inputs,
         out_shardings=outputs,
     )
+
+
+def _of_barriers(graph: Graph, found: dict[Node, NodeSharding]) -> dict[Node, NodeSharding]:
+    """The shardings of optimization barriers, from the sites of their pairs of an operand and a result."""
+    pairs = {node.result: sharding for node, sharding in found.items() if is_barrier_value(node)}
+    barriers = [node for node in all_nodes(graph) if is_optimization_barrier(node)] if pairs else []
+    joined_pairs: dict[Node, NodeSharding] = {}
+    for node in barriers:
+        if all(value in pairs for value in node.results):
+            own = [pairs[value] for value in node.results]
+            operands, results = tuple(s for p in own for s in p.operands), tuple(s for p in own for s in p.results)
+            why = tuple(dict.fromkeys(line for p in own for line in p.why))
+            joined_pairs[node] = NodeSharding(operands, results, (), why)
+    return joined_pairs
 
 
 def _decided(site: Site, labels: dict[str, Label], order: dict[int, tuple[str, ...]], parts: AxisParts) -> NodeSharding:

@@ -208,7 +208,8 @@ class AxisProblem:
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
         ends = list(zip(joint.uses, joint.ends, strict=True))
         prices = [self._prices(use, end, states) for use, end in ends]
-        return edge_tables(joint.scope, made, wanted, prices, [self._weight(use, end) for use, end in ends])
+        weights, barriers = [self._weight(use, end) for use, end in ends], [end.is_barrier for end in joint.ends]
+        return edge_tables(joint.scope, made, wanted, prices, weights, barriers)
 
     def _asked(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
         """A cost that keeps an annotation for users where they read the value."""

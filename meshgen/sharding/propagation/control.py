@@ -5,7 +5,8 @@ Example: `%r = while (%s = %z : f32[64,32]) { %t = add %s, %x }` becomes
     add     %t = add %s, %x, with the loop's number of trips as its weight
     carry   ties %z, %s (of condition and body), %t and %r: dims 0 and 1 of all are tied, so all have one sharding
 
-A result of `case` or `if` is a site that ties the branches' results. Operands and results of a manual computation are sites
+A result of `case` or `if` is a site that ties the branches' results, and each pair of an operand and a result of an optimization
+barrier is one. Operands and results of a manual computation are sites
 with required annotations; its body is part of the program along axes that are not manual, if these may split it, else it is opaque.
 So reachable states and choices need no special case for loops and branches.
 """
@@ -19,7 +20,7 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
-from meshgen.ir.predicates import is_branching, is_loop, is_manual, is_propagation_barrier
+from meshgen.ir.predicates import is_branching, is_loop, is_manual, is_optimization_barrier, is_propagation_barrier
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
 
@@ -45,6 +46,9 @@ def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Fl
             found += _branches(node, times, manual)
         elif is_manual(node):
             found += _manual(node, times, manual)
+        elif is_optimization_barrier(node):
+            pairs = zip(node.operands, node.results, strict=True)
+            found += [Flat(Node("barrier_value", [v], [result], loc=node.loc), times, manual) for v, result in pairs]
         else:
             found.append(Flat(node, times, manual))
     return found

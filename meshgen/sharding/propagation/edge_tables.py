@@ -8,7 +8,8 @@ Example, a value of 24 kB made split (0) or whole, and read by two users, each s
     table over (maker, first, second): [[[0, 5], [5, 5]], [[0, 0], [0, 0]]]
 
 Whether there is a copy, and in which state, is chosen within the table, where that is small; else the copy is a variable of its own. Copies
-that never pay are left out, and uses that none would serve have a table of their own.
+that never pay are left out, and uses that none would serve have a table of their own. An optimization barrier shares reduced copies alone:
+one that was gathered for users before it would have to be kept for those behind it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class EdgeTables:
 
 
 def edge_tables(
-    scope: Sequence[int], made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float]
+    scope: Sequence[int], made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float],
+    barriers: Sequence[bool],
 ) -> EdgeTables:  # fmt: skip
     """The tables of an edge.
 
@@ -57,6 +59,7 @@ def edge_tables(
         made: the state of the value for each label of its maker.
         wanted: the state of it for each label of each use.
         prices: of each use, times its weight.
+        barriers: whether each use is an optimization barrier.
     """
     if all(state == made[0] for side in (made, *wanted) for state in side):  # nothing is resharded, whatever is chosen
         return EdgeTables(0, [], 0.0)
@@ -65,7 +68,7 @@ def edge_tables(
         for states, price, weight in zip(wanted, prices, weights, strict=True)
     ]
     tables: list[_Placed] = [((0, number), costs) for number, costs in enumerate(direct, 1)]
-    shared = _Shared.of(made, wanted, prices, weights, direct)
+    shared = _Shared.of(made, wanted, prices, weights, direct, barriers)
     copies = 0
     if shared is not None:
         tables = [tables[number] for number in range(len(direct)) if number not in shared.users]
@@ -80,11 +83,12 @@ class _Shared:
 
     users: tuple[int, ...]
     price: Array  # (labels of the maker, copies)
-    read: list[Array]  # (copies, labels of a user)
+    read: list[Array]  # (labels of the maker, copies, labels of a user)
 
     @staticmethod
     def of(
-        made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float], direct: Sequence[Array]
+        made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float], direct: Sequence[Array],
+        barriers: Sequence[bool],
     ) -> _Shared | None:  # fmt: skip
         """None if no copy is ever cheaper than to reshard the value for each use alone."""
         copies = _shared_states(made, wanted)
@@ -92,14 +96,15 @@ class _Shared:
             return None
         dearest = max(weights)
         price = np.array([[max(table[m, c] for table in prices) * dearest for c in copies] for m in made])
+        is_reduced = np.array([isinstance(state, str) for state in made])[:, None, None]
         read = [
-            np.array([[price[c, w] * weight for w in states] for c in copies])
-            for states, price, weight in zip(wanted, prices, weights, strict=True)
+            np.where(is_reduced | (not is_barrier), [[price[c, w] * weight for w in states] for c in copies], np.inf)
+            for states, price, weight, is_barrier in zip(wanted, prices, weights, barriers, strict=True)
         ]
         saved = [np.maximum(d[:, None] - r, 0).max(axis=2) for d, r in zip(direct, read, strict=True)]
         pays = (np.sum(saved, axis=0) > price).any(axis=0)
         users = tuple([number for number, most in enumerate(saved) if most[:, pays].any()])
-        return _Shared(users, price[:, pays], [read[number][pays] for number in users]) if len(users) > 1 else None
+        return _Shared(users, price[:, pays], [read[number][:, pays] for number in users]) if len(users) > 1 else None
 
     def tables(self, direct: Sequence[Array]) -> tuple[int, list[_Placed]]:
         """How many states a variable for the copy has, and the tables of the users."""
@@ -107,7 +112,7 @@ class _Shared:
         price = np.concatenate([np.zeros((len(self.price), 1)), self.price], axis=1)  # at first: no copy
         near: list[_Placed] = []
         for user, read in zip(self.users, self.read, strict=True):
-            costs = np.minimum(direct[user][..., None], read.T)
+            costs = np.minimum(direct[user][..., None], read.transpose(0, 2, 1))
             costs = np.concatenate([direct[user][..., None], costs], axis=2)
             if costs.shape[1] == 1:  # nothing is left to choose here
                 price = price + costs[:, 0]

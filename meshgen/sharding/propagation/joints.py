@@ -15,19 +15,28 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.sharding.propagation.labels import asks_use
-from meshgen.sharding.propagation.pseudo_ops import is_changed_carry
+from meshgen.sharding.propagation.pseudo_ops import is_barrier_value, is_changed_carry
 from meshgen.sharding.propagation.sites import Site
 
 Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
 
 
 class End(NamedTuple):
-    """What no decision changes of how a use reads a value: its operand, how often it is resharded, a weight, and whether it moves a pinned argument."""
+    """What no decision changes of how a use reads a value.
+
+    Attributes:
+        operand: its number.
+        times: how often it is resharded.
+        weight: of its seconds.
+        is_argument: whether it moves a pinned argument.
+        is_barrier: whether an optimization barrier reads it.
+    """
 
     operand: int
     times: float
     weight: float
     is_argument: bool
+    is_barrier: bool
 
 
 class Joint(NamedTuple):
@@ -78,7 +87,8 @@ def _joint_end(maker: Site, user: Site, operand: int, *, is_placed: bool) -> End
     """A value that a loop changes is resharded in every trip, one that it only reads once before it."""
     weight = user.times / maker.times if is_changed_carry(maker.node) else 1.0
     weight *= DEFAULT.propagation.behind if is_annotation(user.node) and user.node.attrs.as_result else 1.0
-    return End(operand, maker.times, weight, is_placed and _is_at_rest(user, operand))
+    weight *= DEFAULT.propagation.behind if is_barrier_value(user.node) else 1.0  # of equals what reshards behind it
+    return End(operand, maker.times, weight, is_placed and _is_at_rest(user, operand), is_barrier_value(user.node))
 
 
 def _is_at_rest(site: Site, operand: int) -> bool:

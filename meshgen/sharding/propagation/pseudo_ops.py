@@ -8,12 +8,13 @@ from meshgen.ir.op_names import ANNOTATIONS
 MANUAL_ENDS = ("manual_operand", "manual_result")
 ENDS = ("input", "output", "decision", *MANUAL_ENDS)
 """Where a value must have the sharding that is asked for."""
-PSEUDO_OPS = (*ENDS, *ANNOTATIONS, "carry", "branch_argument", "branch_result")
+PSEUDO_OPS = (*ENDS, *ANNOTATIONS, "carry", "branch_argument", "branch_result", "barrier_value")
 
 TIES = {
     "carry": "the carried value of a loop",
     "branch_argument": "an operand of branches",
     "branch_result": "a result of branches",
+    "barrier_value": "an optimization barrier",
     "annotate": "an annotation of the same value",
     "sharding_group": "a sharding group",
     "propagation_barrier": "a propagation barrier",
@@ -48,3 +49,8 @@ def is_manual_operand(node: Node) -> bool:
 def is_manual_result(node: Node) -> bool:
     """Whether it takes an output of the body of a manual computation to a result."""
     return node.op == "manual_result"
+
+
+def is_barrier_value(node: Node) -> bool:
+    """Whether it ties an operand of an optimization barrier to its result."""
+    return node.op == "barrier_value"

@@ -1,4 +1,4 @@
-"""Slices of everything, concatenations of one operand, reversals of one row and reshapes there and back fold into their operand."""
+"""Slices of everything, concatenations of one operand, reversals of one row, reshapes there and back, and barriers that separate nothing fold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes, rewired
+from meshgen.sharding.rewrites.entry_barriers import entry_barriers
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
@@ -15,13 +16,16 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 def fold_identities(graph: Graph) -> Graph | None:
     """Before: `%f = reverse %x over a dim of size 1   %y = tanh %f`.   After: `%y = tanh %x`. None if there is none.
 
-    Also slices of all rows, concatenations of one operand, and dims of size 1 that are added and removed. Nodes that only these
-    used are dropped. Outputs of the graph stay as they are.
+    Also slices of all rows, concatenations of one operand, dims of size 1 that are added and removed, and optimization barriers
+    before which nothing is computed. Nodes that only these used are dropped. Outputs of the graph stay as they are.
     """
-    producers, outputs = graph.index.producers, {*graph.outputs}
+    producers, outputs, barriers = graph.index.producers, {*graph.outputs}, entry_barriers(graph)
     now: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
+        if node in barriers and outputs.isdisjoint(node.results):
+            now.update((result, now.get(v, v)) for v, result in zip(node.operands, node.results, strict=True))
+            continue
         source = _unchanged_operand(node, producers) if node.option is None else None
         if source is not None and node.result not in outputs:
             now[node.result] = now.get(source, source)
