@@ -262,7 +262,7 @@ def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
         local = partition(before)
         starts = [*((each, before) for each in dict.fromkeys(PASSES)), *((each, local) for each in LOCAL_PASSES)]
         for optimization, start in starts:
-            after = optimization.run(start)
+            after = optimization(start)
             if not _improves(start, after):
                 continue
             what = f"seed {seed}, {optimization.name}"

@@ -1,4 +1,4 @@
-"""Sorting, random bits, branches and loops."""
+"""Sorting, random bits, barriers, branches and loops."""
 
 from __future__ import annotations
 
@@ -122,6 +122,13 @@ def scan(writer: Writer) -> None:
         body.outputs = [body.add("add", [i, _constant(body, 1)], [_SCALAR]).result, summed, written]
         types = [_SCALAR, row, kind]
         writer.append("while", [counter, total, value], types, (condition, body))
+
+
+def barrier(writer: Writer) -> None:
+    """An optimization barrier over one or two values; the program continues with the last one."""
+    if value := writer.pick(empty=True):
+        operands = [value, writer.partner(value)] if writer.chance(0.5) else [value]
+        writer.append("optimization_barrier", operands, [v.type for v in operands], ())
 
 
 def _constant(body: Graph, number: int) -> Value:

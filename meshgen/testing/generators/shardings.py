@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
-from meshgen.ir.op_names import ANNOTATIONS, WITH_PROGRAMS
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.ops.classes import ON_RANKS
 from meshgen.ops.op import Trait
-from meshgen.ops.registry import OPS, rule_of
+from meshgen.ops.registry import OPS, has_rule, rule_of
 from meshgen.sharding.propagation.reach import fits
 from meshgen.spec import Sharding
 from meshgen.testing.generators.writer import USUAL, Variety, Writer
@@ -141,7 +141,7 @@ def _may_be_asked(node: Node, writer: Writer) -> bool:
     """Whether a node takes an option; where sizes are open, one that means the same for all."""
     if writer.variety.named:
         return Trait.ELEMENTWISE in OPS[node.op].traits or node.op in ("bitcast_convert", "dot_general", "transpose")
-    return node.op not in (*WITH_PROGRAMS, *ANNOTATIONS, *ON_RANKS)
+    return has_rule(node.op) and node.op not in (*ANNOTATIONS, *ON_RANKS)
 
 
 def _rename(node: Node, renamed: dict[Value, Value]) -> None:
