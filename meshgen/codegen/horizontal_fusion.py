@@ -18,8 +18,10 @@ from functools import cached_property
 
 from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.joint_time import apart_products, gain_together
+from meshgen.codegen.emit.plan import Template
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import Kernels, copy_node, with_kernels
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.donation import stable_order
@@ -71,12 +73,23 @@ def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
     return node if is_same else replace(node, regions=tuple(regions))
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """A launch that may become a segment of another one: attributes as those of `_Set`."""
+
+    form: KernelForm
+    is_small: bool
+    pointers: int
+    products: tuple[Node, ...]
+
+
 @dataclass(eq=False)
 class _Set:
     """Launches that become one: their numbers, and the place of the launch among those of the program.
 
     Attributes:
-        kind: the template of its members; of those that take less time than a launch it may be either.
+        form: the form of its members' kernels.
+        is_small: whether its kernel takes less time than a launch, and so shares one with maps and reductions alike.
         around: the collectives that it waits for, and those that need it, as bits.
         pointers: how many its kernel is given.
         products: of its members.
@@ -84,14 +97,16 @@ class _Set:
 
     members: list[int]
     at: int
-    kind: str
+    form: KernelForm
+    is_small: bool
     around: tuple[int, int]
     pointers: int
     products: list[Node]
 
     def add(self, other: _Set) -> None:
         self.members += other.members
-        self.kind = other.kind if self.kind == "either" else self.kind
+        if self.is_small:
+            self.form, self.is_small = other.form, other.is_small
         self.pointers += other.pointers
         self.products += other.products
 
@@ -107,7 +122,7 @@ class _Places:
             for need in task.needs:
                 self.users[need].append(number)
         self._live = LiveBytes(program)
-        self._known: dict[str, tuple[str, int, list[Node]]] = {}  # by kernel
+        self._known: dict[str, _Launch | None] = {}  # by kernel; None: it joins no other
         self.sets = [each for number in range(len(self.tasks)) if (each := self._single(number))]
 
     def _single(self, number: int) -> _Set | None:
@@ -115,10 +130,11 @@ class _Places:
         if not is_kernel(self.program.nodes[number]):
             return None
         if name not in self._known:
-            self._known[name] = _kind(self.program.kernels[name])
-        kind, pointers, products = self._known[name]
+            self._known[name] = _launch_of(self.program.kernels[name])
+        if (found := self._known[name]) is None:
+            return None
         around = self._collectives[0][number], self._collectives[1][number]
-        return _Set([number], number, kind, around, pointers, [*products]) if kind else None
+        return _Set([number], number, found.form, found.is_small, around, found.pointers, [*found.products])
 
     @cached_property
     def _collectives(self) -> tuple[list[int], list[int]]:
@@ -184,8 +200,8 @@ class _Places:
         return any(task.stream != COMPUTE for task in self.tasks[min(start, to) : max(start, to)])
 
     def _has_room(self, into: _Set, own: _Set) -> bool:
-        kinds = {into.kind, own.kind}
-        is_alike = len(kinds) == 1 or ("either" in kinds and "dot" not in kinds)
+        forms = {into.form, own.form}
+        is_alike = len(forms) == 1 or ((into.is_small or own.is_small) and KernelForm.GEMM not in forms)
         if not is_alike or into.pointers + own.pointers > DEFAULT.fusion.segment_pointers:
             return False
         return not into.products or gain_together(into.products, own.products, device_of(DEFAULT_TARGET))
@@ -269,24 +285,24 @@ def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
     return start_times(found, list_order(found, lambda n: (-round(path[n], 12), n)).numbers)[1]
 
 
-def _kind(body: Graph) -> tuple[str, int, list[Node]]:
-    """The kind, pointers and products of a launch of a body; of none that may be joined the kind is empty."""
-    kind, pointers = _template(body), len(body.inputs) + len(body.outputs)
-    if kind not in ("map", "reduce", "dot"):
-        return "", pointers, []
-    products = apart_products(body)
-    if kind == "dot" and not products:
-        return "", pointers, []
-    is_small = kind != "dot" and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes
-    return "either" if is_small else kind, pointers, products
+def _launch_of(body: Graph) -> _Launch | None:
+    """The launch of a body; None if it cannot be a segment of another one."""
+    template = _template(body)
+    if template is None or not template.joins:
+        return None
+    products, is_gemm = apart_products(body), template.form is KernelForm.GEMM
+    if is_gemm and not products:
+        return None
+    is_small = not is_gemm and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes
+    return _Launch(template.form, is_small, len(body.inputs) + len(body.outputs), tuple(products))
 
 
-def _template(body: Graph) -> str:
-    """The name of the template that generates a body; empty if none does."""
+def _template(body: Graph) -> Template | None:
+    """The template that generates a body; None if no template does."""
     try:
         return plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
     except CodegenError:
-        return ""
+        return None
 
 
 def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
@@ -303,6 +319,6 @@ def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
         body.outputs += [now[value] for value in given.outputs]
         outputs += member.results
     body.inputs = list(reads.values())
-    if not _template(body):
+    if _template(body) is None:
         return None
     return Node("kernel", list(reads), outputs, {"kernel": kernels.name_of(body)}, members[-1].loc)

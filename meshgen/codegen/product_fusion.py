@@ -16,6 +16,7 @@ from dataclasses import replace
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.bodies import Kernels, copy_node
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
 from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.targets import DEFAULT_TARGET
@@ -152,11 +153,10 @@ class _Joins:
         limits = DEFAULT.fusion
         if len(body.outputs) > limits.epilogue_outputs or len(body.inputs) > limits.inputs:
             return False
+        if len(body.nodes) > limits.epilogue_nodes:
+            return False
         try:
-            return len(body.nodes) <= limits.epilogue_nodes and plan_body(body, self._device).template in (
-                "dot",
-                "ragged",
-            )
+            return plan_body(body, self._device).template.form is KernelForm.GEMM
         except CodegenError:
             return False
 

@@ -13,7 +13,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.plan import KernelPlan, UnsuitedError
 from meshgen.codegen.emit.segmented import Segments
-from meshgen.codegen.emit.templates import emit_plan, plan_body
+from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.missing_kernels import lacking_faults
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.cost_model.kernels import Device
@@ -121,7 +121,7 @@ def _source(name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan
     params += [("coordinate", axes) for axes in sorted(evaluator.coordinates)]
     return KernelSource(
         text, entry, tuple(params), launch.grid, dict(launch.constants), launch.num_warps, launch.num_stages,
-        graph_flops(body), kernel_bytes(body), plan.template,
+        graph_flops(body), kernel_bytes(body), plan.template.name,
     )  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def _emit_inside(
     outside = frozenset[int]()
     while True:
         evaluator = Evaluator(lowered, mesh, outside)
-        launch = emit_plan(evaluator, lowered, plan, device)
+        launch = plan.template.emit(evaluator, lowered, plan, device)
         text = _module(entry, body, evaluator, launch)
         unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
         if not unproven:

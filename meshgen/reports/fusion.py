@@ -11,8 +11,10 @@ from dataclasses import asdict
 from functools import cache
 from itertools import chain
 
+from meshgen.codegen.emit.plan import Template
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import copy_node
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
@@ -22,9 +24,6 @@ from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import COMMUNICATING, LAYOUT, LOOKUPS, PRODUCTS, REDUCTIONS, UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
-
-_PRODUCTS = ("dot", "ragged", "attention")
-_OPEN = ("map", "reduce", "row_sums", "segmented", *_PRODUCTS)  # templates that take others' operations in
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,10 @@ class _Between:
         for node in (maker, reader):
             if not is_kernel(node):
                 return f"'{node.op}' is {'a collective' if node.op in COMMUNICATING else 'control flow'}"
-            if (template := self._template(node.attrs.kernel)) not in _OPEN:
-                return f"'{_op_name(node)}' is made from template '{template}', which takes no operations of others in"
+            template = self._template(node.attrs.kernel)
+            if template is None or not template.fuses:
+                name = "none" if template is None else template.name
+                return f"'{_op_name(node)}' is made from template '{name}', which takes no operations of others in"
         if value not in maker.results:
             return "the reader has a part of what several launches make, or another part of it than the maker writes at a time"
         if (reason := self._order(maker, reader)) or (reason := self._product(reader, value)):
@@ -171,16 +172,17 @@ class _Between:
         return ""
 
     def _no_template(self, maker: Node, reader: Node) -> str:
-        kinds = [self._template(node.attrs.kernel) for node in (maker, reader)]
-        if kinds[0] in _PRODUCTS and kinds[1] in _PRODUCTS:
+        templates = [self._template(node.attrs.kernel) for node in (maker, reader)]
+        forms = [template.form for template in templates if template is not None]
+        if all(form.multiplies for form in forms):
             return (
                 "each has a product of its own, and their tiles are of other sizes, or one is an operand of the other"
             )
-        if "reduce" in kinds and kinds[0] in _PRODUCTS:
+        if forms[0].multiplies and KernelForm.REDUCE in forms:
             return "a program has a tile of the product, and the reader sums over whole rows"
-        if kinds == ["reduce", "reduce"]:
+        if forms == [KernelForm.REDUCE, KernelForm.REDUCE]:
             return "they reduce over different elements, or the reader needs sums of other rows than a program has"
-        if "segmented" in kinds:
+        if KernelForm.SEGMENTED in forms:
             return "one of them is several kernels side by side"
         return "the reader needs elements that other programs of the maker have"
 
@@ -225,15 +227,15 @@ class _Between:
 
     def _plans(self, body: Graph) -> bool:
         try:
-            return plan_body(body, self._device).template != "segmented"
+            return plan_body(body, self._device).template.form is not KernelForm.SEGMENTED
         except CodegenError:
             return False
 
-    def _template_of(self, kernel: str) -> str:
+    def _template_of(self, kernel: str) -> Template | None:
         try:
             return plan_body(self._kernels[kernel], self._device).template
         except CodegenError:
-            return "none"
+            return None
 
 
 def _reads(node: Node) -> tuple[Value, ...]:

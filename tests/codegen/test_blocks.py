@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from check_builds import bodies_of, built
 
+from meshgen.codegen.emit.ragged import RAGGED
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.roofline.kernel_time import device_of
 from tests.codegen.blocks.programs import BLOCKS
@@ -34,7 +35,7 @@ def test_kernels_of_experts_in_bf16_spill_nothing(arch: str) -> None:
     pytest.importorskip("triton")
     ((mesh, bodies),) = bodies_of((TEXTS / "mixtral_forward.mlir").read_text(), arch)
     experts = {
-        name: body for name, body in bodies.items() if plan_body(body, device_of(f"cuda:{arch}")).template == "ragged"
+        name: body for name, body in bodies.items() if plan_body(body, device_of(f"cuda:{arch}")).template is RAGGED
     }
     kernels = built(mesh, experts, arch)
     assert kernels and not any(kernel.spill_bytes for kernel in kernels.values())

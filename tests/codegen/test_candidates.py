@@ -10,6 +10,7 @@ import pytest
 from bodies import ONE, Body, launch, random_args
 
 from meshgen.codegen.building.candidates import build_best, missing
+from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
@@ -38,7 +39,7 @@ def parts(source: KernelSource) -> int:
 
 def test_candidates_take_the_epilogue_in_ever_more_parts_before_they_take_a_smaller_tile() -> None:
     plan = plan_body(layer(8192, 4096, 4096), device_of("sm_90"))
-    assert plan.template == "dot" and plan.roles["dot"].op == "dot_general"  # pyright: ignore
+    assert plan.template is DOT and plan.roles["dot"].op == "dot_general"  # pyright: ignore
     assert [tile.parts for tile in plan.candidates if tile.is_specialized] == [1, 2, 1, 1]
     shapes = [(tile.m, tile.n, tile.parts) for tile in plan.candidates if not tile.is_specialized]
     assert shapes[:4] == [(128, 256, 1), (128, 256, 2), (128, 256, 4), (128, 128, 1)]

@@ -10,6 +10,7 @@ from test_attention_gradient import args_of
 from test_fuse import fused, launches, run
 
 from meshgen.codegen.building.candidates import build_best
+from meshgen.codegen.emit.row_sums import ROW_SUMS
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.codegen.triton_source import kernel_sources
@@ -21,7 +22,7 @@ from meshgen.runtime.in_place import overwrites
 def summing(module: Module) -> list[Graph]:
     """The kernels that reduce rows and sum them up."""
     bodies = [module.kernels[name] for name in launches(module)]
-    return [body for body in bodies if plan_body(body, device_of("sm_90")).template == "row_sums"]
+    return [body for body in bodies if plan_body(body, device_of("sm_90")).template is ROW_SUMS]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Attention
 from meshgen.codegen.fusion.attention_indices import operand_index, places, query_side
 from meshgen.codegen.fusion.attention_mask import Mask, mask_of
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
@@ -54,7 +55,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
         device.multiprocessors, is_heavy=any(n.op in EXPENSIVE for n in attention.function),
     )  # fmt: skip
     names = ("scores", "maximum", "exponential", "total", "product")
-    return KernelPlan("attention", space, {name: getattr(attention, name) for name in names}, candidates)
+    return KernelPlan(ATTENTION, space, {name: getattr(attention, name) for name in names}, candidates)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -77,7 +78,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     return Launch((-(-shape.rows // tile.m) * shape.batch, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
-ATTENTION = Template("attention", _match, _emit)
+ATTENTION = Template("attention", _match, _emit, KernelForm.ATTENTION)
 
 
 class _Attention:

@@ -30,6 +30,7 @@ from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_in
 from meshgen.codegen.fusion.attention_indices import operand_index
 from meshgen.codegen.fusion.attention_mask import mask_of
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, narrow, substituted
@@ -57,7 +58,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
         multiplied_as(gradient.first.scores), device.multiprocessors,
     )  # fmt: skip
     roles = {f"sum{i}": each.product for i, each in enumerate(gradient.sums)} | {"scores": gradient.first.scores}
-    return KernelPlan("attention-gradient", space, roles, candidates)
+    return KernelPlan(ATTENTION_GRADIENT, space, roles, candidates)
 
 
 def _widest(gradient: Gradient, shape: GradientShape) -> int:
@@ -83,7 +84,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 _TileOf = Callable[
     [Value, Index, Var, str], str
 ]  # reads a tile of a value at an index, over a variable, in an element type
-ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit)
+ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit, KernelForm.ATTENTION, fuses=False)
 
 
 class _Gradient:

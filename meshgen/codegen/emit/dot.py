@@ -21,6 +21,7 @@ from meshgen.codegen.emit.row_parts import begin_part, reduce_parts, span_of
 from meshgen.codegen.emit.tile import Lanes
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node
@@ -39,7 +40,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
         return None
     joint = joint_products(body)
     tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, space.dots, device, space.columns)
-    return KernelPlan("dot", space, {"dot": node}, tiles) if tiles else None
+    return KernelPlan(DOT, space, {"dot": node}, tiles) if tiles else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -288,4 +289,4 @@ def _always(text: str, size: int) -> Var:
     return Var(text, 0, size - 1)
 
 
-DOT = Template("dot", _match, _emit)
+DOT = Template("dot", _match, _emit, KernelForm.GEMM, joins=True)

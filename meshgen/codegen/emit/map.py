@@ -8,6 +8,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map_tiles import Tile, tile_of, whole
 from meshgen.codegen.emit.pieces import emit_pieces, pieces_of
 from meshgen.codegen.emit.plan import KernelPlan, Template, loops_of
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.runtime.in_place import UPDATE, updates, written
@@ -17,7 +18,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     """Bodies without loops that write equally many elements of each output."""
     del device
     is_map = not loops_of(body) and len({v.type.size for v in written(body)}) == 1
-    return KernelPlan("map") if is_map else None
+    return KernelPlan(MAP) if is_map else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -54,4 +55,4 @@ def _windows_alone(body: Graph) -> Graph:
     return Graph(body.name, [v for v in body.inputs if v not in rest], nodes, outputs)
 
 
-MAP = Template("map", _match, _emit)
+MAP = Template("map", _match, _emit, KernelForm.MAP, joins=True)

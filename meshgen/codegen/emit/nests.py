@@ -15,6 +15,7 @@ from meshgen.codegen.emit.scatter import emit_scatter
 from meshgen.codegen.emit.select_windows import emit_select_and_scatter
 from meshgen.codegen.emit.sort import emit_sort, emit_top_k
 from meshgen.codegen.emit.windows import emit_reduce_window
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node
 
@@ -23,7 +24,7 @@ def _template(op: str, emit: Callable[[Evaluator, Node], Launch]) -> Template:
     def match(body: Graph, device: Device) -> KernelPlan | None:
         del device
         found = next((node for node in body.nodes if node.op == op), None)
-        return None if found is None else KernelPlan(op, roles={"nest": found})
+        return None if found is None else KernelPlan(template, roles={"nest": found})
 
     def written(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
         del body, device
@@ -31,7 +32,8 @@ def _template(op: str, emit: Callable[[Evaluator, Node], Launch]) -> Template:
         assert isinstance(node, Node)
         return emit(evaluator, node)
 
-    return Template(op, match, written)
+    template = Template(op, match, written, KernelForm.OPAQUE, fuses=False)
+    return template
 
 
 NESTS = (

@@ -11,6 +11,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
 from meshgen.codegen.fusion.body_space import grown
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
@@ -25,14 +26,14 @@ class KernelPlan:
     """How a body is generated; the body stays what the kernel means.
 
     Attributes:
-        template: name of the template (`templates.TEMPLATES`).
+        template: the template that generates the body.
         space: the indices of the body's values, for templates with one iteration space.
         roles: nodes and values by the parts that they play in the template.
         candidates: tiles and launch options of the template's own type, the best predicted first; emission takes
             the first. Empty where there is nothing to choose.
     """
 
-    template: str
+    template: Template
     space: Space | None = None
     roles: Mapping[str, Node | Value] = field(default_factory=dict[str, Node | Value])
     candidates: tuple[Any, ...] = ()
@@ -44,17 +45,25 @@ class UnsuitedError(Exception):
 
 @dataclass(frozen=True)
 class Template:
-    """One form of kernels.
+    """One way to generate kernels, and the traits that passes and reports ask for.
+
+    Passes compare traits, never names: a new template takes part in fusion as its traits say.
 
     Attributes:
-        match: the plan of a body on a device; None for a body of another form.
+        match: the plan of a body on a device; None for a body that the template does not generate.
         emit: writes the source of the plan's first candidate, and says how it is launched; raises UnsuitedError for some of
             several candidates, never for all of them.
+        form: the form of its kernels. The candidates of a GEMM that joins others are of type `kernels.matmul.Tile`.
+        fuses: whether its kernels take in operations that others would compute.
+        joins: whether its kernels can share a launch with others, each in a range of programs (`segmented`).
     """
 
     name: str
     match: Callable[[Graph, Device], KernelPlan | None]
     emit: Callable[[Evaluator, Graph, KernelPlan, Device], Launch]
+    form: KernelForm
+    fuses: bool = True
+    joins: bool = False
 
 
 def loops_of(body: Graph) -> list[Node]:

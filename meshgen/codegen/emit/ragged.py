@@ -25,6 +25,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import joint_products
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node
 from meshgen.kernels.matmul import Tile
@@ -41,7 +42,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     if len(dots) != (len(joint) or 1) or (space := common_space(body, dots)) is None:
         return None
     tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, dots, device)
-    return KernelPlan("ragged", space, {"dot": dots[0]}, tiles)
+    return KernelPlan(RAGGED, space, {"dot": dots[0]}, tiles)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -170,4 +171,4 @@ class _OverRows(_Ragged):
         super()._add(products)
 
 
-RAGGED = Template("ragged", _match, _emit)
+RAGGED = Template("ragged", _match, _emit, KernelForm.GEMM)

@@ -24,6 +24,7 @@ from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.emit.reduce import Reduction
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import Expr
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape
@@ -41,7 +42,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     found = next((node for node in body.nodes if node.op == "recurrence"), None)
     if found is None or (space := lanes_of(found)) is None:
         return None
-    return KernelPlan("recurrence", space, roles={"recurrence": found}, candidates=tuple(_shapes(space, device)))
+    return KernelPlan(RECURRENCE, space, roles={"recurrence": found}, candidates=tuple(_shapes(space, device)))
 
 
 def _shapes(space: Space, device: Device) -> Iterator[Shape]:
@@ -172,4 +173,4 @@ class _Recurrence:
         self._evaluator.put(self._outer.outputs.index(self._node.results[number]), index, code, guards=guards)
 
 
-RECURRENCE = Template("recurrence", _match, _emit)
+RECURRENCE = Template("recurrence", _match, _emit, KernelForm.OPAQUE, fuses=False)

@@ -13,6 +13,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
 from meshgen.codegen.emit.reduced_tile import combined, held_as, neutral_of, place_reduced, reduced, sums_products
 from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.row_passes import OnlineSum, levels, online_sums
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape, tile_shape
@@ -28,7 +29,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     if not (loops := loops_of(body)) or any(node.op not in REDUCTIONS for node in loops):
         return None
     space = common_space(body, [*loops, *(n for n in body.nodes if n.op in POINTWISE)])
-    return KernelPlan("reduce", space, candidates=(tile_shape(space, device.multiprocessors),)) if space else None
+    return KernelPlan(REDUCE, space, candidates=(tile_shape(space, device.multiprocessors),)) if space else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -211,4 +212,4 @@ class Reduction:
         place_reduced(self.evaluator, node, text, where(self.space, node.result, self.table))
 
 
-REDUCE = Template("reduce", _match, _emit)
+REDUCE = Template("reduce", _match, _emit, KernelForm.REDUCE, joins=True)

@@ -19,6 +19,7 @@ from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.emit.reduce import Reduction
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.fusion.body_space import space_of_row_sums
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.row_passes import levels
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape
@@ -46,7 +47,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     del device
     if (space := space_of_row_sums(body)) is None:
         return None
-    return KernelPlan("row_sums", space, candidates=_tiles(_runs(space)))
+    return KernelPlan(ROW_SUMS, space, candidates=_tiles(_runs(space)))
 
 
 def _runs(space: Space) -> Runs:
@@ -134,4 +135,4 @@ class _RowSums(Reduction):
         self.evaluator.put(number, index, Code(total, value.type.dtype))
 
 
-ROW_SUMS = Template("row_sums", _match, _emit)
+ROW_SUMS = Template("row_sums", _match, _emit, KernelForm.REDUCE)

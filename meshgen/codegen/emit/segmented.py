@@ -15,19 +15,17 @@ which some warps copy the operands, and others multiply, share a main loop inste
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.dot_problem import MOST_TILES
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.joint_time import apart_products, tiles_apart
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan, Template
-from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.emit.segmented_dots import emit_in_one_loop, forms_together
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.structural_keys import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
@@ -36,7 +34,6 @@ from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
-_TEMPLATES = {template.name: template for template in (MAP, REDUCE, DOT)}
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,25 @@ class Segments:
     tile: Tile | None = None
 
 
-def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Bodies of several segments, each of which a map or a reduction, or all of them products."""
-    if len(parts := segments(body)) == 1:
-        return None
-    templates = (DOT,) if (dots := apart_products(body)) else (MAP, REDUCE)
+def segmented(joining: Callable[[], Sequence[Template]]) -> Template:
+    """The template of several segments, each of which one of the templates that join can generate: all of them GEMMs, or none."""
+
+    def match(body: Graph, device: Device) -> KernelPlan | None:
+        if len(parts := segments(body)) == 1:
+            return None
+        dots = apart_products(body)
+        templates = [each for each in joining() if (each.form is KernelForm.GEMM) == bool(dots)]
+        candidates = _candidates(parts, dots, templates, device)
+        return KernelPlan(template, candidates=candidates) if candidates else None
+
+    template = Template("segmented", match, _emit, KernelForm.SEGMENTED)
+    return template
+
+
+def _candidates(
+    parts: Sequence[Graph], dots: Sequence[Node], templates: Sequence[Template], device: Device
+) -> tuple[Segments, ...]:
+    """The classes of equal segments with their plans, for each tile that suits the products of all; empty if a segment has no plan."""
     classes: dict[Any, list[Graph]] = {}
     for part in parts:
         classes.setdefault(structure(part), []).append(part)
@@ -67,10 +78,9 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     for alike in classes.values():
         plan = next((plan for each in templates if (plan := each.match(alike[0], device))), None)
         if plan is None:
-            return None
+            return ()
         found.append(Alike(tuple(alike), plan))
-    candidates = _with_tiles(found, dots, device) if dots else (Segments(tuple(found)),)
-    return KernelPlan("segmented", candidates=candidates) if candidates else None
+    return _with_tiles(found, dots, device) if dots else (Segments(tuple(found)),)
 
 
 def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
@@ -123,7 +133,7 @@ def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str
     names = _pointers_of_segment(evaluator, list(zip(*rows, strict=True)))
     first, count = alike.bodies[0], len(alike.bodies[0].inputs)
     with evaluator.part(first, "block", dict(zip(first.inputs, names, strict=False)), names[count:]):
-        return _TEMPLATES[alike.plan.template].emit(evaluator, first, alike.plan, device)
+        return alike.plan.template.emit(evaluator, first, alike.plan, device)
 
 
 def _pointers_of_segment(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[str]:
@@ -149,6 +159,3 @@ def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]]
         evaluator.open(line)
         _choose(evaluator, varying, *ends)
         evaluator.close()
-
-
-SEGMENTED = Template("segmented", _match, _emit)

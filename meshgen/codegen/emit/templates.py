@@ -14,7 +14,8 @@ from meshgen.codegen.emit.ragged import RAGGED
 from meshgen.codegen.emit.recurrence import RECURRENCE
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.emit.row_sums import ROW_SUMS
-from meshgen.codegen.emit.segmented import SEGMENTED
+from meshgen.codegen.emit.segmented import segmented
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
@@ -22,7 +23,7 @@ from meshgen.ir.graph import Graph
 
 def _match_empty(body: Graph, device: Device) -> KernelPlan | None:
     del device
-    return KernelPlan("empty") if any(v.type.size == 0 for v in body.outputs) else None
+    return KernelPlan(_EMPTY) if any(v.type.size == 0 for v in body.outputs) else None
 
 
 def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -32,10 +33,15 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
     return Launch((0, 1, 1), {}, 1, 1)
 
 
+def _joining() -> list[Template]:
+    """The templates whose kernels can share a launch."""
+    return [template for template in TEMPLATES if template.joins]
+
+
+_EMPTY = Template("empty", _match_empty, _emit_empty, KernelForm.OPAQUE, fuses=False)
 TEMPLATES = (
-    Template("empty", _match_empty, _emit_empty), *NESTS, RECURRENCE, ROW_SUMS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
+    _EMPTY, *NESTS, RECURRENCE, ROW_SUMS, REDUCE, segmented(_joining), MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
 )  # fmt: skip
-BY_NAME = {template.name: template for template in TEMPLATES}
 
 
 def plan_body(body: Graph, device: Device) -> KernelPlan:
@@ -52,8 +58,3 @@ def plan_body(body: Graph, device: Device) -> KernelPlan:
             hint="please report this program",
         )
     )
-
-
-def emit_plan(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write the source of a plan, and say how it is launched."""
-    return BY_NAME[plan.template].emit(evaluator, body, plan, device)

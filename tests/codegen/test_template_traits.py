@@ -1,0 +1,66 @@
+"""Passes and reports ask for the traits of kernel templates: a new template needs no other change."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bodies import ONE, Body, check
+from test_horizontal_fusion import joined
+
+from meshgen.codegen.emit import templates
+from meshgen.codegen.emit.map import MAP
+from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph
+from tests.sources import FILES, nodes_of, place, refuse
+
+TEMPLATE = {"template", "_template", "template_of", "_template_of"}
+
+
+def compared_templates(path: Path) -> Iterator[str]:
+    """Comparisons of a template, or of its name, by value."""
+    for node in nodes_of(path, ast.Compare):
+        by_value = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
+        inside = [each for side in (node.left, *node.comparators) for each in ast.walk(side)]
+        words = {getattr(each, "id", getattr(each, "attr", "")) for each in inside}
+        if by_value and words & TEMPLATE:
+            yield place(path, node.lineno)
+
+
+def test_template_names_are_not_compared() -> None:
+    refuse([offender for path in FILES for offender in compared_templates(path)])
+
+
+def add_template(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
+    """Put a template before all others, for kernels that add a value to itself: it takes these from `map`."""
+
+    def match(body: Graph, device: Device) -> KernelPlan | None:
+        is_doubling = [(node.op, len({*node.operands})) for node in body.nodes] == [("add", 1)]
+        return KernelPlan(template) if is_doubling and MAP.match(body, device) else None
+
+    template = replace(MAP, name="doubling", match=match, joins=joins)
+    monkeypatch.setattr(templates, "TEMPLATES", (template, *templates.TEMPLATES))
+
+
+def doubled_and_tanh() -> Graph:
+    b = Body("f32[64,80]", "f32[96]", "f32[7,5]")
+    x, y, z = b.inputs
+    return b.done(b.op("add", x, x), b.op("tanh", y), b.op("add", z, z))
+
+
+def test_kernels_of_a_new_template_share_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_template(monkeypatch, joins=True)
+    (body,) = joined(doubled_and_tanh()).kernels.values()
+    assert check(body).template == "segmented"
+    b = Body("f32[5]")
+    assert kernel_source("alone", b.done(b.op("add", *b.inputs * 2)), ONE).template == "doubling"
+
+
+def test_a_template_that_does_not_join_has_launches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_template(monkeypatch, joins=False)
+    assert len(joined(doubled_and_tanh()).kernels) == 3
