@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.grouped import forget, grouped
 from meshgen.codegen.fusion.groups import Grouping
@@ -188,7 +189,7 @@ class _FusedGraphWriter:
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
-        if group.kind == "opaque":
+        if group.form is KernelForm.OPAQUE:
             for value in (*first.operands, *captured(first)):
                 is_taken = self._producers.get(value) in self._grouping.free.absorbed
                 if not is_taken and self._grouping.in_memory(self._grouping.view_root(value)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Node, Value
 from meshgen.records import dataclass
@@ -14,7 +15,7 @@ class Group:
     """Nodes of one kernel.
 
     Attributes:
-        kind: map, reduce, dot, attention, or opaque: a collective, control flow, or no known op.
+        form: the form of its kernel.
         members: the nodes that only this group computes, in the order in which they joined.
         extra: nodes of other groups that this one computes again for itself.
         before, after: groups that it needs, and that need it, directly.
@@ -26,7 +27,7 @@ class Group:
     """
 
     number: int
-    kind: str
+    form: KernelForm
     space: Space
     members: list[Node] = field(default_factory=list)
     before: dict[Group, None] = field(default_factory=dict)

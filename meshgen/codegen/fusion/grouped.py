@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.joins import Joins
 from meshgen.codegen.fusion.ordering import without_barriers
@@ -50,6 +51,6 @@ def with_joins(grouping: Grouping, graph: Graph, joined: AbstractSet[Value]) -> 
     grouping.position = {node: place for place, node in enumerate(after.nodes)}
     for node in joins.values():
         group = grouping.owner[node.result]
-        group.kind, group.members[:] = "opaque", [node]
+        group.form, group.members[:] = KernelForm.OPAQUE, [node]
         grouping.must.update(dict.fromkeys(map(grouping.view_root, node.operands)))
     return after

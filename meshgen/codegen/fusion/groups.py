@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.fusion.absorbed import absorbed_nodes
 from meshgen.codegen.fusion.attention_regions import Region, attention_regions
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.loads import Loads, Needed
 from meshgen.codegen.fusion.ordering import NO_ORDER, Order, makers_of, wait
@@ -123,11 +124,12 @@ class Grouping:
         elif node.op in POINTWISE or node.op in LAYOUT or node.op in REDUCTIONS:
             group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
             if group is None:
-                self._new("reduce" if node.op in REDUCTIONS else "map", [node])
+                self._new(KernelForm.REDUCE if node.op in REDUCTIONS else KernelForm.MAP, [node])
             else:
                 self._take(group, node)
         else:
-            group = self._new("map" if node.op in LOOKUPS or node.op in MADE else "opaque", [node])
+            is_map = node.op in LOOKUPS or node.op in MADE
+            group = self._new(KernelForm.MAP if is_map else KernelForm.OPAQUE, [node])
             if is_message(node):
                 for last in self.messages[-1:]:
                     self.order(last, group)
@@ -140,7 +142,7 @@ class Grouping:
         if siblings and siblings[0].space.add(dot):
             self._take(siblings[0], dot)
         else:
-            self._new("dot", nodes)
+            self._new(KernelForm.GEMM, nodes)
 
     def _visit_attention(self, region: Region) -> None:
         """A group of its own: the nodes up to the last product, and what its kernel does on the results."""
@@ -149,7 +151,7 @@ class Grouping:
         epilogue = [n for product in region.products for n in self._with_epilogue(product, probe, region.per_row)[1:]]
         taken = [space.add(node) for node in epilogue]
         assert all(taken), "they were tried before"
-        group = Group(len(self.groups), "attention", space, once=region.once)
+        group = Group(len(self.groups), KernelForm.ATTENTION, space, once=region.once)
         self.groups.append(group)
         for node in sorted({*region.nodes, *epilogue}, key=self.position.__getitem__):
             self._take(group, node)
@@ -162,7 +164,7 @@ class Grouping:
         if self.free.sources(right) != (right,) or right in self.free.sources(left) or not self._at_hand(right, dot):
             return []
         maker = self.owner.get(right)
-        if maker is not None and (maker.kind == "opaque" or maker.kind == "dot"):
+        if maker is not None and maker.form in (KernelForm.OPAQUE, KernelForm.GEMM):
             return []
         groups = dict.fromkeys(g for v in self.free.sources(left) for g in self._multiplied.get(v, ()))
         found = [g for g in groups if len(g.members) == len(g.space.dots) < DEFAULT.fusion.siblings]
@@ -178,8 +180,8 @@ class Grouping:
             if value in self.owner:
                 found[self.owner[value]] = None
             found.update(dict.fromkeys(self._placed.get(value, ())))
-        fitting = [g for g in found if g.kind in ("map", "reduce") and self._has_room(g, node)]
-        return sorted(fitting, key=lambda g: (g.kind != "reduce", -g.number))
+        fitting = [g for g in found if g.form.is_row_wise and self._has_room(g, node)]
+        return sorted(fitting, key=lambda g: (g.form is not KernelForm.REDUCE, -g.number))
 
     def _has_room(self, group: Group, node: Node) -> bool:
         limits = DEFAULT.fusion
@@ -209,18 +211,18 @@ class Grouping:
 
     def is_parallel_enough(self, node: Node, group: Group) -> bool:
         """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""
-        if group.kind == "reduce" or group.space.size <= DEFAULT.fusion.large_elements:
+        if group.form is KernelForm.REDUCE or group.space.size <= DEFAULT.fusion.large_elements:
             return True
         rows = node.result.type.size
         last = node.operands[0].type.rank - 1
         programs = rows if last in node.attrs.dims else rows // DEFAULT.fusion.split_columns
         return programs >= DEFAULT.fusion.least_programs
 
-    def _new(self, kind: str, nodes: Sequence[Node]) -> Group:
-        space = Space(self.copied) if kind == "opaque" else self._space_of(nodes[0])
-        group = Group(len(self.groups), kind, space)
+    def _new(self, form: KernelForm, nodes: Sequence[Node]) -> Group:
+        space = Space(self.copied) if form is KernelForm.OPAQUE else self._space_of(nodes[0])
+        group = Group(len(self.groups), form, space)
         self.groups.append(group)
-        if kind != "opaque":
+        if form is not KernelForm.OPAQUE:
             for node in nodes[1:]:
                 taken = space.add(node)
                 assert taken, "an epilogue was tried before"
@@ -232,8 +234,8 @@ class Grouping:
         """Make the node a member: ownership, reads, edges."""
         group.members.append(node)
         group.length += 1 + self.free.row_before(node)
-        if node.op in REDUCTIONS and group.kind != "attention":
-            group.kind = "reduce"
+        if node.op in REDUCTIONS and group.form is not KernelForm.ATTENTION:
+            group.form = KernelForm.REDUCE
         self.owner.update(dict.fromkeys(node.results, group))
         for value in self.node_sources(node):
             maker = self.owner.get(value)
@@ -242,7 +244,7 @@ class Grouping:
             group.reads[value] = None
             if node.op in DOTS:
                 self._multiplied.setdefault(value, []).append(group)
-            if value in group.space.index and group.kind in ("map", "reduce"):
+            if value in group.space.index and group.form.is_row_wise:
                 self._placed.setdefault(value, []).append(group)
             if maker is not None:
                 self.order(maker, group)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.expr import linearize, variable
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.ordering import makers_of, wait
 from meshgen.codegen.fusion.row_subtiles import columns_reduced
@@ -37,23 +38,23 @@ class Joins:
 
     def join_epilogues(self) -> bool:
         """Those of dots; whether some of these then reduce parts of rows."""
-        self._join_epilogues("map")
-        return self._join_epilogues("reduce")
+        self._join_epilogues(KernelForm.MAP)
+        return self._join_epilogues(KernelForm.REDUCE)
 
     def _maps(self) -> list[Group]:
-        return [g for g in self.of.groups if g.kind == "map" and g.members]
+        return [g for g in self.of.groups if g.form is KernelForm.MAP and g.members]
 
     def _written(self, *groups: Group) -> list[Value]:
         return [v for g in groups for n in g.members for v in n.results if self.traffic.is_written(v)]
 
     # ---- epilogues with several results
 
-    def _join_epilogues(self, kind: str) -> bool:
+    def _join_epilogues(self, form: KernelForm) -> bool:
         """Compute element-wise groups, or such that reduce parts of rows, on the accumulator of the dot whose result they read."""
         is_changed = False
-        for group in [g for g in self.of.groups if g.kind == kind and g.members]:
+        for group in [g for g in self.of.groups if g.form is form and g.members]:
             makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
-            dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
+            dots = sorted((g for g in makers if g.form is KernelForm.GEMM), key=lambda g: -g.number)
             # Best on a dot that all members follow in program order: what is recomputed comes before the last dot that it meets.
             for dot, in_order in [*((dot, True) for dot in dots), *((dot, False) for dot in dots)]:
                 if (space := self._space_with_epilogue(group, dot, in_order=in_order)) is not None:
@@ -77,7 +78,7 @@ class Joins:
             if waits or self.of.depends(maker, dot):
                 return None
         columns = columns_reduced(dot.members[0], (*dot.members, *group.members))
-        if group.kind == "reduce" and not columns:
+        if group.form is KernelForm.REDUCE and not columns:
             return None
         anchor, *others = dot.members
         space = self._space_of(anchor, (dot, group), columns)
@@ -119,8 +120,8 @@ class Joins:
     def _join_spaces(self) -> None:
         """Join maps and reductions over the same elements that share what they read, or feed each other: the most bytes first."""
         for is_summed in (True, False):
-            for group in [g for g in self.of.groups if g.kind in ("map", "reduce")]:
-                if is_summed and (group.kind == "map" or not any(map(runs_of_rows, group.members))):
+            for group in [g for g in self.of.groups if g.form.is_row_wise]:
+                if is_summed and (group.form is KernelForm.MAP or not any(map(runs_of_rows, group.members))):
                     continue  # sums of rows first go where the rows are
                 while group.members and (found := self._best_partner(group, is_summed)):
                     self._join(*found)
@@ -129,7 +130,7 @@ class Joins:
         """The later and the earlier of the two groups, and their space."""
         saved: dict[Group, int] = {}
         for other in self._partners(group):
-            if is_summed and (other.kind == "map" or not any(map(row_length, other.members))):
+            if is_summed and (other.form is KernelForm.MAP or not any(map(row_length, other.members))):
                 continue
             first, second = sorted((group, other), key=lambda g: (g.level, g.number))
             saved[other] = sum(v.type.nbytes for v in first.reads if v in second.reads)
@@ -147,7 +148,7 @@ class Joins:
         values = [v for v in (*group.reads, *made) if v.type.size in sizes]
         found = [g for v in values for g in self.traffic.users.get(v, ())]
         found += [self.of.owner[v] for v in values if v in self.of.owner]
-        return [g for g in dict.fromkeys(found) if g is not group and g.members and g.kind in ("map", "reduce")]
+        return [g for g in dict.fromkeys(found) if g is not group and g.members and g.form.is_row_wise]
 
     def _fed(self, value: Value, reader: Group) -> int:
         """Bytes that are not moved if a value's maker is joined with a reader."""
@@ -175,7 +176,7 @@ class Joins:
         groups = (first, second)
         members = sorted((n for g in groups for n in g.members), key=self.of.position.__getitem__)
         reductions = [n for n in members if n.op in REDUCTIONS]
-        if len({first.kind, second.kind}) > 1 and not all(self._fits(n, groups) for n in reductions):
+        if first.form is not second.form and not all(self._fits(n, groups) for n in reductions):
             return None
         reductions.sort(key=lambda n: not row_length(n))
         for anchor in reductions[:1] or [n for n in members if n.result in (*self._written(second),)][:1]:
@@ -204,8 +205,8 @@ class Joins:
     def _is_one_tile(self, space: Space, groups: Sequence[Group]) -> bool:
         """Whether what is written is computed at one place of the space: rows in registers, or elements at equal positions."""
         if space.has_reduce:
-            kinds = {g.kind for g in groups}
-            return kinds == {"reduce"} or not tile_shape(space, DEFAULT.kernels.devices[0].multiprocessors).loops
+            are_reductions = all(g.form is KernelForm.REDUCE for g in groups)
+            return are_reductions or not tile_shape(space, DEFAULT.kernels.devices[0].multiprocessors).loops
         flat = linearize(tuple(variable(f"d{i}", n) for i, n in enumerate(self._sizes(space))), self._sizes(space))
         written = self._written(*groups)
         places = {v: space.index.get(v) for v in written}
@@ -248,7 +249,9 @@ class Joins:
         """Make the members of a group those of another one."""
         members, reads, later = list(group.members), list(group.reads), list(group.after)
         self.traffic.remove(group)
-        into.space, into.kind = space, "reduce" if (group.kind, into.kind) == ("reduce", "map") else into.kind
+        into.space = space
+        if into.form is KernelForm.MAP:
+            into.form = group.form
         into.extra.update(group.extra)
         into.members += members
         for node in members:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.loads import Maker, Needed
@@ -130,9 +131,9 @@ class Traffic:
         return self._loaded_by(nodes, maker)
 
     def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
-        if group.kind != "map" or not readers or any(v in self.of.must for v in made):
+        if group.form is not KernelForm.MAP or not readers or any(v in self.of.must for v in made):
             return False
-        if any(r.kind == "opaque" or self.of.multiplies(r, made) for r in readers):
+        if any(r.form is KernelForm.OPAQUE or self.of.multiplies(r, made) for r in readers):
             return False
         written = [v for v in made if any(v in r.reads for r in readers)]
         out = sum(v.type.nbytes for v in written)
@@ -158,7 +159,7 @@ class Traffic:
         A dot's epilogue does for each row and column of a tile, a reduction for each row if there is one value for each.
         """
         few, space = max(v.type.size for v in values), reader.space
-        if reader.kind == "dot" or (
+        if reader.form is KernelForm.GEMM or (
             space.has_reduce and space.size <= few * math.prod(v.high + 1 for v in space.reduced)
         ):
             return False
@@ -182,7 +183,7 @@ class Traffic:
             members = sorted(group.members, key=self.of.position.__getitem__, reverse=True)
             for value in [v for node in members for v in node.results]:
                 readers = list(self.users.get(value, ()))
-                if group.kind != "opaque" and (recipe := self._recipe(value, group, readers)) is not None:
+                if group.form is not KernelForm.OPAQUE and (recipe := self._recipe(value, group, readers)) is not None:
                     self._apply(value, recipe, readers)
             self._prune(group)
 
@@ -190,7 +191,7 @@ class Traffic:
         """How to compute the value again, if that is cheaper than to write it and read it."""
         if not readers or value in self.of.must or value.type.nbytes < DEFAULT.fusion.big_bytes:
             return None
-        if any(r.kind == "opaque" or self.of.multiplies(r, [value]) for r in readers):
+        if any(r.form is KernelForm.OPAQUE or self.of.multiplies(r, [value]) for r in readers):
             return None
         recipe = self._trace(value, group)
         if recipe is None or any(len(r.reads) + len(recipe.sources) > DEFAULT.fusion.inputs for r in readers):
@@ -236,7 +237,7 @@ class Traffic:
         needed = {source for node in group.extra for source in self.of.node_sources(node)}
         kept: list[Node] = []
         for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):
-            if group.kind == "opaque" or any(v in needed or self.is_written(v) for v in node.results):
+            if group.form is KernelForm.OPAQUE or any(v in needed or self.is_written(v) for v in node.results):
                 kept.append(node)
                 needed.update(self.of.node_sources(node))
             else:

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.codegen.fusion.attention_indices import attentions_in
+from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.codegen.passes.graphs import on_graphs
@@ -64,7 +65,7 @@ def _is_one_kernel(rows: SoftmaxRows, graph: Graph) -> bool:
     """Whether the parts are reduced in the kernel of the product."""
     grouping = grouped(graph)
     group = grouping.owner.get(rows.dot.result)
-    return group is not None and group.kind == "dot" and bool(group.space.parts)
+    return group is not None and group.form is KernelForm.GEMM and bool(group.space.parts)
 
 
 class _Writer:

@@ -120,7 +120,7 @@ def test_the_kernels_of_a_program_with_joins_are_those_that_were_found_with_conc
 
 def _kernels(graph: Graph) -> list[tuple[str, set[Node], set[Value]]]:
     """The kind, members and operands of each group."""
-    return [(group.kind, {*group.members}, {*group.reads}) for group in grouped(graph).groups]
+    return [(group.form, {*group.members}, {*group.reads}) for group in grouped(graph).groups]
 
 
 def test_very_many_parts_are_no_join() -> None:
