@@ -29,6 +29,7 @@ from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_grou
 from meshgen.codegen.passes.convolution_to_phases import convolution_to_phases
 from meshgen.codegen.passes.copy_operands import copy_operands
 from meshgen.codegen.passes.expand_complex import expand_complex
+from meshgen.codegen.passes.expand_composites import expand_composites
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_recompute import loop_recompute
@@ -59,6 +60,7 @@ from meshgen.ops.classes import COMMUNICATING
 
 SIMPLIFICATIONS = (  # of programs whose sizes have names as well
     all_reduce_promote,
+    expand_composites,
     canonicalize,
 )
 BEFORE_KERNELS = (  # what changes collectives, or the loops around them

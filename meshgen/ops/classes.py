@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_attributes, with_kernel, with_trait
+from meshgen.ops.registry import composites, with_attributes, with_kernel, with_trait
 
 # How generated kernels make them.
 POINTWISE = with_kernel("expression")
@@ -20,6 +20,8 @@ REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
 NESTS = with_kernel("nest")  # kernels of their own
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
+
+UNCLAIMED = composites() & with_kernel("none")  # composites that become other ops before kernels are made
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 ARRANGING = with_trait(Trait.ARRANGES)

@@ -6,11 +6,12 @@ have is said by name (`NO_KERNEL`, `NO_RULE`, ...): a field that is left out fai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Literal, TypeAlias
 
 from meshgen.ir.attributes.base import Attributes, NoAttributes
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.rules.rule import Rule
@@ -23,6 +24,8 @@ TypeOf: TypeAlias = Callable[[Value], TensorType]
 """The type of a value: its own, or that of a tile of it."""
 RuleOf: TypeAlias = Callable[[Node], Rule]
 Flops: TypeAlias = Callable[[Node, TypeOf], float]
+Decompose: TypeAlias = Callable[[Node, Builder], Sequence[Value]]
+"""Append the operations that a composite stands for, on the node's operands; returns a value for each result of the node."""
 
 
 class Trait(Enum):
@@ -122,6 +125,8 @@ class Op:
         kernel: how generated kernels make it.
         flops: operations of one run, without those of its regions.
         domains: of an element-wise op on operands of one type, without attributes: where random programs keep each operand.
+        decompose: of a composite, which means what its decomposition does: it has no `evaluate` and no `error` of its own. Its sharding rule,
+            types and arithmetic are those of the whole.
     """
 
     name: str
@@ -137,6 +142,7 @@ class Op:
     has_regions: bool = False
     traits: frozenset[Trait] = frozenset()
     domains: tuple[Domain, ...] = ()
+    decompose: Decompose | None = None
 
 
 def no_flops(node: Node, type_of: TypeOf) -> float:

@@ -31,6 +31,11 @@ def with_trait(trait: Trait) -> frozenset[str]:
     return frozenset(name for name, op in OPS.items() if trait in op.traits)
 
 
+def composites() -> frozenset[str]:
+    """The names of the ops that have a decomposition."""
+    return frozenset(name for name, op in OPS.items() if op.decompose is not None)
+
+
 def with_attributes(*names: str) -> frozenset[str]:
     """The names of the ops whose nodes must have all of these attributes."""
     return frozenset(name for name, op in OPS.items() if {*names} <= op.attributes.required_fields)
@@ -75,7 +80,7 @@ def broadcasts(op: str) -> bool:
 
 
 def meaning_of(op: str) -> Handler:
-    """What an op means on NumPy arrays; it has a meaning."""
+    """What an op that is no composite means on NumPy arrays; it has a meaning."""
     found = OPS[op].evaluate
     assert found is not None, op
     return found
@@ -83,7 +88,7 @@ def meaning_of(op: str) -> Handler:
 
 def with_meaning() -> frozenset[str]:
     """The names of the ops that mean something on one device."""
-    return frozenset(name for name, op in OPS.items() if op.evaluate is not None)
+    return frozenset(name for name, op in OPS.items() if op.evaluate is not None or op.decompose is not None)
 
 
 def may_be_in_bodies(op: str) -> bool:

@@ -13,6 +13,7 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.literals import listed
 from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.sched.attention import PART as ATTENTION
 from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr, buffer_text, item_text
 from meshgen.mlir.sched.ragged_dot import PART as RAGGED_DOT
 from meshgen.mlir.sched.scan import PART as SCAN
@@ -59,4 +60,4 @@ _PART = Dialect(
     node_attr_writers=(write_schedule,),
 )
 
-DIALECT = merged(_PART, RAGGED_DOT, SCAN)
+DIALECT = merged(_PART, ATTENTION, RAGGED_DOT, SCAN)

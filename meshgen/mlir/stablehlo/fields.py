@@ -123,15 +123,46 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
     )
 
 
-def precisions(read: Callable[[TextParser], Attribute] = _unwritten, keyword: str = "") -> Field:
-    """`precision_config`, one word per operand."""
+def string(prop: str, attr: str) -> Field:
+    """A string."""
+
+    def value(attribute: Attribute | None) -> str:
+        assert isinstance(attribute, builtin.StringAttr)
+        return attribute.data
+
     return Field(
-        "precision_config",
-        lambda attribute: {"precision": precision_of(attribute)},
-        lambda values: literals.listed(map(Precision.entry, words)) if (words := values.get("precision")) else "",
+        prop,
+        lambda attribute: {attr: value(attribute)},
+        lambda values: literals.quoted(values[attr]),
+        kind=builtin.StringAttr,
+    )
+
+
+def strings(prop: str, attr: str) -> Field:
+    """A list of strings; empty where it is left out."""
+
+    def texts(attribute: Attribute | None) -> tuple[str, ...]:
+        entries = attribute.data if isinstance(attribute, builtin.ArrayAttr) else ()
+        return tuple(each.data for each in entries if isinstance(each, builtin.StringAttr))
+
+    return Field(
+        prop,
+        lambda attribute: {attr: texts(attribute)},
+        lambda values: literals.listed(map(literals.quoted, words)) if (words := values.get(attr)) else "",
+        is_required=False,
+        kind=builtin.ArrayAttr,
+    )
+
+
+def precisions(read: Callable[[TextParser], Attribute] = _unwritten, keyword: str = "", *, prop: str = "precision_config", attr: str = "precision") -> Field:  # fmt: skip
+    """The precision of a product, one word per operand."""
+    return Field(
+        prop,
+        lambda attribute: {attr: precision_of(attribute)},
+        lambda values: literals.listed(map(Precision.entry, words)) if (words := values.get(attr)) else "",
         keyword,
         read,
-        lambda values: literals.listed(words) if (words := values.get("precision")) else "",
+        lambda values: literals.listed(words) if (words := values.get(attr)) else "",
         is_required=False,
     )
 

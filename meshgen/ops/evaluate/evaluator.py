@@ -13,6 +13,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
+from meshgen.ops.composites import decomposed, is_composite
 from meshgen.ops.evaluate.common import Array, Handler
 from meshgen.ops.registry import OPS
 
@@ -24,10 +25,12 @@ class Evaluator:
         self._extra = dict(extra or {})
 
     def node(self, node: Node, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-        """Results of one op. `outer` holds the values that its regions use from around them.
+        """Results of one op; a composite is its decomposition. `outer` holds the values that its regions use from around them.
 
         Raises ProgramError MG0103 for an op that has no meaning on one device.
         """
+        if is_composite(node):
+            return self.graph(decomposed(node), args)
         op = OPS.get(node.op)
         handler = self._extra.get(node.op) or (op and op.evaluate)
         if handler is None:

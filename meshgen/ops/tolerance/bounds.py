@@ -25,6 +25,7 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
+from meshgen.ops.composites import decomposed, is_composite
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.control import case_branch, rows_at
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
@@ -43,6 +44,7 @@ class _Tracker:
         self._tf32 = tf32
         self._random = np.random.default_rng(0)
         self._twins: dict[Node, Node] = {}
+        self._decomposed: dict[Node, Graph] = {}
         self._whole: dict[Graph, frozenset[Value]] = {}
         self._last: dict[Graph, dict[int, list[Value]]] = {}
 
@@ -68,6 +70,10 @@ class _Tracker:
             return self._scan(node, operands, values)
         if node.op in BRANCHES:
             return self._branch(node, operands, values)
+        if is_composite(node):
+            if node not in self._decomposed:
+                self._decomposed[node] = decomposed(node)
+            return self.graph(self._decomposed[node], operands)
         outer = {value: tracked.value for value, tracked in values.items()} if node.regions else None
         results = self._evaluator.node(node, [t.value for t in operands], outer)
         with np.errstate(all="ignore"):

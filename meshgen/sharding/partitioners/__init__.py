@@ -1,6 +1,7 @@
 """Partitioners: op -> its form on one device. Importing this package fills the table."""
 
 from meshgen.sharding.partitioners import (
+    attention,
     collectives,
     contraction,
     elementwise,
@@ -23,6 +24,7 @@ __all__ = [
     "PARTITIONERS",
     "LocalBuilder",
     "Site",
+    "attention",
     "collectives",
     "contraction",
     "elementwise",

@@ -1,0 +1,19 @@
+"""Attributes of attention."""
+
+from __future__ import annotations
+
+from meshgen.ir.attributes.base import Attributes, Texts
+
+
+class Attention(Attributes):
+    """What the dims of operands and results are, in factor notation, and how the products are computed.
+
+    `positions`: the factors whose positions the regions take. `precision`, `value_precision`: StableHLO's, of the products with the keys and with
+    the values. `zero_empty`: rows of which all scores are -inf have results of 0; else of NaN.
+    """
+
+    factors: str
+    positions: Texts = ()
+    precision: Texts = ()
+    value_precision: Texts = ()
+    zero_empty: bool = False

@@ -1,0 +1,116 @@
+"""The factors of attention: what each dim of its operands and results is.
+
+"b t k g d, b s k d, b s k e, t s -> b t k g e, b k g t": `d` is summed in the scores, `s` are the keys, `e` is the width of the values; batch,
+heads and rows are all other factors. Two operands that have the same factors need not have them in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from meshgen.ir.graph import Node, TensorType
+from meshgen.records import dataclass
+
+Names = tuple[str, ...]
+_TEXT = re.compile(r"[a-z]\w*( [a-z]\w*)*|\(\)")
+QUERIES, KEYS, VALUES = range(3)
+FIXED = 3  # operands; those after them are elements of the regions
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The factors of each operand and result, in the order of their dims, and the size of each."""
+
+    operands: tuple[Names, ...]
+    results: tuple[Names, ...]
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, node: Node) -> Factors:
+        """Return the factors of a well-formed node, whose sizes are known."""
+        operands, results = parsed(node.attrs.factors)
+        types = (value.type for value in (*node.operands, *node.results))
+        sizes: dict[str, int] = {}
+        for names, kind in zip((*operands, *results), types, strict=True):
+            sizes.update(zip(names, kind.sizes, strict=True))
+        return cls(operands, results, sizes)
+
+    @property
+    def depth(self) -> Names:
+        """The factors that the product of queries and keys sums over."""
+        kept = {*self.operands[VALUES], *self.results[0]}
+        return tuple(f for f in self.operands[QUERIES] if f in self.operands[KEYS] and f not in kept)
+
+    @property
+    def keys(self) -> Names:
+        """The factors that the softmax and the product with the values sum over, in the order of the keys."""
+        return tuple(f for f in self.operands[KEYS] if f in self.operands[VALUES] and f not in self.results[0])
+
+    @property
+    def rows(self) -> Names:
+        """The factors of the rows of scores: batch, heads and queries."""
+        return self.results[1]
+
+    @property
+    def width(self) -> Names:
+        """The factors of a row of values."""
+        return tuple(f for f in self.operands[VALUES] if f not in self.rows and f not in self.keys)
+
+    def shape(self, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self.sizes[name] for name in names)
+
+    def elements(self) -> tuple[Names, ...]:
+        """The factors of the operands of which the regions take elements."""
+        return self.operands[FIXED:]
+
+
+def parsed(text: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
+    """The factors of operands and results. Raises ValueError for a text that is no notation."""
+    left, arrow, right = text.partition("->")
+    sides = [[word.strip() for word in side.split(",")] for side in (left, right)]
+    if not arrow or not all(_TEXT.fullmatch(word) for side in sides for word in side):
+        raise ValueError(f"'{text}' is not of the form 'a b, b c -> a c'")
+    operands, results = (tuple(() if word == "()" else tuple(word.split()) for word in side) for side in sides)
+    return operands, results
+
+
+def notation(operands: Sequence[Names], results: Sequence[Names]) -> str:
+    """The inverse of `parsed`."""
+    sides = (", ".join(" ".join(names) or "()" for names in side) for side in (operands, results))
+    return " -> ".join(sides)
+
+
+def faults(text: str, operands: Sequence[TensorType], results: Sequence[TensorType] | None) -> list[str]:
+    """What is wrong with the factors of an attention for these types, in words; result types may be unknown."""
+    try:
+        left, right = parsed(text)
+    except ValueError as error:
+        return [str(error)]
+    if len(left) != len(operands) or len(right) != 2:
+        return [f"factors '{text}' are not those of {len(operands)} operands and 2 results"]
+    sizes: dict[str, int | None] = {}
+    found: list[str] = []
+    for names, kind in zip((*left, *right), (*operands, *(results or ())), strict=False):
+        if len(set(names)) != len(names) or len(names) != kind.rank:
+            found.append(f"factors '{' '.join(names)}' are not the dims of {kind}")
+            continue
+        for name, size in zip(names, kind.shape, strict=True):
+            if size is not None and sizes.setdefault(name, size) not in (size, None):
+                found.append(f"factor '{name}' has sizes {sizes[name]} and {size}")
+    return found or _role_faults(Factors(left, right, {}))
+
+
+def _role_faults(factors: Factors) -> list[str]:
+    queries, keys, _ = (set(names) for names in factors.operands[:FIXED])
+    rows, summed, depth, width = set(factors.rows), set(factors.keys), set(factors.depth), set(factors.width)
+    found = [
+        (bool(summed) and not summed & (queries | rows), "keys and values share no factor of their own"),
+        (queries == depth | (queries & rows), "a factor of the queries is neither of the rows nor summed"),
+        (keys == depth | summed | (keys & rows), "a factor of the keys is neither summed nor of the rows"),
+        (not width & (queries | keys), "a factor of the width of the values is one of queries or keys"),
+        (rows <= queries | keys, "a factor of the rows is neither one of the queries nor one of the keys"),
+        (set(factors.results[0]) == rows | width, "the first result has not the factors of the rows and of the width"),
+        (all({*names} <= rows | summed for names in factors.elements()), "an element has a factor that the scores have not"),
+    ]  # fmt: skip
+    return [text for holds, text in found if not holds]

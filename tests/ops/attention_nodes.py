@@ -1,0 +1,73 @@
+"""Nodes of attention with arrays for them, and what they mean, written as einsum and softmax in f64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.factors import parsed
+
+Array = np.ndarray[Any, Any]
+Function = Callable[[Builder, list[Value]], Value]
+"""Writes a region: of a score or a probability, elements and positions."""
+
+
+def first(builder: Builder, given: list[Value]) -> Value:
+    return given[0]
+
+
+def causal(builder: Builder, given: list[Value]) -> Value:
+    """The score where the first position is not before the second, else -inf."""
+    score, *_, row, key = given
+    return builder.elementwise("select", builder.compare("GE", row, key), score, builder.splat(-np.inf, score.type))
+
+
+def biased(builder: Builder, given: list[Value]) -> Value:
+    return builder.elementwise("add", given[0], given[1])
+
+
+def node_of(factors: str, sizes: dict[str, int], *, dtype: str = "f32", elements: Sequence[str] = (), positions: Sequence[str] = (),
+            score: Function = first, share: Function = first, **attrs: Any) -> Node:  # fmt: skip
+    """A node with operands of its own; `elements` has the type of each operand after the first three."""
+    names, results = parsed(factors)
+    dtypes = [dtype] * 3 + list(elements)
+    operands = [
+        Value(TensorType(tuple(sizes[f] for f in word), kind)) for word, kind in zip(names, dtypes, strict=True)
+    ]
+    types = [
+        TensorType(tuple(sizes[f] for f in word), kind) for word, kind in zip(results, (dtype, "f32"), strict=True)
+    ]
+    taken = [value.type.with_shape(()) for value in operands[3:]] + [TensorType((), "i32") for _ in positions]
+    regions = tuple(_region(write, taken) for write in (score, share))
+    attrs |= {"factors": factors, "positions": tuple(positions)}
+    return Node("attention", operands, [Value(kind) for kind in types], attrs, regions=regions)
+
+
+def _region(write: Function, taken: Sequence[TensorType]) -> Graph:
+    graph = Graph("region", [Value(kind) for kind in (TensorType((), "f32"), *taken)])
+    graph.outputs = [write(Builder(graph), list(graph.inputs))]
+    return graph
+
+
+def meaning(
+    factors: str, q: Array, k: Array, v: Array, change: Callable[[Array], Array] = lambda scores: scores
+) -> Array:
+    """The first result; `change` takes the scores, in the order of the second result and the keys."""
+    (queries, keys, values, *_), (out, rows) = parsed(factors)
+    summed = tuple(f for f in keys if f in values and f not in out)
+    letters = {f: chr(97 + i) for i, f in enumerate(dict.fromkeys((*queries, *keys, *values)))}
+
+    def word(names: Sequence[str]) -> str:
+        return "".join(letters[f] for f in names)
+
+    order = word((*rows, *summed))
+    scores = change(np.einsum(f"{word(queries)},{word(keys)}->{order}", q.astype(np.float64), k.astype(np.float64)))
+    dims = tuple(range(len(rows), len(order)))
+    with np.errstate(all="ignore"):
+        shares = np.exp(scores - scores.max(dims, keepdims=True))
+        shares /= shares.sum(dims, keepdims=True)
+    return np.einsum(f"{order},{word(values)}->{word(out)}", shares, v.astype(np.float64))
