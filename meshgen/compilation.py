@@ -142,9 +142,15 @@ class Decisions(dict[str, dict[Graph, Any]]):
 
 @dataclass(eq=False)
 class _Kept:
-    """What a compilation keeps: results by the graph or module that they are of, and programs with the records of their passes."""
+    """What a compilation keeps: results by the graph or module that they are of, and programs with the records of their passes.
+
+    `latest` has the last graph of an analysis with its result.
+    """
 
     results: dict[Hashable, dict[Hashable, Any]] = field(default_factory=dict[Hashable, dict[Hashable, Any]])
+    latest: dict[Callable[[Graph], Any], tuple[Graph, Any]] = field(
+        default_factory=dict[Callable[[Graph], Any], tuple[Graph, Any]]
+    )
     programs: dict[Module, dict[tuple[str, str], tuple[Module, dict[str, PassRecord]]]] = field(
         default_factory=dict[Module, dict[tuple[str, str], tuple[Module, dict[str, PassRecord]]]]
     )
@@ -192,6 +198,16 @@ class Compilation:
         """Return `find(subject, ...)`, computed once per subject, a graph or module that is compared by identity, and arguments."""
         key = find, args, tuple(kwargs.items())
         return self.once(subject, key, lambda: find(subject, *args, **kwargs))
+
+    def latest(self, find: Callable[[Graph], T], graph: Graph) -> T:
+        """Return `find(graph)`, as `analysis` does, but keep only the last result: for large ones that passes in a row share."""
+        kept = self._kept.latest.get(find)
+        return kept[1] if kept and kept[0] is graph else self.keep_latest(find, graph, find(graph))
+
+    def keep_latest(self, find: Callable[[Graph], T], graph: Graph, result: T) -> T:
+        """Let `result` be what `latest` returns for this graph: a pass that changed the graph has changed the result alike."""
+        self._kept.latest[find] = graph, result
+        return result
 
     def made(self, stage: str, module: Module, run: Callable[[Compilation], Module], option: str = "") -> Module:
         """Return what a run of passes makes of a module, computed once; the records count it each time.

@@ -89,21 +89,21 @@ def _propagate(module: Module, context: Compilation) -> Module:
 
 
 def _materialize(module: Module, context: Compilation) -> Module:
-    from meshgen.sharding.kept_stages import materialized
+    from meshgen.sharding.stages import materialized
 
     return materialized(module, context)
 
 
 def _optimize(module: Module, context: Compilation) -> Module:
-    from meshgen.sharding.kept_stages import optimized
     from meshgen.sharding.overlap import overlapped
+    from meshgen.sharding.stages import optimized
 
     return overlapped(optimized(module, context), context)
 
 
 def _partition(module: Module, context: Compilation) -> Module:
-    from meshgen.sharding.kept_stages import partitioned
     from meshgen.sharding.overlap import overlapped
+    from meshgen.sharding.stages import partitioned
 
     return overlapped(partitioned(module, context.arguments, context), context)
 

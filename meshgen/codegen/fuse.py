@@ -16,7 +16,7 @@ from dataclasses import replace
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
-from meshgen.codegen.fusion.grouped import forget, grouped
+from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.ordering import makers_of
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
@@ -105,19 +105,18 @@ def fuse(module: Module, context: Compilation | None = None) -> Module:
     Args:
         module: at stage partition, with control flow unrolled as far as `loop-unroll` does.
     """
-    module = (context or Compilation()).apply(module, PASSES)
+    context = context or Compilation()
+    module = context.apply(module, PASSES)
     kernels = Kernels()
-    graph = _fused_graph(module.graph, kernels)
-    forget()
+    graph = _fused_graph(context.latest(grouped, module.graph), kernels)
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 
-def _fused_graph(graph: Graph, kernels: Kernels, outside: Mapping[Value, Node] | None = None) -> Graph:
-    """One function, or one region of a control flow op; values that outlive kernels keep their identity.
+def _fused_graph(grouping: Grouping, kernels: Kernels, outside: Mapping[Value, Node] | None = None) -> Graph:
+    """Write one function, or one region of a control flow op, with kernels; values that outlive kernels keep their identity.
 
     `outside` has the producers of captured values.
     """
-    grouping = grouped(graph)
     return _FusedGraphWriter(grouping, kernels, {**(outside or {}), **grouping.producer}).write()
 
 
@@ -232,7 +231,7 @@ class _FusedGraphWriter:
 
     def _fused_region(self, region: Graph) -> Graph:
         """A region with kernels; its constants are data of the module, outside of the region."""
-        fused = _fused_graph(region, self._kernels, self._producers)
+        fused = _fused_graph(grouped(region), self._kernels, self._producers)
         self._out.nodes += [node for node in fused.nodes if is_constant(node)]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if not is_constant(n)], fused.outputs)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -200,6 +200,7 @@ class GraphIndex:
     def __init__(self, graph: Graph) -> None:
         self._inputs, self._nodes, self._outputs = graph.inputs, graph.nodes, graph.outputs
         self._state = self._state_of(graph)
+        self.results: dict[Hashable, Any] = {}  # of analyses of the graph (`ir/analysis.py`)
 
     @staticmethod
     def _state_of(graph: Graph) -> tuple[object, ...]:

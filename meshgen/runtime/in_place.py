@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import ELEMENTWISE, POINTWISE, REGROUPING
@@ -52,7 +53,8 @@ class _Need:
 Pairs = Mapping[int, tuple[int, ...]]  # numbers of operands, with those of the results that may overwrite each
 
 
-def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
+@graph_analysis
+def overwrites(body: Graph) -> Pairs:
     """Numbers of operands with those of results that may overwrite each, in linear time.
 
     Such operands have as many elements as the result, of the same size in bytes. Where a launch is given the same memory for

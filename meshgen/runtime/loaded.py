@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Protocol
+from weakref import finalize
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 
 Array = np.ndarray[Any, Any]
+Results = list[list[Array]]  # of each mesh
 
 
 @dataclass(frozen=True)
@@ -55,22 +58,42 @@ class LoadedEntry(Protocol):
     def require_memory(self) -> None: ...
 
 
+class Executor(Protocol):
+    """The interface of an executor whose devices stay ready between steps."""
+
+    def run(self, args: Sequence[Sequence[Array]]) -> Results: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Prepared:
+    """What a loaded module keeps between its steps.
+
+    Attributes:
+        compared: the devices on which all ranks are known to run this module.
+        executor: prepared for steps on GPUs.
+        release: retires the executor with the module.
+    """
+
+    compared: set[str] = field(default_factory=set[str])
+    executor: Executor | None = None
+    release: finalize[..., Any] | None = None
+
+
 @dataclass(frozen=True)
 class Run:
     """One step of a program.
 
     Attributes:
-        owner: the owner of the program; engines that cache devices keep them for its lifetime.
+        prepared: belongs to the loaded module; an engine that keeps devices between steps keeps them there.
         parts, args: of each mesh its module, and the arguments of its plan.
         emulation: options of emulated GPUs.
         world: the ranks, one of which is this process's; None: all are.
     """
 
-    owner: object
+    prepared: Prepared
     parts: Sequence[Loaded]
     args: Sequence[Sequence[Array]]
     emulation: Emulation
     world: World | None = None
-
-
-Results = list[list[Array]]  # of each mesh

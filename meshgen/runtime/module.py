@@ -21,7 +21,7 @@ from meshgen.runtime.emulation import Emulation, first_arch
 from meshgen.runtime.engines import ENGINES
 from meshgen.runtime.footprint import out_of_memory, require_memory
 from meshgen.runtime.kernel_code import KernelCode
-from meshgen.runtime.loaded import Loaded, Run
+from meshgen.runtime.loaded import Loaded, Prepared, Run
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.module_file.resources import complete_text
@@ -52,6 +52,7 @@ class LoadedModule(Viewed):
         self._container = container
         self._constants = constants
         self._weights = weights
+        self._prepared = Prepared()
 
     _entries: Mapping[str, LoadedModule] | None = None
     _is_chosen = True
@@ -275,11 +276,11 @@ class LoadedModule(Viewed):
         with told(world), out_of_memory():
             if world:
                 refuse_other_count(self.meshes, world.size, "processes were started by a launcher")
-                require_same(world, self, self.name, self._container, self.meshes, name)
+                require_same(world, self._prepared, self.name, self._container, self.meshes, name)
             given = arrays_of(self.inputs, args)
             self.require_memory()
             parts = [part.loaded for part in self.parts]
-            run = Run(self, parts, [part.filled(given) for part in self.parts], emulation, world)
+            run = Run(self._prepared, parts, [part.filled(given) for part in self.parts], emulation, world)
             return self._in_order(ENGINES[name](run))
 
     @at_callers_line

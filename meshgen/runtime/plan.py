@@ -246,14 +246,7 @@ class Schedule:
             return operand == result
         if not item.kernel:
             return False
-        if item.kernel not in self._overwrites:
-            self._overwrites[item.kernel] = overwrites(self.kernels[item.kernel])
-        return result in self._overwrites[item.kernel].get(operand, ())
-
-    @cached_property
-    def _overwrites(self) -> dict[str, dict[int, tuple[int, ...]]]:
-        """Cached per kernel: which results may overwrite which operands."""
-        return {}
+        return result in overwrites(self.kernels[item.kernel]).get(operand, ())
 
     def collective(self, item: Item, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
         """The `Collective` of an item on this mesh; `first_rank` as in `Collective`."""

@@ -13,7 +13,6 @@ from meshgen.emulator.cuda.types import CUresult
 from meshgen.errors import RuntimeFailure, UsageError
 from meshgen.runtime import engines
 from meshgen.runtime.cuda import api
-from meshgen.runtime.cuda import engines as gpu_engines
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module import DEVICES, LoadedModule
 from tests.programs import mlp
@@ -130,7 +129,8 @@ def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.M
 
     def lose(*args: Any) -> Any:
         outcome = launch(*args)
-        (executor,) = (each for each, _ in gpu_engines._EXECUTORS.values() if each.api is made)
+        executor = own._prepared.executor
+        assert executor and executor.api is made
         made.comm("ncclCommAbort", executor._comms.world[1])
         return outcome
 

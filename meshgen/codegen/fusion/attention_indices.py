@@ -9,7 +9,7 @@ from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.attention import Attention, Producer, attention_of
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.codegen.fusion.space import Space
-from meshgen.codegen.kept_bodies import once_per_graph
+from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.ops.classes import DOTS, LAYOUT, REDUCTIONS
@@ -76,7 +76,7 @@ def query_number(attention: Attention, producer: Producer) -> int | None:
     return None if placed is None else query_side(attention, placed[attention.scores.result], n)
 
 
-@once_per_graph
+@graph_analysis
 def attentions_in(graph: Graph) -> Mapping[Node, Attention]:
     """The attention of each exponential that one takes: the first product with it, by rows of queries. Others are those of its gradient."""
     producer, users = graph.index.producers, dict[Value, list[Node]]()

@@ -12,29 +12,19 @@ from meshgen.codegen.fusion.ordering import without_barriers
 from meshgen.codegen.fusion.traffic import Traffic
 from meshgen.ir.graph import Graph, Value
 
-_LAST: list[Grouping] = []  # what was found last: passes that leave the graph as it is ask again
-
 
 def grouped(graph: Graph) -> Grouping:
-    """The kernels of a graph. The grouping is of the graph without its optimization barriers, which order groups."""
-    found = next((each for each in _LAST if each.graph is graph), None)
-    if found is None:
-        found = Grouping(*without_barriers(graph))
-        traffic = Traffic(found)
-        joins = Joins(traffic)
-        traffic.dissolve()
-        traffic.recompute()
-        if joins.join_epilogues():
-            traffic.dissolve()  # a dot may compute again what reductions may not
-        joins.join_kernels()
-        found.groups = [g for g in found.groups if g.members]
-        _LAST[:] = [found]
-    return found
-
-
-def forget() -> None:
-    """Keep no grouping: the next graph is another one."""
-    _LAST.clear()
+    """Group the operations of a graph into kernels. Optimization barriers are left out of it: they order groups."""
+    grouping = Grouping(*without_barriers(graph))
+    traffic = Traffic(grouping)
+    joins = Joins(traffic)
+    traffic.dissolve()
+    traffic.recompute()
+    if joins.join_epilogues():
+        traffic.dissolve()  # a dot may compute again what reductions may not
+    joins.join_kernels()
+    grouping.groups = [g for g in grouping.groups if g.members]
+    return grouping
 
 
 def with_joins(grouping: Grouping, graph: Graph, joined: AbstractSet[Value]) -> Graph:

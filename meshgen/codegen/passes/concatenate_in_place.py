@@ -26,9 +26,13 @@ def concatenate_in_place(module: Module, context: Compilation) -> Module:
     """A local program with such concatenations as joins; values keep their identity."""
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module
-    grouping = grouped(module.graph)
+    grouping = context.latest(grouped, module.graph)
     found = {node.result for node in _joins(grouping)}
-    return with_graph(module, with_joins(grouping, module.graph, found)) if found else module
+    if not found:
+        return module
+    after = with_joins(grouping, module.graph, found)
+    context.keep_latest(grouped, grouping.graph, grouping)
+    return with_graph(module, after)
 
 
 def _joins(grouping: Grouping) -> set[Node]:

@@ -28,20 +28,21 @@ from meshgen.ops.classes import REGROUPING
 @module_pass("concatenate-to-group-call", "partition")
 def concatenate_to_group_call(module: Module, context: Compilation) -> Module:
     """A local program with such messages as group calls."""
-    return on_graphs(module, _with_group_calls)
+    return on_graphs(module, lambda graph: _with_group_calls(graph, context))
 
 
-def _with_group_calls(graph: Graph) -> Graph:
+def _with_group_calls(graph: Graph, context: Compilation) -> Graph:
     parts = _packed_messages(graph)
     if not parts:
         return graph
-    grouping = grouped(graph)
+    grouping = context.latest(grouped, graph)
     parts = {node: rows for node, (packed, rows) in parts.items() if _is_only_packed(packed, grouping)}
     if not parts:
         return graph
     after, calls = _with_calls_of_rows(graph, grouping, parts)
     if grouping.graph is graph:
         take_calls(grouping, after, calls)
+        context.keep_latest(grouped, grouping.graph, grouping)
     return after
 
 

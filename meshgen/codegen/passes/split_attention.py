@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.codegen.fusion.attention import ROWS_OF_A_TILE, Attention, attention_of
-from meshgen.codegen.kept_bodies import once_per_graph
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import DOTS, LAYOUT
@@ -38,7 +38,7 @@ class Split:
         return {*self.attention.members} - {self.attention.scores, *self.attention.function}
 
 
-@once_per_graph
+@graph_analysis
 def closed_attentions(graph: Graph) -> Sequence[Attention]:
     """The attentions of a graph of which nothing is read elsewhere but the result, and values per row after it."""
     producer, position = graph.index.producers, {node: place for place, node in enumerate(graph.nodes)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from meshgen.codegen.emit.joint_time import apart_products, tiles_apart, timed_tiles
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
-from meshgen.codegen.kept_bodies import once_per_graph
 from meshgen.codegen.roofline.attention_work import Work, attention_work
 from meshgen.codegen.roofline.nest_work import nest_operations, waiting_seconds
 from meshgen.codegen.roofline.operand_layout import longer_share
 from meshgen.codegen.roofline.read_bytes import read_bytes
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul_time import Product, product_seconds
 from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS
@@ -47,7 +47,7 @@ def kernel_bytes(body: Graph) -> int:
     return sum(value.type.nbytes for value in written(body)) + repeated_bytes(body) + read_bytes(body)
 
 
-@once_per_graph
+@graph_analysis
 def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from meshgen.codegen.kept_bodies import pairs_of
 from meshgen.codegen.scheduling.program import Program, place_of
 from meshgen.codegen.scheduling.timeline import Task
 from meshgen.cost_model.model import DEFAULT
@@ -18,7 +17,7 @@ from meshgen.ir.graph import Value
 from meshgen.ir.op_names import REPEATED
 from meshgen.ops.classes import OVERWRITING
 from meshgen.records import dataclass
-from meshgen.runtime.in_place import Pairs
+from meshgen.runtime.in_place import Pairs, overwrites
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def _pairs(program: Program, number: int) -> Pairs:
     """Numbers of operands of a launch with those of the results that may be written over each."""
     node, name = program.nodes[number], program.names[number]
     if name:
-        return pairs_of(program.kernels[name])
+        return overwrites(program.kernels[name])
     if node.op in REPEATED:  # its results begin as its first operands
         return {n: (n,) for n in range(len(node.results))}
     if node.op not in OVERWRITING or program.module.mesh.group_size(node.attrs.axes) == 1:

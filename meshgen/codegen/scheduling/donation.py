@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 from meshgen.codegen.communicating import is_message
-from meshgen.codegen.kept_bodies import pairs_of
 from meshgen.codegen.scheduling.region_modules import region_module
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -21,6 +20,7 @@ from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import OVERWRITING, UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
+from meshgen.runtime.in_place import overwrites
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def may_overwrite(
     places = [number for number, value in enumerate(reads(node)) if roots[value] is own]
     number = node.results.index(result)
     if is_kernel(node):
-        pairs = pairs_of(kernels[node.attrs.kernel])
+        pairs = overwrites(kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
     return (node.op in REPEATED or node.op in OVERWRITING) and places == [number]
 

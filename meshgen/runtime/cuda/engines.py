@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any
 
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
@@ -30,25 +29,25 @@ def on_emulated_gpus(run: Run) -> Results:
 
 
 _TURNS = threading.RLock()
-_EXECUTORS: weakref.WeakKeyDictionary[object, tuple[Executor, weakref.finalize[..., Any]]] = weakref.WeakKeyDictionary()
 
 
 def on_gpus(run: Run) -> Results:
-    """GPUs of this machine, prepared by the first step and freed with the owner; threads take turns."""
+    """GPUs of this machine, prepared by the first step and freed with the loaded module; threads take turns."""
     with _TURNS:
         return _step_on_gpus(run)
 
 
 def _step_on_gpus(run: Run) -> Results:
-    if run.owner not in _EXECUTORS:
-        executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
-        _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, retire, executor)
-    executor, release = _EXECUTORS[run.owner]
+    prepared = run.prepared
+    if (executor := prepared.executor) is None:
+        executor = prepared.executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
+        prepared.release = weakref.finalize(prepared, retire, executor)
     try:
         return executor.run(run.args)
     except BaseException:  # after a failure or an interrupt a device is unusable: the next step prepares it again
-        release.detach()
-        del _EXECUTORS[run.owner]
+        if prepared.release:
+            prepared.release.detach()
+        prepared.executor = prepared.release = None
         executor.abort()
         raise
 

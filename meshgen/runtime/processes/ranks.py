@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from meshgen.ccl.world import World, ranks_text
 from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
 from meshgen.mesh import Mesh
+from meshgen.runtime.loaded import Prepared
 from meshgen.runtime.module_file.manifest import Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.simulate import assemble
@@ -21,20 +21,16 @@ from meshgen.runtime.simulate import assemble
 Array = np.ndarray[Any, Any]
 
 
-_COMPARED: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()  # devices, by module
-
-
 def require_same(
-    world: World, module: object, name: str, container: Members, meshes: Sequence[Mesh], device: str
+    world: World, prepared: Prepared, name: str, container: Members, meshes: Sequence[Mesh], device: str
 ) -> None:
     """Check that all ranks run the same module on the same kind of device, at its first run there.
 
     Raises RuntimeFailure MG0610 on all ranks, with the module of each.
     """
-    devices = _COMPARED.setdefault(module, set())
-    if device in devices:
+    if device in prepared.compared:
         return
-    devices.add(device)
+    prepared.compared.add(device)
     manifest = bytes(container["manifest.json"])
     said: dict[str, Any] = {
         "module": name,

@@ -23,10 +23,10 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
 from meshgen.records import dataclass
 from meshgen.sharding.analyze import CollectiveRecord, volume_of
-from meshgen.sharding.kept_stages import materialized, optimized, partitioned
 from meshgen.sharding.multi_mesh.crossings import alone
 from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.solve import Solved
+from meshgen.sharding.stages import materialized, optimized, partitioned
 
 CHOOSING = ("concatenate", "select")  # their work is left out: masks are fused away
 

@@ -1,4 +1,4 @@
-"""The stages from a propagated program to that of one device, each done once for a program.
+"""The stages from a propagated program to the program of one device, each run once per program.
 
 Propagation compares candidates by their local programs (`rewrites/compare.py`); the stages after it take up what was made of the chosen one.
 """

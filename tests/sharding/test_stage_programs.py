@@ -13,20 +13,20 @@ from meshgen.compilation import Compilation
 from meshgen.ir.graph import Graph, Module
 from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding import kept_stages
-from meshgen.sharding.kept_stages import materialized, partitioned
+from meshgen.sharding import stages
+from meshgen.sharding.stages import materialized, partitioned
 from tests.sharding.test_axes import BETTER, mlp
 
 
 def test_the_chosen_candidate_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Module] = []
-    materialize = kept_stages.materialize
+    materialize = stages.materialize
 
     def noted(module: Module) -> Module:
         taken.append(module)
         return materialize(module)
 
-    monkeypatch.setattr(kept_stages, "materialize", noted)
+    monkeypatch.setattr(stages, "materialize", noted)
     found = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "materialize")
     assert len(taken) > 1, "candidates were compared"
     assert [each for each in taken if each is found["propagate"]] == [found["propagate"]]
