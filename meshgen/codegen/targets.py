@@ -9,15 +9,11 @@ from typing import Any
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.compilation import DEFAULT_TARGET
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.kernels.architectures import ARCHITECTURES
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
 from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
 
-# Architectures that Triton's ptxas knows, with a device of each.
-ARCHITECTURES = {
-    "sm_80": "A100", "sm_86": "A10, RTX 30", "sm_87": "Orin", "sm_89": "L4, L40, RTX 40", "sm_90": "H100, H200",
-    "sm_100": "B200", "sm_103": "B300", "sm_120": "RTX 50", "sm_121": "DGX Spark",
-}  # fmt: skip
 _HINT = f"write cpu, cuda:sm_90 or cuda:sm_90,sm_80; the architectures are {', '.join(ARCHITECTURES)}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from meshgen.kernels.architectures import MMA, tensor_cores
 from meshgen.records import dataclass
 
 
@@ -61,7 +62,7 @@ def widest_head(dtype: str) -> int:
 
 def _table(dtype: str, arch: str) -> Mapping[int, tuple[AttentionTile, ...]]:
     """Tiles by the longest row that they are for."""
-    if arch in ("sm_80", "sm_86", "sm_89"):
+    if tensor_cores(arch) is MMA:
         return _OLDER.get(dtype, _SM80)
     return _NEWER.get(dtype, _SM90)
 

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from functools import cache
 
+from meshgen.kernels.architectures import MMA, tensor_cores
 from meshgen.records import dataclass, replace
 
 LEAST_PART = 32  # columns of a part of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
-# Tensor descriptors: what operands of products must be like to be copied as boxes (TMA), on architectures from BOX_ARCH on.
-BOX_ARCH = 90
+# Tensor descriptors: what operands of products must be like to be copied as boxes (TMA).
 BOX_K = 512  # elements of the contracted dims; chosen: below, making the descriptors takes a large part of the kernel
 BOX_ROWS = 64  # rows of a tile: those that one instruction multiplies (PTX ISA 8.7, wgmma.mma_async)
 BOX_BYTES = (1, 2)  # of an element: full-precision f32 is not multiplied on tensor cores
 BOX_ALIGNMENT = 16  # bytes, of the address and of the strides (CUDA driver API, cuTensorMapEncodeTiled)
-SPECIALIZED_ARCH = (
-    "sm_90"  # newer ones multiply by instructions of one thread, which Triton divides among warps otherwise
-)
 SPECIALIZED_GROUPS = 3  # warp groups: one that copies, two that multiply
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
@@ -92,7 +89,7 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
     """Tiles for operands that are multiplied as `dtype` (`meshgen/ops/precision.py`), largest first."""
     if dtype in _OF_ANY:
         return _OF_ANY[dtype]
-    if arch in ("sm_80", "sm_86", "sm_89"):
+    if tensor_cores(arch) is MMA:
         found = _SM80
     else:
         found = _SM90_F8 if dtype.startswith("f8") else _SM90_I8 if dtype == "i8" else _SM90
@@ -116,7 +113,7 @@ def promotes(dtype: str, arch: str) -> bool:
 
     A step is of 128 elements at most, as in DeepSeek-V3's products (Technical Report, section 3.3.2).
     """
-    return dtype.startswith("f8") and arch == "sm_90"
+    return dtype.startswith("f8") and tensor_cores(arch).promotes_f8
 
 
 def staged_bytes(tile: Tile, item_bytes: int) -> int:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
-from meshgen.kernels.matmul import SPECIALIZED_ARCH, Tile, candidates, promotes, specialized, staged_bytes
+from meshgen.kernels.architectures import tensor_cores
+from meshgen.kernels.matmul import Tile, candidates, promotes, specialized, staged_bytes
 from meshgen.records import dataclass
 
 _REGISTERS = 65536  # of a multiprocessor
@@ -51,7 +52,7 @@ def specialized_tiles(tile: Tile, products: Sequence[Product], device: Device, i
 
     `is_wide`: whether some tile of the epilogue has elements of 4 bytes.
     """
-    if device.architecture != SPECIALIZED_ARCH:
+    if not tensor_cores(device.architecture).specializes_warps:
         return []
     own, *others = (
         (_rounded(tile_seconds(each, together(products, each), device)), each)

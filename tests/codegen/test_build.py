@@ -17,9 +17,9 @@ from meshgen.codegen.building.build import Request, build_kernels, request_of
 from meshgen.codegen.building.built import built_kernel
 from meshgen.codegen.building.cache import Cache
 from meshgen.codegen.building.cubin import read_resources
-from meshgen.codegen.targets import ARCHITECTURES
 from meshgen.errors import CodegenError, MissingError, UsageError
 from meshgen.ir.graph import TensorType
+from meshgen.kernels.architectures import ARCHITECTURES
 from tests.codegen.programs import body, f32
 
 ADD = """\
@@ -201,7 +201,7 @@ def test_unknown_architectures_are_refused(tmp_path):
 
 
 def test_architecture_that_assembler_lacks_is_unsupported_target(tmp_path, monkeypatch):
-    monkeypatch.setitem(ARCHITECTURES, "sm_110", "a device to come")
+    monkeypatch.setitem(ARCHITECTURES, "sm_110", dataclasses.replace(ARCHITECTURES["sm_100"], name="sm_110"))
     with pytest.raises(CodegenError) as caught:
         build_kernels([ADD_REQUEST, dataclasses.replace(ADD_REQUEST, name="twin", num_warps=8)], ["sm_110"], tmp_path)
     (fault,) = caught.value.diagnostics

@@ -135,7 +135,7 @@ def top(size: int) -> Graph:
 def test_targets() -> None:
     assert device_of("cuda:sm_80,sm_90").name == "sm_80"
     assert device_of("cpu").name == "sm_90"
-    assert device_of("cuda:sm_89").name == "sm_80"  # the newest that is not newer
+    assert device_of("cuda:sm_89").name == "sm_80"  # the device with the same tensor cores
 
 
 def test_tiles_follow_the_problem() -> None:
@@ -146,9 +146,9 @@ def test_tiles_follow_the_problem() -> None:
     assert ranked_tiles(Product(1, 1, 4096, 4096, "bf16"), DEVICES["sm_80"])[0].m == 16
     few = ranked_tiles(Product(1, 512, 512, 512, "bf16"), device)[0]
     assert few.m * few.n < big.m * big.n
-    for arch, device in DEVICES.items():
+    for device in DEVICES.values():
         for dtype, size in (("bf16", 2), ("tf32", 4), ("tf32x3", 4), ("f32", 4), ("f64", 8)):
-            for tile in candidates(dtype, arch):
+            for tile in candidates(dtype, device.architecture):
                 assert (tile.m + tile.n) * tile.k * size * tile.num_stages <= device.shared_bytes
 
 

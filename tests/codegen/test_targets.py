@@ -8,8 +8,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.codegen.roofline.kernel_time import device_of
-from meshgen.codegen.targets import ARCHITECTURES, DEFAULT_TARGET, architectures_of, predicted_machine, target_faults
+from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_machine, target_faults
 from meshgen.errors import UsageError
+from meshgen.kernels.architectures import ARCHITECTURES
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 
 
@@ -18,6 +19,13 @@ def test_every_architecture_is_a_target() -> None:
         assert target_faults(f"cuda:{name}") == [] and architectures_of(f"cuda:{name}") == (name,)
     assert target_faults("cuda:sm_90,sm_80") == [] and architectures_of("cuda:sm_90,sm_80") == ("sm_90", "sm_80")
     assert target_faults("cpu") == [] and architectures_of("cpu") == ()
+
+
+def test_architecture_is_predicted_as_device_with_its_tensor_cores() -> None:
+    for name, architecture in ARCHITECTURES.items():
+        device = device_of(f"cuda:{name}")
+        assert device.name == architecture.tensor_cores.device
+        assert ARCHITECTURES[device.architecture].tensor_cores is architecture.tensor_cores
 
 
 WRONG = {

@@ -20,10 +20,10 @@ from meshgen.codegen.building.cache import Cache, key_of
 from meshgen.codegen.building.scratch import remove_abandoned
 from meshgen.codegen.building.workers import Reply, compile_all
 from meshgen.codegen.canonical_source import canonical_source, function_of
-from meshgen.codegen.roofline.kernel_time import device_of
-from meshgen.codegen.targets import ARCHITECTURES, architecture_faults
+from meshgen.codegen.targets import architecture_faults
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
+from meshgen.kernels.architectures import ARCHITECTURES
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
 from meshgen.packages import install_line
 from meshgen.printable import bytes_apart
@@ -33,12 +33,6 @@ from meshgen.reproducers import keep_reproducer
 FORMAT = 6  # of the cache's entries
 DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
 MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
-LESS_SHARED = {
-    "sm_86": 101376,
-    "sm_89": 101376,
-    "sm_120": 101376,
-    "sm_121": 101376,
-}  # bytes: less than the data-centre GPU before it
 
 Progress = Callable[[int, int, str], None]  # built so far, of how many, name of the last
 
@@ -242,8 +236,8 @@ def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
 
 
 def _lacking(request: Request, arch: str) -> list[str]:
-    """Operations on 8-bit floats that need sm_89: f8E4M3FN, rounding to f8E5M2."""
-    if int(arch.removeprefix("sm_")) >= 89:
+    """Return the operations on 8-bit floats that the architecture lacks: f8E4M3FN, rounding to f8E5M2."""
+    if ARCHITECTURES[arch].has_f8:
         return []
     types = [kind for _, kind in request.signature]
     found = ["element type f8E4M3FN"] if "*fp8e4nv" in types or "tl.float8e4nv" in request.text else []
@@ -282,7 +276,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
 def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
     """Reasons why the driver would refuse to launch the kernel."""
     texts: list[str] = []
-    limit = LESS_SHARED.get(arch, device_of(arch).shared_bytes)
+    limit = ARCHITECTURES[arch].shared_bytes
     if built.shared > limit:
         needed, available = bytes_apart(built.shared, limit)
         texts.append(f"{needed} of shared memory per block, but {arch} has {available}")
@@ -308,7 +302,7 @@ def assembled_architectures(arch: str) -> tuple[str, ...]:
 
 
 def _tool_of(arch: str) -> str:
-    return "ptxas-blackwell" if int(arch.removeprefix("sm_")) >= 100 else "ptxas"
+    return ARCHITECTURES[arch].assembler
 
 
 def _binary(tool: str) -> str:

@@ -15,15 +15,14 @@ from meshgen.codegen.building.built import BuiltKernel
 from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, with_warps
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
+from meshgen.kernels.architectures import tensor_cores
 from meshgen.ops.classes import PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise
 from meshgen.records import dataclass
 
 _MOST_WARPS = 16  # chosen: blocks of more leave half of a multiprocessor's threads to one
 _TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something
-# What multiplies whole tiles from shared memory, and what copies to it while others compute; see `cubin.Resources`.
-_GROUP_UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA")
-_OLDER_UNITS = ("HMMA", "IMMA", "DMMA")
+# Instructions that copy to shared memory while others compute; see `cubin.Resources`.
 _ASYNCHRONOUS = ("UTMALDG", "LDGSTS")
 _NARROW = (
     "bf16",
@@ -63,8 +62,9 @@ class _Candidate:
 
 def missing(instructions: Mapping[str, int], arch: str) -> int:
     """How much a kernel of products misses: two for the tensor cores of its architecture, one for asynchronous copies."""
-    units = _GROUP_UNITS if int(arch.removeprefix("sm_")) >= 90 else _OLDER_UNITS
-    return 2 * (not any(map(instructions.get, units))) + (not any(map(instructions.get, _ASYNCHRONOUS)))
+    return 2 * (not any(map(instructions.get, tensor_cores(arch).instructions))) + (
+        not any(map(instructions.get, _ASYNCHRONOUS))
+    )
 
 
 def multiplies_tiles(body: Graph) -> bool:

@@ -19,7 +19,8 @@ from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_ARCH, BOX_BYTES, BOX_K, BOX_ROWS, Tile
+from meshgen.kernels.architectures import tensor_cores
+from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_BYTES, BOX_K, BOX_ROWS, Tile
 from meshgen.ops.classes import LAYOUT, POINTWISE
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, rounded, zero
@@ -128,7 +129,7 @@ class Operands:
 
     def describes(self, device: Device) -> bool:
         """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
-        has = int(device.architecture.removeprefix("sm_")) >= BOX_ARCH and self.tile.m >= BOX_ROWS
+        has = tensor_cores(device.architecture).has_tma and self.tile.m >= BOX_ROWS
         return has and self.problem.k >= BOX_K and (bool(self.leaves) or any(load and load.box for load in self.loads))
 
     def describe(self) -> None:

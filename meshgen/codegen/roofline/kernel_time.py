@@ -17,6 +17,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, is_float
+from meshgen.kernels.architectures import ARCHITECTURES, tensor_cores
 from meshgen.kernels.matmul_time import Product, product_seconds
 from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise, product_extents
@@ -33,10 +34,7 @@ def device_of(target: str) -> Device:
     name = target.removeprefix("cuda:").split(",")[0].strip()
     if name in DEVICES:
         return DEVICES[name]
-    digits = name.removeprefix("sm_")
-    listed = [device.name for device in DEFAULT.kernels.devices if not device.arch]
-    older = [n for n in listed if digits.isdigit() and int(n[3:]) <= int(digits)]
-    return DEVICES[older[-1] if older else "sm_90"]
+    return DEVICES[tensor_cores(name).device if name in ARCHITECTURES else "sm_90"]
 
 
 def kernel_bytes(body: Graph) -> int:

@@ -1,0 +1,78 @@
+"""GPU architectures: one row per target, and what each generation of tensor cores means for kernels.
+
+A new architecture of a known generation is one row of `ARCHITECTURES`. A new generation is a `TensorCores` besides, with a device in
+`meshgen/cost_model/kernels.py` that predicts its times and tiles in `matmul.py` and `attention.py`.
+"""
+
+from __future__ import annotations
+
+from meshgen.records import dataclass
+
+
+@dataclass(frozen=True)
+class TensorCores:
+    """How a generation multiplies matrices.
+
+    Attributes:
+        device: name of the device in the cost model whose times stand for the generation.
+        instructions: SASS mnemonics of GEMMs on tensor cores.
+        has_tma: operands are copied by tensor descriptors.
+        specializes_warps: a producer warp group copies for two consumer warp groups. On sm_100 one thread issues the
+            instructions, which Triton assigns to warps by itself.
+        promotes_f8: accumulators of 8-bit floats keep about 14 bits, so that each step is added to one in f32.
+    """
+
+    device: str
+    instructions: tuple[str, ...]
+    has_tma: bool = False
+    specializes_warps: bool = False
+    promotes_f8: bool = False
+
+
+MMA = TensorCores("sm_80", ("HMMA", "IMMA", "DMMA"))
+WGMMA = TensorCores(
+    "sm_90", ("HGMMA", "QGMMA", "IGMMA"), has_tma=True, specializes_warps=True, promotes_f8=True
+)  # PTX ISA 8.7, wgmma.mma_async; DeepSeek-V3 Technical Report, section 3.3.2
+TCGEN05 = TensorCores("sm_100", ("UTCHMMA",), has_tma=True)  # PTX ISA 8.7, tcgen05.mma
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A GPU architecture that modules are compiled for.
+
+    Attributes:
+        products: devices that have it.
+        shared_bytes: shared memory that one block can use.
+        has_f8: has conversions to and from f8E4M3FN.
+        assembler: the program of Triton that assembles its PTX.
+
+    Source: CUDA C++ programming guide, "Technical specifications per compute capability"; PTX ISA, `cvt`.
+    """
+
+    name: str
+    products: str
+    tensor_cores: TensorCores
+    shared_bytes: int
+    has_f8: bool = True
+    assembler: str = "ptxas"
+
+
+ARCHITECTURES = {
+    each.name: each
+    for each in (
+        Architecture("sm_80", "A100", MMA, 166912, has_f8=False),
+        Architecture("sm_86", "A10, RTX 30", MMA, 101376, has_f8=False),
+        Architecture("sm_87", "Orin", MMA, 166912, has_f8=False),
+        Architecture("sm_89", "L4, L40, RTX 40", MMA, 101376),
+        Architecture("sm_90", "H100, H200", WGMMA, 232448),
+        Architecture("sm_100", "B200", TCGEN05, 232448, assembler="ptxas-blackwell"),
+        Architecture("sm_103", "B300", TCGEN05, 232448, assembler="ptxas-blackwell"),
+        Architecture("sm_120", "RTX 50", MMA, 101376, assembler="ptxas-blackwell"),
+        Architecture("sm_121", "DGX Spark", MMA, 101376, assembler="ptxas-blackwell"),
+    )
+}
+
+
+def tensor_cores(architecture: str) -> TensorCores:
+    """Return the generation of an architecture such as `sm_90`."""
+    return ARCHITECTURES[architecture].tensor_cores
