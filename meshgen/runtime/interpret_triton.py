@@ -19,6 +19,7 @@ import types
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -53,7 +54,6 @@ _MISSING = object()
 Handle = Any  # the interpreter's TensorHandle
 _stock_dtype = stock._get_np_dtype
 _stock_patch_tensor = stock._patch_lang_tensor
-_rewritten: dict[Any, Callable[..., Any]] = {}
 
 
 # Values ---------------------------------------------------------------------------------------------------------
@@ -278,19 +278,18 @@ def _patch_libdevice(scope: Any) -> None:
             scope.set_attr(portable, name, getattr(libdevice, name))
 
 
+@lru_cache(maxsize=256)
 def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its assignments turned into tensors, over a copy of its globals: those stay clean."""
-    if function not in _rewritten:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        definition = tree.body[0]
-        assert isinstance(definition, ast.FunctionDef), "triton.jit takes functions only"
-        definition.decorator_list = []
-        tree = ast.fix_missing_locations(stock.ASTTransformer().visit(tree))
-        code = compile(tree, inspect.getfile(function), "exec")
-        namespace: dict[str, Any] = {**function.__globals__, "interpreter_semantic": stock.interpreter_semantic}
-        exec(code, namespace)
-        _rewritten[function] = namespace[function.__name__]
-    return _rewritten[function]
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef), "triton.jit takes functions only"
+    definition.decorator_list = []
+    tree = ast.fix_missing_locations(stock.ASTTransformer().visit(tree))
+    code = compile(tree, inspect.getfile(function), "exec")
+    namespace: dict[str, Any] = {**function.__globals__, "interpreter_semantic": stock.interpreter_semantic}
+    exec(code, namespace)
+    return namespace[function.__name__]
 
 
 # Launch ---------------------------------------------------------------------------------------------------------
