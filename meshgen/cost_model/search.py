@@ -60,7 +60,6 @@ class Search:
     all_orders_of_copies: int = chosen(3, "copies", "of a value that are ordered by trying all ways", matters=True)
     chain: int = chosen(8, "nodes", "in a row that a local rewrite looks at", matters=False)
     constant_bytes: int = chosen(4096, "bytes", "of constants that are compared", matters=False)
-    folded_index_steps: int = chosen(8, "nodes", "in a row that make a constant index", matters=False)
     bounded_index_steps: int = chosen(16, "nodes", "in a row through which an index's range is known", matters=False)
     tasks_before: int = chosen(
         256, "tasks", "looked at to find out whether a buffer may be written over", matters=False

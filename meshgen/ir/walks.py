@@ -25,3 +25,15 @@ def operands_first(wanted: Iterable[T], needs: Callable[[T], Iterable[T]]) -> It
                 path.pop()
                 done.add(item)
                 yield item
+
+
+def reachable(roots: Iterable[T], successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Yield `roots` and everything that their successors lead to, each once, before its successors are asked for."""
+    visited = set[T]()
+    stack = [*roots]
+    while stack:
+        item = stack.pop()
+        if item not in visited:
+            visited.add(item)
+            yield item
+            stack += successors(item)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.ir import SSAValue
 
-from meshgen.ir.graph import Node, Value
 from meshgen.mlir.conversion import Importer
+from meshgen.ops.constants import FOLDABLE, constant_of
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.evaluate.evaluator import evaluate_node
-from meshgen.sizes.size_ops import FOLDED
+
+_MOST_ELEMENTS = 1 << 20
 
 
 def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
     """The elements of a value that is visible at `importer`; None where they are not known."""
     value = importer.value(ssa)
-    found = _evaluated(value, {result: node for node in importer.graph.nodes for result in node.results})
+    producers = {result: node for node in importer.graph.nodes for result in node.results}
+    found = constant_of(value, producers.get, most_elements=_MOST_ELEMENTS)
     if found is None and importer.outer is not None and ssa in importer.captures:
         return known_array(importer.outer, ssa)
     return found
@@ -28,17 +27,8 @@ def follows_from_sizes(importer: Importer, ssa: SSAValue) -> bool:
     waiting = [importer.value(ssa)]
     for value in waiting:  # grows
         node = makers.get(value)
-        if node is None or node.regions or node.op not in (*FOLDED, "get_dimension_size"):
+        if node is None or node.regions or node.op not in (*FOLDABLE, "get_dimension_size"):
             is_outer = importer.outer is not None and ssa in importer.captures
             return is_outer and importer.outer is not None and follows_from_sizes(importer.outer, ssa)
         waiting += [] if node.op == "get_dimension_size" else node.operands
     return True
-
-
-def _evaluated(value: Value, makers: Mapping[Value, Node]) -> Array | None:
-    node = makers.get(value)
-    if node is None or node.regions or node.op not in FOLDED:
-        return None
-    args = [_evaluated(operand, makers) for operand in node.operands]
-    known = [arg for arg in args if arg is not None]
-    return evaluate_node(node, known)[0] if len(known) == len(args) else None

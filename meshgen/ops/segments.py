@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import captured
+from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import DOTS, LOOPS
 from meshgen.ops.rows import row_length, runs_of_rows, sums_beside_rows
 
@@ -41,16 +41,8 @@ class _Part:
     def __init__(self, body: Graph, made: dict[Value, Node], number: int) -> None:
         self.number = number
         self.output = body.outputs[number]
-        self.nodes: dict[Node, None] = {}
-        self.values: set[Value] = {self.output}
-        stack = [self.output]
-        while stack:
-            node = made.get(stack.pop())
-            if node is not None and node not in self.nodes:
-                self.nodes[node] = None
-                operands = (*node.operands, *captured(node))
-                self.values.update(operands)
-                stack += operands
+        self.values = dict.fromkeys(values_behind([self.output], made.get))
+        self.nodes = {made[value]: None for value in self.values if value in made}
         self.inputs = [value for value in body.inputs if value in self.values]
 
 

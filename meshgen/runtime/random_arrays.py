@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Graph, TensorType, Value, is_complex, is_float, real_dtype
+from meshgen.ir.matchers import through
 from meshgen.ops.classes import LAYOUT
 
 
@@ -43,8 +44,5 @@ def _ordered_inputs(body: Graph) -> set[Value]:
     made, found = body.index.producers, set[Value]()
     for node in body.nodes:
         if node.attrs.get("indices_are_sorted"):
-            value = node.operands[len(node.operands) // 2]
-            while (maker := made.get(value)) is not None and maker.op in LAYOUT:
-                value = maker.operands[0]
-            found.add(value)
+            found.add(through(node.operands[len(node.operands) // 2], made.get, LAYOUT))
     return found

@@ -14,16 +14,13 @@ import numpy as np
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, TensorType, Value, is_inexact
 from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import ARRANGING, MADE, POINTWISE
+from meshgen.ops.constants import FOLDABLE
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.evaluator import evaluate_node
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_meaning, with_trait
 from meshgen.ops.types.inference import verify_node
 from meshgen.ops.types.site import shapes_agree
 from meshgen.records import dataclass
 
-FOLDED = (with_trait(Trait.BROADCASTS) | POINTWISE | ARRANGING | MADE) & with_meaning()
 LARGEST = 256  # elements: lists of sizes are short; larger constants are not examined
 _PLACES = re.compile(r"\{(\d+)\}")
 # By op: the static one, and what the last operands become: attributes, or the shape.
@@ -85,7 +82,7 @@ class KnownSizes:
             if is_size:
                 self.of_sizes.add(node.result)
             return node
-        if node.op not in FOLDED or any(value not in self.numbers for value in node.operands):
+        if node.op not in FOLDABLE or any(value not in self.numbers for value in node.operands):
             return node
         if faults := verify_node(node):
             self.faults += faults

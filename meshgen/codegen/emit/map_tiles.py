@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.walks import reachable
 from meshgen.ops.classes import JOINING, LAYOUT, LEAVING, POINTWISE
 from meshgen.records import dataclass
 
@@ -157,23 +158,21 @@ def _only(expr: Expr) -> Var:
 
 def _reads(body: Graph, index: Index) -> Iterator[tuple[Value, Index]]:
     """Operands and the indices at which they are read, found through pointwise ops, plain index maps, and parts that the box is inside of."""
-    producer = body.index.producers
-    stack = [(v, index) for v in body.outputs]
-    seen: set[tuple[Value, Index]] = set()
-    while stack:
-        value, place = stack.pop()
-        if (value, place) in seen:
-            continue
-        seen.add((value, place))
-        node = producer.get(value)
+    producers = body.index.producers
+
+    def read(access: tuple[Value, Index]) -> Iterable[tuple[Value, Index]]:
+        value, place = access
+        node = producers.get(value)
         if node is None:
-            yield value, place
-        elif node.op in POINTWISE:
-            stack += [(v, place if v.type.rank else ()) for v in node.operands if v.type.rank in (0, len(place))]
-        elif node.op in LAYOUT - LEAVING:
-            stack.append((node.operands[0], backward(node, place)))
-        elif node.op in JOINING:
-            stack += _concatenated_operand(node, place)
+            return ()
+        if node.op in POINTWISE:
+            return [(v, place if v.type.rank else ()) for v in node.operands if v.type.rank in (0, len(place))]
+        if node.op in LAYOUT - LEAVING:
+            return [(node.operands[0], backward(node, place))]
+        return _concatenated_operand(node, place) if node.op in JOINING else ()
+
+    accesses = reachable([(value, index) for value in body.outputs], read)
+    return ((value, place) for value, place in accesses if value not in producers)
 
 
 def _concatenated_operand(node: Node, index: Index) -> list[tuple[Value, Index]]:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.map_tiles import Box, Tile
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.matchers import values_behind
+from meshgen.ir.walks import reachable
 from meshgen.ops.classes import POINTWISE
 from meshgen.records import dataclass
 
@@ -53,19 +55,17 @@ def pieces_of(body: Graph) -> Pieces | None:
     sizes, made = body.outputs[0].type.sizes, body.index.producers
     ends: dict[int, set[int]] = {}
     is_shared = False
-    seen, stack = set(body.outputs), [*body.outputs]
-    while stack:
-        node = made.get(stack.pop())
-        if node is None:
-            continue
-        if node.op == "concatenate":
+
+    def read_elementwise(value: Value) -> Iterable[Value]:
+        node = made.get(value)
+        return () if node is None or node.op not in POINTWISE else (v for v in node.operands if v.type.sizes == sizes)
+
+    for value in reachable(body.outputs, read_elementwise):
+        node = made.get(value)
+        if node is not None and node.op == "concatenate":
             parts = itertools.accumulate(v.type.sizes[node.attrs.dim] for v in node.operands)
             ends.setdefault(node.attrs.dim, {0}).update(parts)
             is_shared |= _share(body, made, node)
-        elif node.op in POINTWISE:
-            fresh = [v for v in node.operands if v.type.sizes == sizes and v not in seen]
-            seen.update(fresh)
-            stack += fresh
     if len(ends) != 1 or any(v.type.sizes != sizes for v in body.outputs):
         return None
     ((dim, places),) = ends.items()
@@ -80,12 +80,7 @@ def _share(body: Graph, made: Mapping[Value, Node], node: Node) -> bool:
     """Whether several parts of a concatenation are made of one operand."""
     reads: Counter[Value] = Counter()
     for part in dict.fromkeys(node.operands):
-        reached, stack = set[Value](), [part]
-        while stack:
-            value = stack.pop()
-            if value not in reached:
-                reached.add(value)
-                stack += made[value].operands if value in made else ()
+        reached = {*values_behind([part], made.get)}
         reads.update(value for value in body.inputs if value in reached and value.type.rank)
     return any(count > 1 for count in reads.values())
 

@@ -25,6 +25,7 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.rows import Runs, runs_of_rows
 from meshgen.ops.triton.registers import Code
@@ -110,17 +111,12 @@ class _RowSums(Reduction):
 
     def _is_known(self, value: Value) -> bool:
         """Whether the reductions that a value needs are done."""
-        stack, seen = [value], set[Value]()
-        while stack:
-            current = stack.pop()
-            node = self.evaluator.producer.get(current)
-            if node is None or current in seen or current in self.evaluator.placed:
-                continue
-            if node.op in REDUCTIONS:
-                return False
-            seen.add(current)
-            stack += node.operands
-        return True
+        producers, placed = self.evaluator.producer, self.evaluator.placed
+        needed = values_behind([value], producers.get, placed.__contains__)
+        return not any(
+            (node := producers.get(current)) is not None and node.op in REDUCTIONS and current not in placed
+            for current in needed
+        )
 
     def _add_up(self, node: Node, partial: str) -> None:
         value = self.added[node]

@@ -13,6 +13,7 @@ from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.rematerialized import FreeNodes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import REGROUPING
 
 
@@ -63,18 +64,9 @@ def _is_apart(group: Group, calls: Mapping[Node, Node]) -> bool:
 
 def _parts_read(grouping: Grouping, group: Group, parts: Mapping[Value, Value]) -> dict[Value, None]:
     """The parts of messages that a kernel reads, through what it computes itself; each part is of a message's result."""
-    found: dict[Value, None] = {}
-    stack, seen = [v for node in (*group.members, *group.extra) for v in node.operands], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if value in parts:
-            found[value] = None
-        elif (node := grouping.copied(value)) is not None:  # free, or of a group that was dissolved into its readers
-            stack += node.operands
-    return found
+    read = [v for node in (*group.members, *group.extra) for v in node.operands]
+    # `copied` is free, or of a group that was dissolved into its readers.
+    return {value: None for value in values_behind(read, grouping.copied, parts.__contains__) if value in parts}
 
 
 def _take_call(grouping: Grouping, message: Node, call: Node, packing: Group, reads: Sequence[Value]) -> None:

@@ -10,7 +10,7 @@ epilogue as far as that does not add to what has to be written. `fusion/traffic`
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.fusion.absorbed import absorbed_nodes
@@ -23,7 +23,9 @@ from meshgen.codegen.fusion.rematerialized import FreeNodes, must_exist
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.matchers import through
 from meshgen.ir.predicates import is_constant
+from meshgen.ir.walks import reachable
 from meshgen.ops.classes import (
     COMMUNICATING,
     DOTS,
@@ -80,11 +82,7 @@ class Grouping:
 
     def view_root(self, value: Value) -> Value:
         """The value, seen through plain reshapes."""
-        node = self.producer.get(value)
-        while node is not None and node.op in REGROUPING:
-            value = node.operands[0]
-            node = self.producer.get(value)
-        return value
+        return through(value, self.producer.get, REGROUPING)
 
     def memory_root(self, value: Value) -> Value:
         """The value, seen through plain reshapes and views."""
@@ -267,16 +265,11 @@ class Grouping:
             return group is on
         if not self.has_removed:
             return True
-        stack, seen = [group], {group}
-        while stack:
-            current = stack.pop()
-            if current is on:
-                return True
-            for g in (*current.before, *makers_of(current.waits, self)):
-                if g.level >= on.level and g not in seen:
-                    seen.add(g)
-                    stack.append(g)
-        return False
+
+        def earlier(current: Group) -> Iterable[Group]:
+            return (g for g in (*current.before, *makers_of(current.waits, self)) if g.level >= on.level)
+
+        return on in reachable([group], earlier)
 
     # ---- epilogues
 

@@ -20,6 +20,7 @@ from meshgen.codegen.fusion.tiles import tile_shape
 from meshgen.codegen.fusion.traffic import Traffic
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import COMMUNICATING, LOOKUPS, POINTWISE, REDUCTIONS
 from meshgen.ops.rows import row_length, runs_of_rows
 
@@ -189,14 +190,9 @@ class Joins:
 
     def _read_through(self, members: Sequence[Node]) -> list[Node]:
         """Members, and the free nodes between them and memory, in program order."""
-        found = dict.fromkeys(members)
-        stack = [v for n in members for v in n.operands]
-        while stack:
-            node = self.of.copied(stack.pop())
-            if node is not None and node not in found:
-                found[node] = None
-                stack += node.operands
-        return sorted(found, key=self.of.position.__getitem__)
+        read = values_behind([v for node in members for v in node.operands], self.of.copied)
+        nodes = {*members, *(node for value in read if (node := self.of.copied(value)) is not None)}
+        return sorted(nodes, key=self.of.position.__getitem__)
 
     def _fits(self, reduction: Node, groups: Sequence[Group]) -> bool:
         """Whether a reduction may take a map along: its rows are many enough."""

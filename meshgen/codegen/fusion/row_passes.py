@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from meshgen.codegen.fusion.body_space import space_of_row_sums
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
@@ -104,13 +105,7 @@ def _is_long(node: Node) -> bool:
 
 def _read(body: Graph, ends: Sequence[Value]) -> list[Value]:
     """The operands from which values are computed, where the results of reductions are known."""
-    made, found, stack = body.index.producers, dict[Value, None](), [*ends]
-    while stack:
-        value = stack.pop()
-        if value in found:
-            continue
-        found[value] = None
-        node = made.get(value)
-        if node is not None and node.op not in REDUCTIONS:
-            stack += node.operands
-    return [value for value in body.inputs if value in found]
+    producers = body.index.producers
+    reduced = {value for value, node in producers.items() if node.op in REDUCTIONS}
+    read = {*values_behind(ends, producers.get, reduced.__contains__)}
+    return [value for value in body.inputs if value in read]

@@ -15,6 +15,7 @@ from typing import Any
 from meshgen.codegen.emit.lanes import dependent
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import DOTS, POINTWISE, REDUCTIONS
 
 Shift = Callable[[Any, int], Any]
@@ -118,14 +119,7 @@ def for_all_trips(
 
 def _needed(wanted: Sequence[Value], producer: Mapping[Value, Node], known: Mapping[Value, Value]) -> set[Value]:
     """The values that have to be written, and those that are read for them."""
-    stack, seen = [*wanted], {*wanted}
-    while stack:
-        value = stack.pop()
-        node = None if value in known else producer.get(value)
-        more = [each for each in node.operands if each not in seen] if node is not None else []
-        stack += more
-        seen.update(more)
-    return seen - known.keys()
+    return {*values_behind(wanted, producer.get, known.__contains__)} - known.keys()
 
 
 def _can_take(node: Node, changing: AbstractSet[Value]) -> bool:

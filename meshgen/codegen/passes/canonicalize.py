@@ -16,15 +16,16 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.codegen.algebra.identities import IDENTITIES
-from meshgen.codegen.algebra.splats import Array, Writer, splat_of
+from meshgen.codegen.algebra.splats import Array, Writer
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
-from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.predicates import is_constant, is_loop
 from meshgen.ir.regions import used_by
+from meshgen.ir.spread import uniform_element
 from meshgen.ops.classes import COMMUNICATING, ELEMENTWISE, IMPURE, POINTWISE
-from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.constants import element
 from meshgen.ops.live import live_nodes
 
 
@@ -80,11 +81,11 @@ class _Canonicalizer:
         kind = node.result.type
         if None in kind.shape or any(None in v.type.shape for v in operands):
             return None
-        if is_constant(node):
-            number = splat_of(node.attrs.value) if kind.rank else None
-            return None if number is None else self._writer.splat(number, kind, node)
         if kind.size == 0 and node.op != "broadcast_in_dim":
             return self._writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
+        if is_constant(node):
+            number = uniform_element(node.attrs.value) if kind.rank else None
+            return None if number is None else self._writer.splat(number, kind, node)
         if (number := self._fold(node, operands)) is not None:
             return self._writer.splat(number, kind, node)
         identity = IDENTITIES.get(node.op)
@@ -100,10 +101,7 @@ class _Canonicalizer:
         numbers = [self._writer.number(v) for v in operands]
         if any(n is None for n in numbers):
             return None
-        scalar = Node(node.op, [Value(TensorType((), v.type.dtype)) for v in operands],
-                      [Value(TensorType((), node.result.type.dtype))], node.attrs)  # fmt: skip
-        with np.errstate(all="ignore"):
-            return np.asarray(evaluate_node(scalar, [n for n in numbers if n is not None])[0])
+        return element(node, [number for number in numbers if number is not None])
 
 
 def _only_adds_dims(node: Node) -> bool:

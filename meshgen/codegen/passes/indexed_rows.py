@@ -7,21 +7,14 @@ take_along_axis                indices [n, 1, 1] with batching dims: rows are co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
-from meshgen.ops.evaluate.evaluator import evaluate_node
-from meshgen.ops.registry import with_meaning
+from meshgen.ops.constants import constant_of
 
-Numbers = np.ndarray[Any, Any]
 _MOST_NUMBERS = 1 << 20  # of a value that is computed here to see whether it counts rows (chosen: 8 MB)
-# `all_slice` and the other ops that depend on the rank have no meaning on one device.
-_COUNTED = (POINTWISE | LAYOUT | MADE) & with_meaning()
 
 
 class IndexedRows:
@@ -65,7 +58,7 @@ class IndexedRows:
     def _counted(self, number: int) -> int | None:
         """The dim of the places along which one of the numbers of the indices is 0, 1, 2, ...; None if it is known of none."""
         value, inside = self._source(number)
-        found = self._numbers(value)
+        found = constant_of(value, self._producers.get, most_elements=_MOST_NUMBERS)
         if found is None:
             return None
         column = np.take(found, inside, self._vector) if self._vector < found.ndim else found
@@ -89,25 +82,6 @@ class IndexedRows:
                     break
                 number -= count
         return value, number
-
-    def _numbers(self, value: Value) -> Numbers | None:
-        """What a value is that depends on no argument; None where it does, or where too much would be computed."""
-        known, stack = dict[Value, Numbers](), [value]
-        while stack:
-            current = stack[-1]
-            node = self._producers.get(current)
-            if node is None or current.type.size > _MOST_NUMBERS or not (is_constant(node) or node.op in _COUNTED):
-                return None
-            missing = [operand for operand in node.operands if operand not in known]
-            if missing and current not in known:
-                stack += missing
-                continue
-            if current not in known:
-                known[current] = (
-                    node.attrs.value if is_constant(node) else evaluate_node(node, [known[v] for v in node.operands])[0]
-                )
-            stack.pop()
-        return known[value]
 
     def hit(self, builder: Builder, dim: int, number: int, is_clamped: bool = False) -> Value:
         """Where a number of the indices is the place along a dim of the operand; `is_clamped`: what is outside is the next place inside."""

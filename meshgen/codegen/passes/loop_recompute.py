@@ -17,6 +17,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import captured, flow_regions, rewired_graph, used_by
+from meshgen.ir.walks import operands_first
 from meshgen.ops.classes import LAYOUT, LEAVING, MADE, POINTWISE
 from meshgen.ops.live import without_dead
 
@@ -69,15 +70,7 @@ def _with_copies(region: Graph, values: list[Value], makers: Mapping[Value, Node
     """The region with copies of what makes values, first."""
     if not values:
         return region
-    needed: dict[Node, None] = {}
-    stack = [(makers[value], False) for value in values]
-    while stack:
-        node, is_done = stack.pop()
-        if is_done:
-            needed[node] = None
-        elif node not in needed:
-            stack.append((node, True))
-            stack += [(makers[v], False) for v in node.operands]
+    needed = operands_first([makers[value] for value in values], lambda node: [makers[v] for v in node.operands])
     now: dict[Value, Value] = {}
     copies = list[Node]()
     for node in needed:

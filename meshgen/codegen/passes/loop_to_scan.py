@@ -22,10 +22,10 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import inductions, trip_count
-from meshgen.ir.predicates import is_constant, is_control, is_loop, is_scan
+from meshgen.ir.predicates import is_control, is_loop, is_scan
 from meshgen.ir.regions import all_nodes, rewired_graph, used_by, used_values
 from meshgen.ops.classes import POINTWISE
-from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.constants import constant_of
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import with_meaning
 from meshgen.records import dataclass
@@ -119,7 +119,7 @@ class _Loop:
         self._uses = Counter(used_values(self._body))
         self._producers = {**producers, **self._body.index.producers}
         self._counters = inductions(node, producers)
-        self._numbers: dict[Value, Numbers | None] = {}  # scalars that depend on the trip only, at every trip
+        self._numbers: dict[Value, Numbers] = {}  # scalars that depend on the trip only, at every trip
         for number, (start, step) in self._counters.items():
             value = self._body.inputs[number]
             self._numbers[value] = (start + step * np.arange(trips)).astype(value.type.numpy_dtype)
@@ -212,19 +212,8 @@ class _Loop:
 
     def _at(self, value: Value) -> Numbers | None:
         """A scalar at every trip, where it depends on nothing else."""
-        if value not in self._numbers:
-            self._numbers[value] = self._computed(value)
-        return self._numbers[value]
-
-    def _computed(self, value: Value) -> Numbers | None:
-        node = self._producers.get(value)
-        if node is None or value.type.rank or (node.op not in _EVALUATED and not is_constant(node)):
-            return None
-        if is_constant(node):
-            return np.full(self._trips, node.attrs.value)
-        found = [self._at(operand) for operand in node.operands]
-        known = [array for array in found if array is not None]
-        return evaluate_node(node, known)[0] if len(known) == len(found) else None
+        number = constant_of(value, self._producers.get, _EVALUATED, 1, self._numbers)
+        return None if number is None else np.broadcast_to(number, self._trips)
 
 
 def _like(kind: Value, name: Value) -> Value:

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from meshgen.codegen.algebra.splats import splat_of
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.indexed_rows import IndexedRows, spread
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_constant
+from meshgen.ops.constants import splat_of
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.live import without_dead
 
@@ -57,7 +56,11 @@ class _Scatter:
     def updates_rows_once(self) -> bool:
         """Whether no two updates meet, windows are whole, and the operand is a splat."""
         node, attrs = self._node, self._attrs
-        if len(node.operands) != 3 or not node.result.type.size or not self._is_splat(node.operands[0]):
+        if (
+            len(node.operands) != 3
+            or not node.result.type.size
+            or splat_of(node.operands[0], self._producers.get) is None
+        ):
             return False
         lengths = [node.operands[2].type.sizes[u] for u in attrs.update_window_dims]
         if lengths != [self._shape[d] for d in self._windows] or {*self._windows} & {
@@ -80,12 +83,6 @@ class _Scatter:
         batching = dict(zip(attrs.input_batching_dims, attrs.scatter_indices_batching_dims, strict=True))
         mapped, vector = attrs.scatter_dims_to_operand_dims, attrs.index_vector_dim
         return IndexedRows(self._node.operands[1], self._shape, mapped, batching, vector, self._producers)
-
-    def _is_splat(self, value: Value) -> bool:
-        node = self._producers.get(value)
-        while node is not None and node.op in ("broadcast_in_dim", "reshape", "convert"):
-            node = self._producers.get(node.operands[0])
-        return node is not None and is_constant(node) and splat_of(node.attrs.value) is not None
 
     def write(self, graph: Graph) -> None:
         """Append the comparisons and the choice."""

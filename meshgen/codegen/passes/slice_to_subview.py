@@ -18,6 +18,7 @@ from dataclasses import replace
 from meshgen.codegen.passes.graphs import with_graph
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.matchers import through
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import GENERATED, REGROUPING
 from meshgen.runtime.plan import ALIGNMENT
@@ -64,11 +65,7 @@ def byte_range(node: Node) -> tuple[int, int] | None:
 
 def _root(value: Value, producers: Mapping[Value, Node]) -> Value:
     """The value, seen through plain reshapes."""
-    node = producers.get(value)
-    while node is not None and node.op in REGROUPING:
-        value = node.operands[0]
-        node = producers.get(value)
-    return value
+    return through(value, producers.get, REGROUPING)
 
 
 def _overlap(nodes: Sequence[Node]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import field
 
 from meshgen.codegen.passes.indexed_rows import IndexedRows
 from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ir.matchers import through
 from meshgen.ir.regions import used_by
 from meshgen.kernels.matmul import reducible_columns
 from meshgen.ops.classes import DOTS, POINTWISE, REDUCTIONS
@@ -63,9 +64,8 @@ def softmax_dots(graph: Graph) -> list[Node]:
     """The dots of whose results sums of exponentials of rows are taken, element by element; each may be read in parts of its rows."""
     producers, found = graph.index.producers, dict[Node, None]()
     for node in graph.nodes:
-        maker = producers.get(node.operands[0]) if node.op in REDUCTIONS and node.attrs.kind == "add" else None
-        while maker is not None and maker.op == "convert":
-            maker = producers.get(maker.operands[0])
+        is_sum = node.op in REDUCTIONS and node.attrs.kind == "add"
+        maker = producers.get(through(node.operands[0], producers.get, {"convert"})) if is_sum else None
         if maker is not None and maker.op == "exponential":
             found.update(dict.fromkeys(_dots_behind(maker.operands[0], producers)))
     return [dot for dot in found if _has_parts(dot)]

@@ -18,6 +18,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
+from meshgen.ir.walks import reachable
 from meshgen.ops.classes import OVERWRITING, UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
@@ -86,7 +87,7 @@ def readers_first(module: Module) -> Module:
         maker = makers.get(roots[graph.outputs[output]])
         own = [node for node in readers.get(graph.inputs[number], ()) if node is not maker]
         late = [node for node in own if maker is not None and place[node] > place[maker]]
-        if maker is None or not own or _needs(own if is_moved else late, maker, before):
+        if maker is None or not own or maker in reachable(own if is_moved else late, before.__getitem__):
             continue
         before[maker] = [*before[maker], *own]
         is_moved |= bool(late)
@@ -139,19 +140,6 @@ def may_overwrite(
         pairs = overwrites(kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
     return (node.op in REPEATED or node.op in OVERWRITING) and places == [number]
-
-
-def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Node]]) -> bool:
-    """Whether one of these nodes comes after `maker` in any order."""
-    stack, seen = [*late], set(late)
-    while stack:
-        node = stack.pop()
-        if node is maker:
-            return True
-        fresh = [each for each in before[node] if each not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return False
 
 
 def stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:

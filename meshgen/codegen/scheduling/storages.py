@@ -14,6 +14,7 @@ from typing import NamedTuple
 from meshgen.codegen.passes.slice_to_subview import byte_range
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_optimization_barrier
+from meshgen.ir.walks import reachable
 from meshgen.ops.classes import VIEWS
 from meshgen.records import dataclass
 
@@ -44,14 +45,8 @@ class Storages:
 
     def needs(self, value: Value) -> set[int]:
         """The launches that come before one that reads a value: its makers, and those of all that a barrier before it waits for."""
-        found, stack, seen = set[int](), [value], {value}
-        while stack:
-            current = stack.pop()
-            found.update(self.makers(current))
-            fresh = [each for each in self.behind.get(current, ()) if each not in seen]
-            seen.update(fresh)
-            stack += fresh
-        return found
+        waits = reachable([value], lambda current: self.behind.get(current, ()))
+        return {number for current in waits for number in self.makers(current)}
 
     def makers(self, value: Value) -> list[int]:
         """The launches that write bytes of a value; none of an argument or a constant."""

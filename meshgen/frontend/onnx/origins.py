@@ -9,6 +9,7 @@ from meshgen.errors import Diagnostic
 from meshgen.frontend.tracer.recording import Trace, current
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.matchers import values_behind
 
 
 def inputs_behind(x: Tensor, names: Collection[str]) -> list[str]:
@@ -18,17 +19,8 @@ def inputs_behind(x: Tensor, names: Collection[str]) -> list[str]:
     while trace is not None:
         producers |= {result: node for node in trace.graph.nodes for result in node.results}
         trace = trace.around
-    found: dict[str, None] = {}
-    seen, pending = {x.value}, [x.value]
-    while pending:
-        value = pending.pop()
-        if value in producers:
-            fresh = [operand for operand in producers[value].operands if operand not in seen]
-            seen.update(fresh)
-            pending += fresh
-        elif value.name in names:
-            found[value.name] = None
-    return [name for name in names if name in found]
+    behind = {value.name for value in values_behind([x.value], producers.get) if value not in producers}
+    return [name for name in names if name in behind]
 
 
 def remedy(x: Tensor, names: Collection[str], gain: str) -> str:

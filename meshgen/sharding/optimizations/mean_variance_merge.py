@@ -16,22 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from meshgen.ccl.cost import collective_seconds, ring_bytes
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.predicates import is_constant
 from meshgen.mesh import Mesh
-from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.constants import splat_of
 from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import merged_notes, price_of, with_graph
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
-
-_ARITHMETIC = ("add", "subtract", "multiply", "divide", "convert", "maximum")  # how numbers of rows are written
 
 
 @module_pass("mean-variance-merge", "partition", applies="unless dearer", requires_ops=("all_reduce",))
@@ -167,19 +162,9 @@ def _keeps_order(node: Node) -> bool:
 
 
 def _scalar(value: Value, producers: Mapping[Value, Node]) -> float | None:
-    """The number that a value has everywhere, if it is made of constants only."""
-    while (node := producers.get(value)) is not None and node.op in ("broadcast_in_dim", "reshape"):
-        value = node.operands[0]
-    if node is None:
-        return None
-    if is_constant(node):
-        numbers = np.unique(np.asarray(node.attrs.value, np.float64))
-        return float(numbers[0]) if numbers.size == 1 else None
-    if node.op not in _ARITHMETIC or value.type.rank:
-        return None
-    parts = [_scalar(operand, producers) for operand in node.operands]
-    known = [np.asarray(p, v.type.numpy_dtype) for p, v in zip(parts, node.operands, strict=True) if p is not None]
-    return float(evaluate_node(node, known)[0]) if len(known) == len(parts) else None
+    """Return the number that a value is everywhere."""
+    number = splat_of(value, producers.get)
+    return None if number is None else float(number)
 
 
 def _origin(spread: Value, dims: tuple[int, ...], producers: Mapping[Value, Node]) -> Node | None:

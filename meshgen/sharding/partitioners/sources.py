@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import Value
+from meshgen.ir.spread import uniform_element
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
@@ -15,20 +16,10 @@ def constant(site: Site) -> list[Value]:
     """A splat needs no slicing; other constants are in the program once, whole, and every device cuts its tile."""
     result, builder = site.node.result, site.builder
     value = np.asarray(site.node.attrs.value)
-    if value.size and _is_splat(value):
-        local = site.local_types()[0]
-        return site.clone(value=np.broadcast_to(value.reshape(-1)[0], local.sizes))
+    if (element := uniform_element(value)) is not None:
+        return site.clone(value=np.broadcast_to(element, site.local_types()[0].sizes))
     whole = builder.emit("constant", [], result.type, value=value)
     return [cut(builder, whole, sharding_of(result), result.type.sizes)]
-
-
-def _is_splat(value: np.ndarray) -> bool:
-    """Whether all elements have the same bits: 0.0 and -0.0 differ, a NaN equals itself."""
-    if not any(value.strides):  # one element, spread
-        return True
-    flat = np.ascontiguousarray(value).reshape(-1)
-    rows = flat.view(np.uint8).reshape(flat.size, -1)
-    return bool((rows == rows[0]).all())
 
 
 @partitioner("iota")

@@ -15,9 +15,9 @@ import numpy as np
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import needed_nodes
+from meshgen.ops.constants import splat_of
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.records import dataclass
-from meshgen.sharding.rewrites.constant_places import is_zero
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 _Producers = Mapping[Value, Node]
@@ -152,4 +152,4 @@ def _is_below_zero(flag: Value, value: Value, producers: _Producers) -> bool:
     node = producers.get(flag)
     if node is None or node.op != "compare" or node.attrs.direction != "LT":
         return False
-    return node.operands[0] is value and is_zero(node.operands[1], producers)
+    return node.operands[0] is value and bool(splat_of(node.operands[1], producers.get) == 0)

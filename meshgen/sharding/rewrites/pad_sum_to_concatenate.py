@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
+from meshgen.ops.constants import splat_of
 from meshgen.records import dataclass
-from meshgen.sharding.rewrites.constant_places import is_zero
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
@@ -63,6 +63,6 @@ def _padded_parts(node: Node, rows: Mapping[Value, _Rows], producers: Mapping[Va
     if node.op != "pad" or any(node.attrs.interior) or min(*node.attrs.low, *node.attrs.high, 0) < 0:
         return None
     dims = [d for d, ends in enumerate(zip(node.attrs.low, node.attrs.high, strict=True)) if any(ends)]
-    if len(dims) != 1 or not is_zero(node.operands[1], producers):
+    if len(dims) != 1 or splat_of(node.operands[1], producers.get) != 0:
         return None
     return _Rows(dims[0], ((node.attrs.low[dims[0]], node.operands[0]),))

@@ -1,0 +1,94 @@
+"""The constant or the one number that a value is known to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.matchers import Producer
+from meshgen.ir.predicates import is_constant
+from meshgen.ir.spread import uniform_element
+from meshgen.ir.walks import operands_first
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LAYOUT, LEAVING, MADE, POINTWISE
+from meshgen.ops.evaluate.common import Array
+from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.registry import with_meaning
+
+# Ops that depend on the rank, such as `all_slice`, have no meaning on one device.
+FOLDABLE = (ELEMENTWISE | POINTWISE | ARRANGING | LAYOUT | MADE) & with_meaning()
+_REPEATING = (LAYOUT - LEAVING) & with_meaning()  # each element of the result is one of the operand
+_FUNCTIONS = POINTWISE & ELEMENTWISE
+_FEW = 16  # elements of a constant that is folded in search of a number
+
+
+def constant_of(
+    value: Value,
+    producer: Producer,
+    ops: AbstractSet[str] = FOLDABLE,
+    most_elements: int = _FEW,
+    known: dict[Value, Array] | None = None,
+) -> Array | None:
+    """Return the array that a value is at any run of the program, folding constants and `ops`.
+
+    Args:
+        most_elements: of each value that is folded.
+        known: the arrays of some values; those that are computed on the way are added.
+
+    Returns:
+        None if the value depends on anything else, or if a larger one is between it and constants.
+    """
+    arrays = {} if known is None else known
+
+    def folded(current: Value) -> Node | None:
+        node, kind = producer(current), current.type
+        is_small = None not in kind.shape and kind.size <= most_elements
+        return node if node is not None and is_small and (node.op in ops or is_constant(node)) else None
+
+    def operands(current: Value) -> Sequence[Value]:
+        node = None if current in arrays else folded(current)
+        return node.operands if node is not None else ()
+
+    if value not in arrays and folded(value) is None:  # nearly all values: without a walk
+        return None
+    for current in operands_first([value], operands):
+        if current in arrays:
+            continue
+        node = folded(current)
+        if node is None:
+            return None
+        operand_arrays = [arrays[operand] for operand in node.operands]
+        arrays[current] = node.attrs.value if is_constant(node) else evaluate_node(node, operand_arrays)[0]
+    return arrays[value]
+
+
+def splat_of(value: Value, producer: Producer) -> Array | None:
+    """Return the number that all elements of a value are, as a 0-d array of its type; None if it is not known to be one.
+
+    It is seen through index maps and element-wise functions of one operand.
+    """
+    functions = list[Node]()
+    while (node := producer(value)) is not None and len(node.operands) == 1:
+        if node.op not in _REPEATING:
+            if node.op not in _FUNCTIONS:
+                return None
+            functions.append(node)
+        value = node.operands[0]
+    if node is None or node.op not in FOLDABLE:
+        return None
+    array = node.attrs.value if is_constant(node) else constant_of(value, producer)
+    number = None if array is None else uniform_element(array)
+    if number is None:
+        return None
+    for function in reversed(functions):
+        number = element(function, [number])
+    return number
+
+
+def element(node: Node, operands: Sequence[Array]) -> Array:
+    """Return an element of the result of an element-wise node, given one of each operand."""
+    inputs = [Value(TensorType((), operand.type.dtype)) for operand in node.operands]
+    scalar = Node(node.op, inputs, [Value(TensorType((), node.result.type.dtype))], node.attrs)
+    return np.asarray(evaluate_node(scalar, list(operands))[0])
