@@ -50,7 +50,7 @@ INNER_LAYERS = {
         ("planner", "sectors", "tuning"),
         ("packaging", "horizontal_fusion", "product_fusion", "fuse"),
         ("building", "scheduling", "uniform_control_flow"),
-        ("triton_source", "passes"),
+        ("triton_source", "kernel_nodes", "passes"),
         ("targets", "missing_kernels", "bounds", "algebra"),
         ("roofline",),
         ("emit", "access_neighbors"),

@@ -19,6 +19,7 @@ from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.ordering import makers_of
+from meshgen.codegen.kernel_nodes import kernel_node
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
 from meshgen.codegen.passes.attention_recompute import attention_recompute
@@ -198,9 +199,9 @@ class _FusedGraphWriter:
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         for value in reads:
             self._view(value)
-        now, name = self._ordered(group, reads), self._kernels.name_of(body)
+        now = self._ordered(group, reads)
         operands = [now.get(value, value) for value in reads]
-        self._out.nodes.append(Node("kernel", operands, outputs, {"kernel": name}, members[-1].loc))
+        self._out.nodes.append(kernel_node(self._kernels, body, operands, outputs, members[-1].loc))
         self._define(group, outputs)
 
     def _define(self, group: Group, made: Sequence[Value]) -> None:

@@ -16,12 +16,10 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
-from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.joint_time import apart_products, gain_together
-from meshgen.codegen.emit.plan import Template
-from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import Kernels, copy_node, with_kernels
 from meshgen.codegen.fusion.form import KernelForm
+from meshgen.codegen.kernel_nodes import kernel_node, recorded_template
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.donation import stable_order
@@ -34,7 +32,6 @@ from meshgen.codegen.scheduling.timeline import Task, longest_paths, start_times
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
@@ -287,7 +284,7 @@ def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
 
 def _launch_of(body: Graph) -> _Launch | None:
     """The launch of a body; None if it cannot be a segment of another one."""
-    template = _template(body)
+    template = recorded_template(body)
     if template is None or not template.joins:
         return None
     products, is_gemm = apart_products(body), template.form is KernelForm.GEMM
@@ -295,14 +292,6 @@ def _launch_of(body: Graph) -> _Launch | None:
         return None
     is_small = not is_gemm and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes
     return _Launch(template.form, is_small, len(body.inputs) + len(body.outputs), tuple(products))
-
-
-def _template(body: Graph) -> Template | None:
-    """The template that generates a body; None if no template does."""
-    try:
-        return plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
-    except CodegenError:
-        return None
 
 
 def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
@@ -319,6 +308,6 @@ def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
         body.outputs += [now[value] for value in given.outputs]
         outputs += member.results
     body.inputs = list(reads.values())
-    if _template(body) is None:
+    if recorded_template(body) is None:
         return None
-    return Node("kernel", list(reads), outputs, {"kernel": kernels.name_of(body)}, members[-1].loc)
+    return kernel_node(kernels, body, list(reads), outputs, members[-1].loc)

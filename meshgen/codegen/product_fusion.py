@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.bodies import Kernels, copy_node
 from meshgen.codegen.fusion.form import KernelForm
-from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
+from meshgen.codegen.kernel_nodes import kernel_node, recorded_template
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
 from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
@@ -72,7 +71,6 @@ class _Joins:
 
     def __init__(self, graph: Graph, kernels: Kernels) -> None:
         self.nodes, self._graph, self._kernels = list(graph.nodes), graph, kernels
-        self._device = device_of(DEFAULT_TARGET)
         self._refused: set[tuple[Node, Node]] = set()
         self._known: dict[str, tuple[int, bool]] = {}  # by kernel
         self._unlike: set[Hashable] = set()  # of pairs that stay apart, as those of equal layers
@@ -129,7 +127,7 @@ class _Joins:
         if not self._gains(body, bodies):
             self._unlike.add(key)
             return None
-        return Node("kernel", reads, outputs, {"kernel": self._kernels.name_of(body)}, reader.loc)
+        return kernel_node(self._kernels, body, reads, outputs, reader.loc)
 
     def _gains(self, body: Graph, apart: Sequence[Graph]) -> bool:
         """Whether a kernel of both can be made, and takes no longer."""
@@ -155,10 +153,8 @@ class _Joins:
             return False
         if len(body.nodes) > limits.epilogue_nodes:
             return False
-        try:
-            return plan_body(body, self._device).template.form is KernelForm.GEMM
-        except CodegenError:
-            return False
+        template = recorded_template(body)
+        return template is not None and template.form is KernelForm.GEMM
 
     def _place_of_both(self, maker: Node, reader: Node) -> Node | None:
         """The one of the two at whose place both may be launched."""

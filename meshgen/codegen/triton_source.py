@@ -79,7 +79,7 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
         raise CodegenError(*faults)
     device = device_of(target)
     lowered = lower_convolutions(body)
-    plan = plan_body(lowered, device)
+    plan = plan_body(lowered, device, body.template)
     wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
     tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
     for number in range(max(1, len(tiles))):

@@ -252,12 +252,16 @@ class GraphIndex:
 
 @dataclass(eq=False)
 class Graph:
-    """A function: nodes in program order, each after the nodes that make its operands."""
+    """A function: nodes in program order, each after the nodes that make its operands.
+
+    `template` is the name of the kernel template that was chosen for the body of a kernel; empty where none was.
+    """
 
     name: str
     inputs: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
+    template: str = ""
     _index: GraphIndex | None = field(default=None, init=False, repr=False)
 
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,

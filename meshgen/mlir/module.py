@@ -5,7 +5,7 @@ Besides the dialects' own attributes printed modules have (`mlir/func`):
     meshgen.stage       the stage, on the module
     meshgen.arguments   "global" where the program takes global arrays
     meshgen.attrs       `Module.attrs` as JSON, where they are plain
-    meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
+    meshgen.kernel      on a private function: the body of a kernel, and the template it is generated from; calls of it launch the kernel
     meshgen.view        on a reshape, slice or concatenation that shares memory with its operands
 """
 
@@ -122,7 +122,7 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
         if name in reading.module.kernels or name in private:
             reading.fault("MG0104", f"@{name} is defined twice", function)
         table = reading.module.kernels if KERNEL in function.attributes else private
-        table[name] = Graph(name)
+        table[name] = Graph(name, template=_read_template(function, reading))
     raise_faults(reading)
     called = {name: function for function in functions if function is not entry for name in [function.sym_name.data]}
     for name, function in called.items():
@@ -134,6 +134,16 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
     _import_entry(entry, reading)
     raise_faults(reading)
     reading.module.graph = inline_calls(reading.module.graph, private)
+
+
+def _read_template(function: func.FuncOp, reading: Reading) -> str:
+    """Return the template that is recorded on a kernel; empty if none is."""
+    attribute = function.attributes.get(KERNEL, builtin.UnitAttr())
+    if isinstance(attribute, builtin.StringAttr):
+        return attribute.data
+    if not isinstance(attribute, builtin.UnitAttr):
+        reading.fault("MG0104", f"{KERNEL} must be the name of a kernel template, or have no value", function)
+    return ""
 
 
 def check_module(module: Module) -> None:
@@ -216,7 +226,13 @@ def _printed_kernel(printer: TextPrinter, graph: Graph) -> str:
     types = printer.types(graph.outputs)
     ends = f" -> {one_or_list(types)}" if types else ""
     head, nothing = f"func.func private {symbol(graph.name)}", [""] * len(graph.inputs)
-    return printer.function(graph, head, nothing, ends, f" attributes {dictionary({KERNEL: ''})}")
+    return printer.function(
+        graph,
+        head,
+        nothing,
+        ends,
+        f" attributes {dictionary({KERNEL: quoted(graph.template) if graph.template else ''})}",
+    )
 
 
 def _slot_attributes(printer: TextPrinter, side: str) -> list[str]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import cache
 from itertools import chain
 
 from meshgen.codegen.emit.plan import Template
-from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import copy_node
 from meshgen.codegen.fusion.form import KernelForm
-from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes, kernel_seconds
+from meshgen.codegen.kernel_nodes import recorded_template
+from meshgen.codegen.roofline.kernel_time import kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.ir.regions import captured, flow_regions
@@ -92,8 +90,7 @@ class _Between:
         self._made = graph.index.producers
         self._launches = [node for node in graph.nodes if node.op not in UNLAUNCHED]
         self._number = {node: number for number, node in enumerate(self._launches)}
-        self._device, self._target = device_of(target), target
-        self._template = cache(self._template_of)
+        self._target = target
         self._needs: list[int] = []
         for node in self._launches:
             makers = [self._number[maker] for value in _reads(node) for maker in self._makers(value)]
@@ -226,16 +223,11 @@ class _Between:
         return body
 
     def _plans(self, body: Graph) -> bool:
-        try:
-            return plan_body(body, self._device).template.form is not KernelForm.SEGMENTED
-        except CodegenError:
-            return False
+        template = recorded_template(body)
+        return template is not None and template.form is not KernelForm.SEGMENTED
 
-    def _template_of(self, kernel: str) -> Template | None:
-        try:
-            return plan_body(self._kernels[kernel], self._device).template
-        except CodegenError:
-            return None
+    def _template(self, kernel: str) -> Template | None:
+        return recorded_template(self._kernels[kernel])
 
 
 def _reads(node: Node) -> tuple[Value, ...]:

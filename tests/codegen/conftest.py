@@ -68,8 +68,8 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def large(dtype: str, arch: str) -> tuple[Tile, ...]:
         return tuple(tile for tile in candidates(dtype, arch) if tile.m * tile.n >= 128 * 128)
 
-    def narrowed(body: Graph, device: Device) -> KernelPlan:
-        plan = plan_body(body, device)
+    def narrowed(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
+        plan = plan_body(body, device, recorded)
         return replace(plan, candidates=tuple(_narrowed(each) for each in plan.candidates))
 
     def staged(tile: Tile, item_bytes: int) -> int:

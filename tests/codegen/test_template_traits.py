@@ -14,9 +14,13 @@ from test_horizontal_fusion import joined
 from meshgen.codegen.emit import templates
 from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.emit.reduce import REDUCE
+from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.cost_model.kernels import Device
+from meshgen.errors import ProgramError
 from meshgen.ir.graph import Graph
+from meshgen.mlir.text import parse_text, print_text
 from tests.sources import FILES, nodes_of, place, refuse
 
 TEMPLATE = {"template", "_template", "template_of", "_template_of"}
@@ -64,3 +68,47 @@ def test_kernels_of_a_new_template_share_a_launch(monkeypatch: pytest.MonkeyPatc
 def test_a_template_that_does_not_join_has_launches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     add_template(monkeypatch, joins=False)
     assert len(joined(doubled_and_tanh()).kernels) == 3
+
+
+def fused_text() -> str:
+    """A program of one kernel, which sums rows, at stage fuse."""
+    text = """
+    builtin.module attributes {meshgen.stage = "partition"} {
+      shard.grid @g(shape = 1) {axis_names = ["x"]}
+      func.func public @f(%a: tensor<64x80xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x80xf32>})
+          -> (tensor<64xf32> {shard.layout = #shard.split<@g, [[]]>, shard.global = tensor<64xf32>}) {
+        %0 = stablehlo.constant dense<0.0> : tensor<f32>
+        %1 = stablehlo.reduce(%a init: %0) applies stablehlo.add across dimensions = [1] : (tensor<64x80xf32>, tensor<f32>) -> tensor<64xf32>
+        func.return %1 : tensor<64xf32>
+      }
+    }"""
+    return print_text(fuse(parse_text(text)))
+
+
+def test_the_template_of_a_kernel_is_in_its_text() -> None:
+    text = fused_text()
+    assert text.count('attributes {meshgen.kernel = "reduce"}') == 1 and print_text(parse_text(text)) == text
+    (body,) = parse_text(text).kernels.values()
+    assert body.template == "reduce"
+
+
+def test_only_the_recorded_template_is_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unexpected(body: Graph, device: Device) -> KernelPlan | None:
+        raise AssertionError(f"{body.name} is matched again")
+
+    (body,) = parse_text(fused_text()).kernels.values()
+    others = [replace(each, match=unexpected) for each in templates.TEMPLATES if each.name != body.template]
+    monkeypatch.setattr(templates, "TEMPLATES", (*others, REDUCE))
+    assert kernel_source("rows", body, ONE).template == "reduce"
+
+
+@pytest.mark.parametrize("record", ["", ' = "map"', ' = "no template"'])
+def test_a_kernel_without_the_record_of_its_template_is_matched(record: str) -> None:
+    text = fused_text().replace(' = "reduce"}', f"{record}}}")
+    (body,) = parse_text(text).kernels.values()
+    assert kernel_source("rows", body, ONE).template == "reduce"
+
+
+def test_a_record_that_is_not_a_name_is_refused() -> None:
+    with pytest.raises(ProgramError, match=r"MG0104.*meshgen.kernel must be the name of a kernel template"):
+        parse_text(fused_text().replace(' = "reduce"', " = 3"))

@@ -28,3 +28,4 @@ builtin.module attributes {meshgen.stage = "fuse"} {
 // CHECK-NEXT: %q = func.call @tanh(%b) : (tensor<32xf32>) -> tensor<32xf32>
 // CHECK-NEXT: %p, %r = func.call @add_sine(%a, %q) : (tensor<64x96xf32>, tensor<32xf32>) -> (tensor<64x96xf32>, tensor<32xf32>)
 // CHECK-NEXT: func.return %p, %q, %r : tensor<64x96xf32>, tensor<32xf32>, tensor<32xf32>
+// CHECK: @add_sine({{.*}}) -> (tensor<64x96xf32>, tensor<32xf32>) attributes {meshgen.kernel = "segmented"}

@@ -44,9 +44,18 @@ TEMPLATES = (
 )  # fmt: skip
 
 
-def plan_body(body: Graph, device: Device) -> KernelPlan:
-    """The plan of the first template that fits. Raises CodegenError (MG0301) if none does."""
-    for template in TEMPLATES:
+def template_named(name: str) -> Template | None:
+    """Return the template of this name; None if there is none."""
+    return {template.name: template for template in TEMPLATES}.get(name)
+
+
+def plan_body(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
+    """Return the plan of the template of name `recorded` if that template generates the body, else of the first that does.
+
+    Raises CodegenError (MG0301) if no template does.
+    """
+    first = template_named(recorded)
+    for template in ([first] if first else []) + [each for each in TEMPLATES if each is not first]:
         if plan := template.match(body, device):
             return plan
     ops = ", ".join(dict.fromkeys(n.op for n in body.nodes))

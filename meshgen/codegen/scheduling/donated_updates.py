@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels, with_kernels
+from meshgen.codegen.kernel_nodes import kernel_node
 from meshgen.codegen.scheduling.donation import may_overwrite, storage_roots
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -88,8 +89,7 @@ def _launch(
     like: Node,
     kernels: Kernels,
 ) -> Node:
-    name = kernels.name_of(body)
-    return Node("kernel", [actual[v] for v in operands], [actual[v] for v in results], {"kernel": name}, like.loc)
+    return kernel_node(kernels, body, [actual[v] for v in operands], [actual[v] for v in results], like.loc)
 
 
 def _path_of_update(body: Graph, formals: set[Value], goal: Value) -> list[Node]:

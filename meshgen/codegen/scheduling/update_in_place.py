@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.emit.map import MAP
+from meshgen.codegen.kernel_nodes import recorded_template
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.scheduling.program import Program
 from meshgen.codegen.scheduling.timeline import Costs
@@ -40,6 +41,7 @@ def update_in_place(program: Program, costs: Costs) -> Program:
             made[key] = name if body is None else _free_name(f"{name}_in_place", kernels, program)
             if body is not None:
                 kernels[made[key]] = replace(body, name=made[key])
+                recorded_template(kernels[made[key]])
         if made[key] != name:
             names[number] = made[key]
             tasks[number] = replace(tasks[number], seconds=costs.kernel(kernels[made[key]]))

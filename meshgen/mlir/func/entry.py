@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
 from meshgen.mlir.reading import Reading
 
-KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel
+KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel; its value is the name of the template
 
 
 def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:

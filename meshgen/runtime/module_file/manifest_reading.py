@@ -63,6 +63,8 @@ def manifest_from_json(value: Json) -> Manifest:
     """The inverse of `manifest_to_json`."""
     kernels = get(value, "kernels", lambda v: table_of(v, _kernel))
     bodies = {name: graph_from_json(value["kernels"][name].get("body"), f"kernels.{name}.body") for name in kernels}
+    for name, body in bodies.items():
+        body.template = kernels[name].template
     inputs, outputs = (get(value, side, lambda v: each_of(v, _binding)) for side in ("inputs", "outputs"))
     plan = _steps(value, bodies, tuple(b.buffer for b in inputs), tuple(b.buffer for b in outputs))
     plan = replace(plan, donated=_donated(inputs, outputs))

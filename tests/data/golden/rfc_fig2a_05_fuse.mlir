@@ -7,14 +7,14 @@ builtin.module attributes {meshgen.stage = "fuse"} {
     %v4_scattered = shard.reduce_scatter %4 on @mesh0 grid_axes = [0] scatter_axis = 2 {why = "dot_general '4' (rfc_fig2a.mlir:12) gives [{}, {}, {}] partial sum(0), annotation '6' (rfc_fig2a.mlir:18) needs [{}, {}, {0}]; dot_general '4': 0 splits loop d (32, summed) from required annotation [{}, {}, {}] partial sum(0) of value %5 (rfc_fig2a.mlir:17); 1 other choice would move more; annotation '6': 0 splits loop c (8) from required annotation [{}, {}, {0}] of value %6 (rfc_fig2a.mlir:18); 1 other choice would move more", edges = array<i64: 1>} : tensor<2x4x8xf32> -> tensor<2x4x4xf32>
     func.return %v4_scattered : tensor<2x4x4xf32>
   }
-  func.func private @dot_maximum(%arg0_gathered: tensor<2x4x8xf32>, %arg1: tensor<8x16xf32>) -> tensor<2x4x16xf32> attributes {meshgen.kernel} {
+  func.func private @dot_maximum(%arg0_gathered: tensor<2x4x8xf32>, %arg1: tensor<8x16xf32>) -> tensor<2x4x16xf32> attributes {meshgen.kernel = "dot"} {
     %1 = stablehlo.dot_general %arg0_gathered, %arg1, contracting_dims = [2] x [0], precision = [DEFAULT, DEFAULT] : (tensor<2x4x8xf32>, tensor<8x16xf32>) -> tensor<2x4x16xf32>
     %2 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
     %0 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<f32>) -> tensor<2x4x16xf32>
     %3 = stablehlo.maximum %1, %0 : tensor<2x4x16xf32>
     func.return %3 : tensor<2x4x16xf32>
   }
-  func.func private @dot_2(%3: tensor<2x4x16xf32>, %arg2: tensor<16x8xf32>) -> tensor<2x4x8xf32> attributes {meshgen.kernel} {
+  func.func private @dot_2(%3: tensor<2x4x16xf32>, %arg2: tensor<16x8xf32>) -> tensor<2x4x8xf32> attributes {meshgen.kernel = "dot"} {
     %4 = stablehlo.dot_general %3, %arg2, contracting_dims = [2] x [0], precision = [DEFAULT, DEFAULT] : (tensor<2x4x16xf32>, tensor<16x8xf32>) -> tensor<2x4x8xf32>
     func.return %4 : tensor<2x4x8xf32>
   }

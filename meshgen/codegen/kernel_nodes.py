@@ -1,0 +1,45 @@
+"""Launches of kernel bodies, and the template that is recorded in each body.
+
+    kernel @softmax(%x)      @softmax: meshgen.kernel = "reduce"
+
+The template is matched once, when the body is made; later passes, reports and code generation read the record. The record is for the
+default target. Another target on which that template does not generate the body matches again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.codegen.emit.conv import lower_convolutions
+from meshgen.codegen.emit.plan import Template
+from meshgen.codegen.emit.templates import plan_body, template_named
+from meshgen.codegen.fusion.bodies import Kernels
+from meshgen.codegen.roofline.kernel_time import device_of
+from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.errors import CodegenError, Location
+from meshgen.ir.graph import Graph, Node, Value
+
+
+def kernel_node(
+    kernels: Kernels, body: Graph, operands: Sequence[Value], results: Sequence[Value], loc: Location | None
+) -> Node:
+    """Return a launch of a body, which is added to `kernels` with its template recorded."""
+    name = kernels.name_of(body)
+    recorded_template(kernels.bodies[name])
+    return Node("kernel", list(operands), list(results), {"kernel": name}, loc)
+
+
+def recorded_template(body: Graph) -> Template | None:
+    """Return the template of a kernel body, and record it in a body that has no record.
+
+    Returns:
+        None for a body that no template generates.
+    """
+    if (template := template_named(body.template)) is not None:
+        return template
+    try:
+        template = plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
+    except CodegenError:
+        return None
+    body.template = template.name
+    return template
