@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.operation_signature import attribute_of
 from meshgen.ops.constants import FOLDABLE, constant_of
 from meshgen.ops.evaluate.common import Array
 
@@ -32,3 +34,12 @@ def follows_from_sizes(importer: Importer, ssa: SSAValue) -> bool:
             return is_outer and importer.outer is not None and follows_from_sizes(importer.outer, ssa)
         waiting += [] if node.op == "get_dimension_size" else node.operands
     return True
+
+
+def dense_array(ssa: SSAValue) -> Array | None:
+    """The elements of the `dense` literal that an operation has as its value; None for other values."""
+    owner = ssa.owner
+    if not isinstance(owner, Operation):
+        return None
+    literal = attribute_of(owner, "values") or attribute_of(owner, "value")
+    return literal.data.array if isinstance(literal, DenseElements) else None

@@ -26,7 +26,18 @@ from meshgen.mlir.reading import Reading
 from meshgen.mlir.recipes import Recipe
 from meshgen.ops.types.site import types_agree
 
-_OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin.AnyFloat, builtin.ComplexType)
+OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin.AnyFloat, builtin.ComplexType)
+
+
+class Refused(Exception):
+    """Raised where an operation cannot be converted: the code, the message and the hint of the fault at that operation.
+
+    `Importer` adds the name of the operation to the message and binds its results, so that their uses cause no more faults.
+    """
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code, self.hint = code, hint
 
 
 class Importer:
@@ -84,6 +95,10 @@ class Importer:
     def fault(self, code: str, message: str, source: Operation, hint: str = "") -> None:
         """Collect a fault at `source`; all are reported together."""
         self.reading.fault(code, message, source, hint)
+
+    def report(self, refusal: Refused, source: Operation) -> None:
+        """Collect the fault of an operation that is refused."""
+        self.fault(refusal.code, f"{source.name}: {refusal}", source, refusal.hint)
 
     def emit(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
              source: Operation, regions: tuple[Graph, ...] = ()) -> list[Value]:  # fmt: skip
@@ -145,6 +160,8 @@ class Importer:
         known = len(self.reading.faults)
         try:
             self.dialects.importers[operation.name](self, operation)
+        except Refused as error:
+            self.report(error, operation)
         except OpenSizeError as error:
             self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
         if len(self.reading.faults) > known:
@@ -177,7 +194,7 @@ class Importer:
     def _bind_refused(self, operation: Operation) -> None:
         """Bind the results of a refused operation, so that their uses are not further faults."""
         for result in operation.results:
-            if result not in self._values and isinstance(result.type, _OF_VALUES):
+            if result not in self._values and isinstance(result.type, OF_VALUES):
                 self._values[result] = Value(self.type(result))
 
     def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:

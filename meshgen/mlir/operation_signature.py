@@ -41,8 +41,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.traits import IsTerminator
 
+from meshgen.mlir.attributes import integers, is_integers
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.stablehlo.attributes import integers, is_integers
 from meshgen.records import dataclass
 
 Letters = dict[str, int]

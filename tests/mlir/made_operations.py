@@ -28,10 +28,10 @@ from xdsl.irdl import (
 )
 from xdsl.printer import Printer
 
+from meshgen.mlir.attributes import integers
 from meshgen.mlir.families import dialects
 from meshgen.mlir.operation_signature import KINDS, Body, Count, Letters, Property, Signature
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import integers
 from tests.mlir.every_op import NAMES as PROGRAMS
 from tests.mlir.every_op import program
 

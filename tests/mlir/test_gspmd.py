@@ -240,7 +240,7 @@ REFUSED = {
     ),
     "malformed": ([start("%0", "%x", "{devices=[4]<=[2]}"), end("%r", "%0")], W, "MG0204", "its 4 tiles must be one", 0),
     "two operands": (
-        [f"%r = stablehlo.custom_call @SPMDFullToShardShape(%x, %y) : ({W}, {W}) -> {T}"], T, "MG0104", "@SPMDFullToShardShape needs one operand and one result", 0,
+        [f"%r = stablehlo.custom_call @SPMDFullToShardShape(%x, %y) : ({W}, {W}) -> {T}"], T, "MG0104", "@SPMDFullToShardShape: needs one operand and one result", 0,
     ),
 }  # fmt: skip
 

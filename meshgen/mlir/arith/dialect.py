@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from meshgen.mlir.arith.elementwise import import_constant, import_elementwise
+from meshgen.mlir.arith.elementwise import elementwise
 from meshgen.mlir.arith.index_ops import AFFINE, INDEX
 from meshgen.mlir.arith.operations import ARITH, ATTRIBUTES, MATH
+from meshgen.mlir.arith.payload import computed
 from meshgen.mlir.arith.signatures import SIGNATURES
 from meshgen.mlir.dialect import Dialect
 
@@ -13,5 +14,5 @@ DIALECT = Dialect(
     signatures=SIGNATURES,
     operations=_OPERATIONS,
     attributes=ATTRIBUTES,
-    importers={operation.name: import_elementwise for operation in _OPERATIONS} | {"arith.constant": import_constant},
+    importers={operation.name: computed(elementwise) for operation in _OPERATIONS},
 )

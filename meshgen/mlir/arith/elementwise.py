@@ -14,34 +14,29 @@ from xdsl.ir import Operation
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.affine_maps import mapped
 from meshgen.mlir.arith.functions import FUNCTIONS
-from meshgen.mlir.arith.payload import Builder, finish, kind_of, mnemonic, scalar_of
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.arith.payload import Builder, mnemonic, scalar_of
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.plain_ops import ROUNDING
 
-UNARY = {
-    "negf": "negate", "absf": "abs", "absi": "abs", "abs": "abs", "exp": "exponential", "log": "log", "sqrt": "sqrt",
-    "rsqrt": "rsqrt", "cbrt": "cbrt", "tanh": "tanh", "sin": "sine", "cos": "cosine", "tan": "tan", "floor": "floor",
-    "ceil": "ceil", "erf": "erf", "expm1": "exponential_minus_one", "log1p": "log_plus_one", "ctpop": "popcnt",
-    "ctlz": "count_leading_zeros", "roundeven": "round_nearest_even", "round": "round_nearest_afz",
-    "sigmoid": "logistic", "negate": "negate", "logical_not": "not", "bitwise_not": "not", "clz": "count_leading_zeros",
-    "identity": "", "copy": "",
-}  # fmt: skip
-BINARY = {
-    "addf": "add", "addi": "add", "add": "add", "subf": "subtract", "subi": "subtract", "sub": "subtract",
-    "mulf": "multiply", "muli": "multiply", "mul": "multiply", "divf": "divide", "divsi": "divide", "div": "divide",
-    "remf": "remainder", "remsi": "remainder", "powf": "power", "pow": "power", "atan2": "atan2",
-    "maximumf": "maximum", "maxsi": "maximum", "maximum": "maximum", "max": "maximum",
-    "minimumf": "minimum", "minsi": "minimum", "minimum": "minimum", "min": "minimum",
-    "andi": "and", "ori": "or", "xori": "xor", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
-    "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
-    "shli": "shift_left", "shrsi": "shift_right_arithmetic", "shrui": "shift_right_logical", "ipowi": "power",
-    "logical_left_shift": "shift_left", "logical_right_shift": "shift_right_logical", "intdiv": "divide",
+NODES = {
+    "negf": "negate", "absf": "abs", "absi": "abs", "exp": "exponential", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt",
+    "tanh": "tanh", "sin": "sine", "cos": "cosine", "tan": "tan", "floor": "floor", "ceil": "ceil", "erf": "erf",
+    "expm1": "exponential_minus_one", "log1p": "log_plus_one", "ctpop": "popcnt", "ctlz": "count_leading_zeros",
+    "roundeven": "round_nearest_even", "round": "round_nearest_afz",
+    "addf": "add", "addi": "add", "subf": "subtract", "subi": "subtract", "mulf": "multiply", "muli": "multiply",
+    "divf": "divide", "divsi": "divide", "remf": "remainder", "remsi": "remainder", "powf": "power", "ipowi": "power", "atan2": "atan2",
+    "maximumf": "maximum", "maxsi": "maximum", "minimumf": "minimum", "minsi": "minimum", "andi": "and", "ori": "or", "xori": "xor",
+    "shli": "shift_left", "shrsi": "shift_right_arithmetic", "shrui": "shift_right_logical",
+    # Names of tosa:
+    "abs": "abs", "clz": "count_leading_zeros", "sigmoid": "logistic", "logical_not": "not", "bitwise_not": "not",
+    "add": "add", "sub": "subtract", "intdiv": "divide", "pow": "power", "maximum": "maximum", "minimum": "minimum",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
+    "logical_left_shift": "shift_left", "logical_right_shift": "shift_right_logical",
 }  # fmt: skip
 # Booleans are integers modulo 2; as a signed number, true is -1.
 OF_BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
-UNSIGNED = {"divui": "divide", "remui": "remainder", "maxui": "maximum", "minui": "minimum"}
 COMPARE = {
     "eq": "EQ", "ne": "NE", "slt": "LT", "sle": "LE", "sgt": "GT", "sge": "GE", "ult": "LT", "ule": "LE", "ugt": "GT",
     "uge": "GE", "oeq": "EQ", "ogt": "GT", "oge": "GE", "olt": "LT", "ole": "LE", "une": "NE",
@@ -58,16 +53,10 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
     """The results of an element-wise operation on the given operands; None for an unknown operation."""
     name = mnemonic(op)
     _check_rounding(builder, op)
-    if op.name in BY_NAME:
-        return [BY_NAME[op.name](builder, op, operands)]
-    if name in UNARY and len(operands) == 1:
-        return [builder.apply(UNARY[name], *operands) if UNARY[name] else operands[0]]
     if name in OF_BITS and operands[0].type.dtype == "i1":
         return [builder.apply(OF_BITS[name], *operands)]
-    if name in BINARY and len(operands) == 2:
-        return [builder.apply(BINARY[name], *operands)]
-    if name in UNSIGNED:
-        return [builder.unsigned(UNSIGNED[name], *operands)]
+    if name in NODES:
+        return [builder.apply(NODES[name], *operands)]
     if name in FUNCTIONS:
         return FUNCTIONS[name](builder, operands)
     function = SPECIAL.get(name)
@@ -88,7 +77,7 @@ def _check_rounding(builder: Builder, op: Operation) -> None:
 
 def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     """`arith.constant`"""
-    value, kind = op.properties["value"], kind_of(builder.importer, op.results[0].type)
+    value, kind = op.properties["value"], builder.importer.type(op.results[0])
     if isinstance(value, DenseElements):
         return builder.lazy("constant", [], kind, value=value.data.array)
     return builder.constant(scalar_of(value) or 0, kind)
@@ -97,7 +86,7 @@ def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Valu
 def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     """Conversions; unsigned ones go by way of the unsigned type of the same width."""
     (value,), name = operands, mnemonic(op)
-    dtype = kind_of(builder.importer, op.results[0].type).dtype
+    dtype = builder.importer.type(op.results[0]).dtype
     source = value.type.dtype
     if name == "bitcast":
         return builder.bits(value, dtype)
@@ -196,28 +185,20 @@ def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> 
     return builder.convert(scaled(builder, op, *(builder.convert(x, "i64") for x in operands)), "i32")
 
 
-BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = dict.fromkeys(
-    ("affine.apply", "affine.min", "affine.max"), mapped
-)
-"""By full name: operations whose mnemonic has another meaning in other dialects."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     "constant": constant, "cmpf": _comparison_value, "cmpi": _comparison_value, "select": _select,
     "arithmetic_right_shift": _rounded_shift, "apply_scale": _apply_scale,
+    **dict.fromkeys(("apply", "min", "max"), mapped),  # of affine
     **dict.fromkeys(TOSA_COMPARE, _tosa_compare),
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
 }  # fmt: skip
+"""By mnemonic: functions of more than the operands."""
 
 
-def import_constant(importer: Importer, op: Operation) -> None:
-    finish(importer, op, constant(Builder(importer, op), op, ()))
-
-
-def import_elementwise(importer: Importer, op: Operation) -> None:
+def elementwise(builder: Builder, *operands: Value) -> Sequence[Value]:
     """An operation of arith or math on tensors or scalars outside of `linalg` bodies."""
-    found = apply_operation(Builder(importer, op), op, importer.values(op.operands))
+    found = apply_operation(builder, builder.source, operands)
     if found is None:
-        importer.fault("MG0103", f"{op.name} is not supported here", op)
-        found = [Builder(importer, op).constant(0, kind_of(importer, result.type)) for result in op.results]
-    for result, value in zip(op.results, found, strict=True):
-        importer.bind(result, value)
+        raise Refused("MG0103", "not supported here")
+    return found

@@ -167,6 +167,11 @@ def _extended_sum(builder: Builder, operands: Sequence[Value]) -> list[Value]:
 
 
 FUNCTIONS: dict[str, Function] = {
+    "identity": one(lambda b, x: x),
+    "divui": one(lambda b, x, y: b.unsigned("divide", x, y)),
+    "remui": one(lambda b, x, y: b.unsigned("remainder", x, y)),
+    "maxui": one(lambda b, x, y: b.unsigned("maximum", x, y)),
+    "minui": one(lambda b, x, y: b.unsigned("minimum", x, y)),
     "fma": one(lambda b, x, y, z: b.apply("add", b.apply("multiply", x, y), z)),
     "exp2": one(lambda b, x: b.apply("power", *b.together([_scalar(b, 2, x), x]))),
     "log2": _logarithm(2),

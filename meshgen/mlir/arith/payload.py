@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
-from xdsl.dialects.builtin import TensorType as TextType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.ir.builder import Builder as GraphBuilder
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.ir.regions import needed_nodes
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.attributes import integers
+from meshgen.mlir.conversion import OF_VALUES, Importer
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import ImportOp
 from meshgen.mlir.known_integers import AS_ARITH
+from meshgen.mlir.operation_signature import attribute_of
 from meshgen.ops.registry import broadcasts
 
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
-
-
-def kind_of(importer: Importer, attribute: Attribute) -> TensorType:
-    """The type of a tensor or scalar; an index is an i64."""
-    element = attribute.element_type if isinstance(attribute, TextType) else attribute
-    if isinstance(element, IndexType):
-        shape = attribute.get_shape() if isinstance(attribute, TextType) else ()
-        return TensorType(tuple(None if size < 0 else size for size in shape), "i64")
-    return importer.reading.type(attribute)
-
-
-def finish(importer: Importer, op: Operation, value: Value) -> None:
-    """Bind the only result of an operation, with the location and encoding of its type."""
-    importer.bind(op.results[0], value)
 
 
 class Builder(GraphBuilder):
@@ -43,6 +31,29 @@ class Builder(GraphBuilder):
     def __init__(self, importer: Importer, source: Operation) -> None:
         super().__init__(importer.graph)
         self.importer, self.source = importer, source
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the first result of the operation."""
+        return self.importer.type(self.source.results[0])
+
+    def attribute(self, name: str) -> Attribute | None:
+        """A property of the operation, or in older text an attribute."""
+        return attribute_of(self.source, name)
+
+    def number(self, name: str) -> float | int | None:
+        """The number that an attribute of the operation is."""
+        return scalar_of(self.attribute(name))
+
+    def word(self, name: str) -> str:
+        """The string that an attribute of the operation is; empty for others."""
+        attribute = self.attribute(name)
+        return attribute.data if isinstance(attribute, StringAttr) else ""
+
+    def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
+        """The list of integers that an attribute of the operation is."""
+        attribute = self.attribute(name)
+        return tuple(default) if attribute is None else integers(attribute)
 
     def append(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
                regions: tuple[Graph, ...] = (), notes: Notes = NO_NOTES) -> list[Value]:  # fmt: skip
@@ -136,6 +147,30 @@ class Builder(GraphBuilder):
         if condition.type.rank and not a.type.rank:
             a, b = (self.broadcast(x, condition.type.shape) for x in (a, b))
         return self.emit("select", [condition, a, b], a.type)
+
+
+Compute = Callable[..., Value | Sequence[Value]]
+"""Emits the nodes of an operation with a `Builder` and its operands; returns its results."""
+
+
+def computed(compute: Compute) -> ImportOp:
+    """The importer of an operation whose results are `compute(builder, *operands)`.
+
+    Only tensors and scalars are among the operands: not the shapes of tosa.
+    """
+
+    def import_computed(importer: Importer, op: Operation) -> None:
+        operands = importer.values([operand for operand in op.operands if isinstance(operand.type, OF_VALUES)])
+        found = compute(Builder(importer, op), *operands)
+        for result, value in zip(op.results, [found] if isinstance(found, Value) else found, strict=True):
+            importer.bind(result, value)
+
+    return import_computed
+
+
+def all_computed(dialect: str, functions: Mapping[str, Compute]) -> dict[str, ImportOp]:
+    """Importers by the names of operations, from what computes them by mnemonic."""
+    return {f"{dialect}.{mnemonic}": computed(function) for mnemonic, function in functions.items()}
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:

@@ -5,7 +5,7 @@ Functions with a node of their own become it; the others are expanded to StableH
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,9 +15,9 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr, irdl_attr_definition, operand_def, result_def, var_operand_def
 from xdsl.parser import UnresolvedOperand
 
-from meshgen.ir.graph import TensorType, Value, is_complex, real_dtype
-from meshgen.mlir.arith.payload import Builder, finish
-from meshgen.mlir.conversion import Importer
+from meshgen.ir.graph import Value, is_complex, real_dtype
+from meshgen.mlir.arith.payload import Builder, Compute, all_computed, computed
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
@@ -124,20 +124,13 @@ class TopK(HloOperation):
 
 # Expansions ------------------------------------------------------------------------------------------------------
 
-Write = Callable[[Builder, list[Value]], Value]
-
-
-def _square(builder: Builder, operands: list[Value]) -> Value:
-    return builder.apply("multiply", operands[0], operands[0])
-
 
 def _real_and_imag(builder: Builder, x: Value) -> list[Value]:
     return [builder.apply(part, x, dtype=real_dtype(x.type.dtype)) for part in ("real", "imag")]
 
 
-def _atan(builder: Builder, operands: list[Value]) -> Value:
+def _atan(builder: Builder, z: Value) -> Value:
     """Of complex numbers -i atanh(iz), which is exact also near the poles at i and -i."""
-    (z,) = operands
     if not is_complex(z.type.dtype):
         return builder.apply("atan2", z, builder.constant(1, z.type))
     real, imaginary = _real_and_imag(builder, z)
@@ -146,55 +139,42 @@ def _atan(builder: Builder, operands: list[Value]) -> Value:
     return builder.apply("complex", imaginary, builder.apply("negate", real), dtype=z.type.dtype)
 
 
-def _conj(builder: Builder, operands: list[Value]) -> Value:
-    (x,) = operands
+def _conj(builder: Builder, x: Value) -> Value:
     if not is_complex(x.type.dtype):
         return x
     real, imaginary = _real_and_imag(builder, x)
     return builder.apply("complex", real, builder.apply("negate", imaginary), dtype=x.type.dtype)
 
 
-def _is_infinity(sign: int) -> Write:
+def _is_infinity(sign: int) -> Compute:
     """+1 or -1: that infinity; 0: either."""
 
-    def write(builder: Builder, operands: list[Value]) -> Value:
-        (x,) = operands
+    def is_infinity(builder: Builder, x: Value) -> Value:
         value = x if sign else builder.apply("abs", x)
         return builder.compare("EQ", value, builder.constant(np.inf if sign >= 0 else -np.inf, x.type))
 
-    return write
+    return is_infinity
 
 
-def _constant_like(builder: Builder, operands: list[Value]) -> Value:
-    attribute = builder.source.properties.get("value") or builder.source.attributes.get("value")
-    kind, result = operands[0].type, builder.source.results[0].type
+def _constant_like(builder: Builder, x: Value) -> Value:
+    attribute = builder.attribute("value")
+    kind, result = x.type, builder.source.results[0].type
     said = (
         attribute.data.type.element_type if isinstance(attribute, DenseElements) else getattr(attribute, "type", None)
     )
     if isinstance(result, builtin.TensorType) and said != result.element_type:
-        builder.importer.fault(
-            "MG0104",
-            f"{builder.source.name}: its value must be of type {result.element_type}, got {said}",
-            builder.source,
-        )
-        return operands[0]
+        raise Refused("MG0104", f"its value must be of type {result.element_type}, got {said}")
     if isinstance(attribute, builtin.FloatAttr | builtin.IntegerAttr):
         return builder.constant(attribute.value.data, kind)
     if isinstance(attribute, DenseElements) and attribute.data.array.ndim == 0:
         return builder.constant(attribute.data.array.item(), kind)
-    builder.importer.fault("MG0104", f"{builder.source.name}: expected a number as its value", builder.source)
-    return operands[0]
+    raise Refused("MG0104", "expected a number as its value")
 
 
-WRITTEN: dict[str, Write] = {
-    "square": _square, "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
+WRITTEN: dict[str, Compute] = {
+    "square": lambda builder, x: builder.apply("multiply", x, x), "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
     "is_neg_inf": _is_infinity(-1), "constant_like": _constant_like,
 }  # fmt: skip
-
-
-def _import_written(importer: Importer, operation: Operation) -> None:
-    write = WRITTEN[operation.name.partition(".")[2]]
-    finish(importer, operation, write(Builder(importer, operation), importer.values(operation.operands)))
 
 
 def _import_tan(importer: Importer, operation: Operation) -> None:
@@ -204,27 +184,22 @@ def _import_tan(importer: Importer, operation: Operation) -> None:
 # Broadcasts ------------------------------------------------------------------------------------------------------
 
 
-def _import_broadcast(importer: Importer, operation: Operation) -> None:
+def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
     """Operands are broadcast to the result's shape; the smaller one's dims are its last unless they are listed."""
-    name, result = operation.name.removeprefix("chlo.broadcast_"), importer.type(operation.results[0])
-    builder, values = Builder(importer, operation), importer.values(operation.operands)
-    attrs = values_of(operation)
-    given = attrs.pop("dims")
-    rank = result.rank
-    spread: list[Value] = []
-    for value in values:
+    result, attrs = builder.result, values_of(builder.source)
+    listed_dims, rank = attrs.pop("dims"), builder.result.rank
+    values: list[Value] = []
+    for value in operands:
         smaller = value.type.rank < rank
-        dims = given if given and smaller else tuple(range(rank - value.type.rank, rank))
+        dims = listed_dims if listed_dims and smaller else tuple(range(rank - value.type.rank, rank))
         fits = len(dims) == value.type.rank and all(
             0 <= d < rank and (size == 1 or size == result.shape[d])
             for size, d in zip(value.type.shape, dims, strict=False)
         )
         if not fits:
-            importer.fault("MG0104", f"{operation.name}: {value.type} cannot be broadcast to {result}", operation)
-            return
-        whole = value.type.shape == result.shape
-        spread.append(value if whole else builder.broadcast(value, result.shape, dims))
-    finish(importer, operation, builder.emit(name, spread, TensorType(result.shape, result.dtype), **attrs))
+            raise Refused("MG0104", f"{value.type} cannot be broadcast to {result}")
+        values.append(value if value.type.shape == result.shape else builder.broadcast(value, result.shape, dims))
+    return builder.emit(builder.source.name.removeprefix("chlo.broadcast_"), values, result, **attrs)
 
 
 PART = merged(
@@ -240,9 +215,9 @@ PART = merged(
         ),
         attributes=(ChloDirection, ChloType),
         importers={
-            **{f"chlo.{name}": _import_written for name in WRITTEN},
+            **all_computed("chlo", WRITTEN),
             "chlo.tan": _import_tan,
-            **{f"chlo.broadcast_{name}": _import_broadcast for name in BROADCASTS},
+            **{f"chlo.broadcast_{name}": computed(_broadcast_elementwise) for name in BROADCASTS},
         },
         self_contained=(*(f"chlo.{name}" for name in WRITTEN), "chlo.tan"),
     ),

@@ -14,12 +14,12 @@ from xdsl.parser import Parser
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import boolean_of, integer, integer_of, integers
 from meshgen.mlir.constants import known_array
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.spread import fold_region, sliced
-from meshgen.mlir.stablehlo.attributes import boolean_of, integer, integer_of, integers
 from meshgen.mlir.stablehlo.base import define
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
@@ -89,17 +89,13 @@ class _Site:
 
 def _import_scan(importer: Importer, operation: Operation) -> None:
     site = _read(importer, operation)
-    if site is None:
-        for result in operation.results:
-            importer.bind(result, Value(importer.type(result)))
-        return
     found = _folded(site) or _looped(site)
     for result, value in zip(operation.results, found, strict=True):
         importer.bind(result, value)
 
 
-def _read(importer: Importer, operation: Operation) -> _Site | None:
-    """The scan; None, and a fault, where it is malformed."""
+def _read(importer: Importer, operation: Operation) -> _Site:
+    """The scan. Raises Refused where it is malformed."""
     values, dim = importer.values(operation.operands), integer_of(operation.properties["dimension"])
     sizes = integers(operation.properties.get("operandSegmentSizes"))
     count = sizes[0] if len(sizes) == 2 and sum(sizes) == len(values) else len(values) // 2
@@ -107,24 +103,20 @@ def _read(importer: Importer, operation: Operation) -> _Site | None:
     scanned = kinds[: len(kinds) - (len(values) - count)]
     lengths = {kind.shape[dim] if 0 <= dim < kind.rank else -1 for kind in scanned}
     if len(lengths) != 1 or -1 in lengths or len(operation.results) < len(values) - count:
-        message = f"chlo.scan: its inputs {', '.join(map(str, scanned))} have no dim {dim} of equal size"
-        importer.fault("MG0104", message, operation)
-        return None
+        raise Refused("MG0104", f"its inputs {', '.join(map(str, scanned))} have no dim {dim} of equal size")
     (steps,) = lengths
     if steps is None or any(None in kind.shape for kind in kinds):
-        importer.fault(
-            "MG0208", "chlo.scan: a size of its operands or results is unknown", operation, "give it with --shape"
-        )
-        return None
+        raise Refused("MG0208", "a size of its operands or results is unknown", "give it with --shape")
     body, captures = importer.region(operation.regions[0])
     flag = operation.properties.get("is_reverse")
     is_reverse = isinstance(flag, UnitAttr) or boolean_of(flag)
     site = _Site(importer, operation, dim, steps, is_reverse, values[:count], values[count:], body, importer.values(captures))  # fmt: skip
-    return site if _region_fits(site, len(body.inputs) - len(captures)) else None
+    _check_region(site, len(body.inputs) - len(captures))
+    return site
 
 
-def _region_fits(site: _Site, own: int) -> bool:
-    """Whether the region takes and gives what belongs to a step; else a fault."""
+def _check_region(site: _Site, own: int) -> None:
+    """Raise Refused unless the region takes and gives what belongs to a step."""
     carried = [value.type for value in site.inits]
     takes = [*(site.slice_of(value.type) for value in site.inputs), *carried]
     gives = [*map(site.slice_of, site.outputs), *carried]
@@ -137,10 +129,8 @@ def _region_fits(site: _Site, own: int) -> bool:
     for what, said, wanted in pairs:
         if said != wanted:
             texts = [", ".join(map(str, types)) for types in (said, wanted)]
-            message = f"chlo.scan: a step {what} ({texts[0]}), but its operands and results require ({texts[1]})"
-            site.importer.fault("MG0104", message, site.operation)
-            return False
-    return True
+            message = f"a step {what} ({texts[0]}), but its operands and results require ({texts[1]})"
+            raise Refused("MG0104", message)
 
 
 def _folded(site: _Site) -> list[Value] | None:

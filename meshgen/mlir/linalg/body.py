@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineMap
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.elementwise import apply_operation
 from meshgen.mlir.arith.payload import Builder, mnemonic
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of, read
 from meshgen.mlir.spread import Loops, Spread, over, reshaped_dim, sliced
 from meshgen.records import dataclass
@@ -231,22 +232,22 @@ def union(spreads: Sequence[Spread]) -> Loops:
     return tuple(sorted({loop for spread in spreads for loop in spread.loops}))
 
 
-def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes | str:
-    """The sizes of the loops from the dims that are just one loop, or what is wrong with them."""
+def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes:
+    """The sizes of the loops from the dims that are just one loop. Raises Refused where they are not said, or differ."""
     count = maps[0].num_dims if maps else 0
     found: list[int | None] = [None] * count
     seen = [False] * count
     for value, map in zip(values, maps, strict=True):
         if map.num_symbols or map.num_dims != count or len(map.results) != value.type.rank:
-            return f"the map {map} does not fit {value.type} and {count} loops"
+            raise Refused("MG0103", f"the map {map} does not fit {value.type} and {count} loops")
         for expression, size in zip(map.results, value.type.shape, strict=True):
             line = line_of(expression)
             if line is None or (loop := line.loop) is None:
                 continue
             seen[loop] = True
             if None not in (size, found[loop]) and size != found[loop]:
-                return f"loop {loop} has the sizes {found[loop]} and {size}"
+                raise Refused("MG0103", f"loop {loop} has the sizes {found[loop]} and {size}")
             found[loop] = size if found[loop] is None else found[loop]
     if not all(seen):
-        return f"no operand determines the trip count of loop {seen.index(False)}"
+        raise Refused("MG0103", f"no operand determines the trip count of loop {seen.index(False)}")
     return tuple(found)

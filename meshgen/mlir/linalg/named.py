@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, finish
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.attributes import integers
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg import operations as linalg
 from meshgen.mlir.linalg.named_forms import (
     CONTRACTIONS,
     OPERATIONS,
-    NoForm,
     Write,
     block_of,
     convolution_maps,
@@ -24,10 +24,9 @@ from meshgen.mlir.linalg.named_forms import (
     pooled,
     product,
 )
-from meshgen.mlir.linalg.structured import refuse, structured
+from meshgen.mlir.linalg.structured import structured
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.spread import transposed
-from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.ops.evaluate.common import neutral
 
 
@@ -37,11 +36,6 @@ def input_count(op: Operation) -> int:
     if isinstance(sizes, DenseArrayBase):
         return int(next(iter(sizes.get_values())))
     return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
-
-
-def numbers(op: Operation, name: str) -> tuple[int, ...]:
-    """A list of integers; empty where it is not written."""
-    return integers(attribute_of(op, name))
 
 
 def _operand_element_types(op: Operation) -> list[Attribute]:
@@ -70,15 +64,9 @@ def import_product(importer: Importer, op: Operation) -> None:
 
 def import_window(importer: Importer, op: Operation) -> None:
     """Convolutions and poolings."""
-    try:
-        count = _spatial_rank(op)
-        strides = numbers(op, "strides") or (1,) * count
-        dilations = numbers(op, "dilations") or (1,) * count
-        maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
-    except NoForm as error:
-        importer.fault("MG0104", f"{op.name} {error}", op)
-        refuse(importer, op)
-        return
+    ones = (1,) * _spatial_rank(op)
+    strides, dilations = (integers(attribute_of(op, name)) or ones for name in ("strides", "dilations"))
+    maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
     if len(op.operands) == 5:
         maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
     _spelled(importer, op, maps, product(_is_unsigned(op)) if fold == "product" else pooled(fold))
@@ -105,37 +93,31 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     _spelled(importer, op, maps, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
 
 
-def import_fill(importer: Importer, op: Operation) -> None:
-    builder, (value, output) = Builder(importer, op), importer.values(op.operands)
-    sizes = [builder.size(output, dim) for dim in range(output.type.rank)]
-    finish(importer, op, builder.filled(builder.convert(value, output.type.dtype), output.type, sizes))
+def _fill(b: Builder, value: Value, output: Value) -> Value:
+    sizes = [b.size(output, dim) for dim in range(output.type.rank)]
+    return b.filled(b.convert(value, output.type.dtype), output.type, sizes)
 
 
-def import_transpose(importer: Importer, op: Operation) -> None:
+def _transpose(b: Builder, value: Value, _: Value) -> Value:
     """Dim d of the result is dim permutation[d] of the input."""
-    value, order = importer.value(op.operands[0]), numbers(op, "permutation")
-    kind = importer.type(op.results[0])
-    if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != kind.shape:
-        importer.fault("MG0104", f"linalg.transpose: {value.type} by {list(order)} is not {kind}", op)
-        refuse(importer, op)
-        return
-    finish(importer, op, transposed(Builder(importer, op), value, order))
+    order = b.integers("permutation")
+    if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != b.result.shape:
+        raise Refused("MG0104", f"{value.type} by {list(order)} is not {b.result}")
+    return transposed(b, value, order)
 
 
-def import_broadcast(importer: Importer, op: Operation) -> None:
+def _with_new_dims(b: Builder, value: Value, _: Value) -> Value:
     """`dimensions` are the result's dims that the input does not have."""
-    value, kind, new = importer.value(op.operands[0]), importer.type(op.results[0]), numbers(op, "dimensions")
+    kind, new = b.result, b.integers("dimensions")
     dims = [d for d in range(kind.rank) if d not in new]
     if tuple(kind.shape[d] for d in dims) != value.type.shape:
-        importer.fault("MG0104", f"linalg.broadcast: {value.type} with new dims {list(new)} is not {kind}", op)
-        refuse(importer, op)
-        return
-    finish(importer, op, Builder(importer, op).broadcast(value, kind.shape, dims))
+        raise Refused("MG0104", f"{value.type} with new dims {list(new)} is not {kind}")
+    return b.broadcast(value, kind.shape, dims)
 
 
 def import_body(importer: Importer, op: Operation) -> None:
     """A region or a combining operation over all dims, `dimensions` of them reduced."""
-    folded, count = numbers(op, "dimensions"), input_count(op)
+    folded, count = integers(attribute_of(op, "dimensions")), input_count(op)
     rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
     whole = AffineMap.identity(rank)
     kept = AffineMap(rank, 0, tuple(x for d, x in enumerate(whole.results) if d not in folded))
@@ -146,54 +128,40 @@ def import_body(importer: Importer, op: Operation) -> None:
     combiner = attribute_of(op, "combiner")
     word = combiner.data if isinstance(combiner, StringAttr) else ""
     if word not in OPERATIONS or word.startswith("arith.cmp"):
-        importer.fault("MG0103", f"{op.name} with '{word}' is not supported", op)
-        refuse(importer, op)
-        return
+        raise Refused("MG0103", f"combining by '{word}' is not supported")
     takes = slice(None) if op.name == "linalg.reduce" else slice(count)
     name = word.partition(".")[2]
     _spelled(importer, op, maps, lambda scalars, arguments: scalars.apply(name, *arguments[takes]))
 
 
 def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
-    """Convert an operation with the body that `body` writes; a fault where there is none."""
-    try:
-        block = block_of(_operand_element_types(op), body)
-    except NoForm as error:
-        importer.fault("MG0104", f"{op.name} {error}", op)
-        refuse(importer, op)
-        return
-    structured(importer, op, block, maps, input_count(op))
+    """Convert an operation with the body that `body` writes."""
+    structured(importer, op, block_of(_operand_element_types(op), body), maps, input_count(op))
 
 
-def import_softmax(importer: Importer, op: Operation) -> None:
+def _softmax(b: Builder, value: Value, _: Value) -> Value:
     """exp(x - max(x)) over its sum along one dim."""
-    builder, value = Builder(importer, op), importer.value(op.operands[0])
-    dim = attribute_of(op, "dimension")
-    axis = dim.value.data if isinstance(dim, IntegerAttr) else -1
+    axis, shape, dtype = int(b.number("dimension") or 0), value.type.shape, value.type.dtype
     if not 0 <= axis < value.type.rank:
-        importer.fault("MG0104", f"linalg.softmax: {value.type} has no dim {axis}", op)
-        refuse(importer, op)
-        return
-    shape, dtype = value.type.shape, value.type.dtype
+        raise Refused("MG0104", f"{value.type} has no dim {axis}")
     kept = [d for d in range(len(shape)) if d != axis]
 
     def along(kind: str, x: Value) -> Value:
-        init = builder.constant(neutral(kind, dtype).item(), TensorType((), dtype))
-        found = builder.emit("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
-        return builder.broadcast(found, shape, kept)
+        init = b.constant(neutral(kind, dtype).item(), TensorType((), dtype))
+        found = b.emit("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
+        return b.broadcast(found, shape, kept)
 
-    powers = builder.apply("exponential", builder.apply("subtract", value, along("maximum", value)))
-    finish(importer, op, builder.apply("divide", powers, along("add", powers)))
+    powers = b.apply("exponential", b.apply("subtract", value, along("maximum", value)))
+    return b.apply("divide", powers, along("add", powers))
 
 
 PART = Dialect(
     importers={
-        "linalg.fill": import_fill,
-        "linalg.transpose": import_transpose,
-        "linalg.broadcast": import_broadcast,
         "linalg.reduce": import_body,
         "linalg.map": import_body,
-        "linalg.softmax": import_softmax,
+        **all_computed(
+            "linalg", {"fill": _fill, "transpose": _transpose, "broadcast": _with_new_dims, "softmax": _softmax}
+        ),
         **dict.fromkeys((f"linalg.{word}" for word in linalg.CONTRACTIONS.split()), import_product),
         **dict.fromkeys(
             (f"linalg.{w}" for w in (*linalg.CONVOLUTIONS.split(), *linalg.POOLINGS.split())), import_window

@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from meshgen.mlir.arith.operations import ARITH, MATH
 from meshgen.mlir.arith.signatures import SIGNATURES as _NUMBERS
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.tosa.operations import OPERATIONS as TOSA
 from meshgen.mlir.tosa.signatures import SIGNATURES as _TOSA
 from meshgen.records import dataclass
@@ -42,10 +43,6 @@ SCALARS = {
 SPATIAL = "dhw"
 
 
-class NoForm(Exception):
-    """An operation without a generic form; the message has the reason."""
-
-
 @dataclass
 class Scalars:
     """Writes scalar operations at the end of a block."""
@@ -53,18 +50,18 @@ class Scalars:
     block: Block
 
     def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
-        """The result of an operation of arith or math, or of tosa where those have none. Raises NoForm where its signature is another."""
+        """The result of an operation of arith or math, or of tosa where those have none. Raises Refused where its signature is another."""
         cls = next(OPERATIONS[full] for full in (f"arith.{name}", f"math.{name}", f"tosa.{name}") if full in OPERATIONS)
         if not operands:
-            raise NoForm(f"with {cls.name} of no elements")
+            raise Refused("MG0104", f"{cls.name} of no elements")
         operation = cls.create(operands=operands, result_types=[result or operands[-1].type])
         if faults := SIGNATURES[operation.name].faults(operation):
-            raise NoForm(f"with {operation.name} {faults[0]}")
+            raise Refused("MG0104", f"{operation.name} {faults[0]}")
         self.block.add_op(operation)
         return operation.results[0]
 
     def named(self, word: str, *operands: SSAValue) -> SSAValue:
-        """linalg's function `word`, by the type of its operands. Raises NoForm if that has no such function."""
+        """linalg's function `word`, by the type of its operands. Raises Refused if that has no such function."""
         if word in ("square", "copy"):
             return self.named("mul", operands[0], operands[0]) if word == "square" else operands[0]
         if word == "reciprocal":
@@ -75,7 +72,7 @@ class Scalars:
         if isinstance(kind, IntegerType) and kind.width.data == 1:  # truth values are not added up modulo 2
             name = {"addi": "ori", "muli": "andi"}.get(name, name)
         if not name:
-            raise NoForm(f"has no function '{word}' of {kind}")
+            raise Refused("MG0104", f"has no function '{word}' of {kind}")
         return self.apply(name, *operands)
 
     def cast(self, value: SSAValue, kind: Attribute, is_unsigned: bool) -> SSAValue:
@@ -166,7 +163,9 @@ def _window_maps(image: str, kernel: str, result: str, strides: Sequence[int], d
     """Maps where the image's spatial letters are walked by the kernel's."""
     spatial = [letter for letter in image if letter in SPATIAL]
     if not len(strides) == len(dilations) == len(spatial):
-        raise NoForm(f"has {len(strides)} strides and {len(dilations)} dilations for {len(spatial)} spatial dims")
+        raise Refused(
+            "MG0104", f"has {len(strides)} strides and {len(dilations)} dilations for {len(spatial)} spatial dims"
+        )
     loops = [*result, *(letter.upper() for letter in spatial)]
     loops += [letter for letter in dict.fromkeys(kernel + image) if letter not in (*loops, *SPATIAL)]
     at = {letter: AffineExpr.dimension(number) for number, letter in enumerate(loops)}

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
-
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, finish
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.linalg.structured import refuse
-from meshgen.mlir.operation_signature import attribute_of
-from meshgen.mlir.stablehlo.attributes import integers
+from meshgen.mlir.spread import sliced
 from meshgen.records import dataclass
 
 
@@ -49,11 +45,9 @@ class _Layout:
         return shape, [*(place[d, False] for d in self.order), *(place[d, True] for d in self.dims)]
 
 
-def _layout(importer: Importer, op: Operation, plain: TensorType, packed: TensorType) -> _Layout | None:
-    """None, and a fault, where the lists do not fit the types."""
-    dims, tiles, order = (
-        integers(attribute_of(op, name)) for name in ("inner_dims_pos", "static_inner_tiles", "outer_dims_perm")
-    )
+def _layout(b: Builder, plain: TensorType, packed: TensorType) -> _Layout:
+    """The layout that the lists of the operation say. Raises Refused where they do not fit the types."""
+    dims, tiles, order = (b.integers(name) for name in ("inner_dims_pos", "static_inner_tiles", "outer_dims_perm"))
     found = _Layout(dims, tiles, order or tuple(range(plain.rank)))
     fits = (
         None not in (*plain.shape, *packed.shape)
@@ -64,41 +58,28 @@ def _layout(importer: Importer, op: Operation, plain: TensorType, packed: Tensor
     )
     if fits and plain.with_shape(found.packed(plain.sizes)) == packed:
         return found
-    importer.fault("MG0104", f"{op.name}: {plain} in tiles {list(tiles)} of dims {list(dims)} is not {packed}", op)
-    refuse(importer, op)
-    return None
+    raise Refused("MG0104", f"{plain} in tiles {list(tiles)} of dims {list(dims)} is not {packed}")
 
 
-def import_pack(importer: Importer, op: Operation) -> None:
+def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:
     """Padded to whole tiles, by the third operand."""
-    value, target, *pads = importer.values(op.operands)
-    if (layout := _layout(importer, op, value.type, target.type)) is None:
-        return
-    builder, plain = Builder(importer, op), value.type.sizes
+    layout, plain = _layout(b, value.type, target.type), value.type.sizes
     if (wide := layout.padded(plain)) != list(plain):
         zeros = (0,) * len(plain)
-        fill = pads[0] if pads else builder.constant(0, value.type.with_shape(()))
-        high = tuple(a - b for a, b in zip(wide, plain, strict=True))
-        value = builder.emit("pad", [value, fill], value.type.with_shape(wide), low=zeros, high=high, interior=zeros)
+        fill = pads[0] if pads else b.constant(0, value.type.with_shape(()))
+        high = tuple(whole - size for whole, size in zip(wide, plain, strict=True))
+        value = b.emit("pad", [value, fill], value.type.with_shape(wide), low=zeros, high=high, interior=zeros)
     shape, order = layout.split(plain)
-    cut = builder.reshape(value, shape)
-    finish(importer, op, builder.emit("transpose", [cut], target.type, perm=tuple(order)))
+    return b.emit("transpose", [b.reshape(value, shape)], target.type, perm=tuple(order))
 
 
-def import_unpack(importer: Importer, op: Operation) -> None:
+def _unpack(b: Builder, value: Value, target: Value) -> Value:
     """Rows past the end of the result are dropped."""
-    value, target = importer.values(op.operands[:2])
-    if (layout := _layout(importer, op, target.type, value.type)) is None:
-        return
-    builder, plain = Builder(importer, op), target.type.sizes
+    layout, plain = _layout(b, target.type, value.type), target.type.sizes
     shape, order = layout.split(plain)
     back = tuple(sorted(range(len(order)), key=order.__getitem__))
-    cut: Value = builder.emit("transpose", [value], value.type.with_shape(shape), perm=back)
-    whole = builder.reshape(cut, layout.padded(plain))
-    if whole.type != target.type:
-        attrs = {"start": (0,) * len(plain), "limit": tuple(plain), "stride": (1,) * len(plain)}
-        whole = builder.emit("slice", [whole], target.type, **attrs)
-    finish(importer, op, whole)
+    cut = b.emit("transpose", [value], value.type.with_shape(shape), perm=back)
+    return sliced(b, b.reshape(cut, layout.padded(plain)), (0,) * len(plain), plain, (1,) * len(plain))
 
 
-PART = Dialect(importers={"linalg.pack": import_pack, "linalg.unpack": import_unpack})
+PART = Dialect(importers=all_computed("linalg", {"pack": _pack, "unpack": _unpack}))

@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
 from meshgen.mlir.linalg.choice import choice_of, chosen
@@ -30,46 +30,35 @@ def import_generic(importer: Importer, op: Operation) -> None:
     structured(importer, op, op.body.block, [each.data for each in op.indexing_maps], len(op.inputs))
 
 
-def refuse(importer: Importer, op: Operation) -> None:
-    """Bind the results of an operation that was refused, so that reading goes on."""
-    for result in op.results:
-        importer.bind(result, Builder(importer, op).constant(0, importer.type(result)))
-
-
 def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:
     """Convert an operation whose operands are `inputs` inputs, then its outputs, read and written at `maps`."""
     structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
     first = len(importer.graph.nodes)
     found = _outputs(structure)
-    if isinstance(found, str):
-        importer.fault("MG0103", f"{op.name}: {found}", op)
-        refuse(importer, op)
-        return
     for result, value in zip(op.results, found, strict=True):
         importer.bind(result, value)
     _drop_unused(importer, first, found)
 
 
-def _outputs(structure: Structure) -> list[Value] | str:
-    """The results, or what is wrong."""
+def _outputs(structure: Structure) -> list[Value]:
+    """The results. Raises Refused where the operation cannot be computed."""
     values, maps, block = structure.values, structure.maps, structure.block
     if len(maps) != len(values) or len(block.args) < structure.inputs or block.last_op is None:
-        return f"has {len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
+        counts = f"{len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
+        raise Refused("MG0103", f"has {counts}")
     counts = len(values) - structure.inputs, len(structure.op.results), len(structure.terminator.operands)
     if len(set(counts)) > 1:
-        return "has {} outputs, {} results and {} yielded values".format(*counts)
-    sizes = loop_sizes(values, maps)
-    if isinstance(sizes, str):
-        return sizes
-    structure.sizes = sizes
-    places = [_output_loops(map) for map in maps[structure.inputs :]]
-    known = [place for place in places if place is not None]
-    if len(known) != len(places):
-        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output must be one loop, or 0"
+        raise Refused("MG0103", "has {} outputs, {} results and {} yielded values".format(*counts))
+    structure.sizes = loop_sizes(values, maps)
+    loops = [_output_loops(map) for map in maps[structure.inputs :]]
+    known = [each for each in loops if each is not None]
+    if len(known) != len(loops):
+        written = maps[structure.inputs + loops.index(None)]
+        raise Refused("MG0103", f"writes at {written}; a dim of an output must be one loop, or 0")
     try:
         return _computed(structure, known)
     except UnreadableMap as error:
-        return f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}"
+        raise Refused("MG0103", f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}") from error
 
 
 def _output_loops(map: AffineMap) -> Loops | None:
@@ -80,7 +69,7 @@ def _output_loops(map: AffineMap) -> Loops | None:
     return found if None not in loops and len(set(found)) == len(found) and None not in lines else None
 
 
-def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value] | str:
+def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value]:
     body, count = structure.body(), len(structure.sizes)
     found: list[Value | None] = []
     for number, place in enumerate(places):
@@ -95,9 +84,9 @@ def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value] | st
     known = [value for value in found if value is not None]
     if len(known) == len(found):
         return known
-    joint = _joint(structure, body, places)
-    missing = found.index(None)
-    return joint or f"the computation of result {missing} is not supported{_unknown(structure)}"
+    if joint := _joint(structure, body, places):
+        return joint
+    raise Refused("MG0103", f"the computation of result {found.index(None)} is not supported{_unknown(structure)}")
 
 
 def _accumulates(structure: Structure, places: Sequence[Loops], number: int) -> bool:

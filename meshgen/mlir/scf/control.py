@@ -10,10 +10,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
-from meshgen.mlir.linalg.structured import refuse
 
 
 def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[Value]]:  # fmt: skip
@@ -47,9 +46,7 @@ def import_for(importer: Importer, op: Operation) -> None:
         return
     step = constant(op.step)
     if step is not None and step < 1:
-        importer.fault("MG0103", f"scf.for: the step is {step}, but must be at least 1", op)
-        refuse(importer, op)
-        return
+        raise Refused("MG0103", f"the step is {step}, but must be at least 1")
     bounds = list(dict.fromkeys([op.ub, op.step]))
     (body,), captured = read_blocks(importer, [op.body.block], bounds)
     count = len(op.body.block.args)
@@ -100,9 +97,7 @@ def import_if(importer: Importer, op: Operation) -> None:
     if not op.results:  # it has no effect
         return
     if not op.false_region.blocks:
-        importer.fault("MG0104", "scf.if with results needs an else branch", op)
-        refuse(importer, op)
-        return
+        raise Refused("MG0104", "a conditional with results needs an else branch")
     graphs, captured = read_blocks(importer, [op.true_region.block, op.false_region.block])
     branch(importer, op, "if", importer.value(op.cond), graphs, captured)
 
@@ -145,7 +140,7 @@ def import_yield(importer: Importer, op: Operation) -> None:
 def import_assert(importer: Importer, op: Operation) -> None:
     """Assertions are assumed to hold; one with a false constant condition is refused."""
     if constant(op.operands[0]) == 0:
-        importer.fault("MG0104", f"{op.name}: the asserted condition is false", op)
+        raise Refused("MG0104", "the asserted condition is false")
 
 
 PART = Dialect(

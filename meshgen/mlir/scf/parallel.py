@@ -10,10 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
-from meshgen.mlir.linalg.structured import refuse
 from meshgen.mlir.scf.control import while_loop
 from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsertSliceOp, ParallelOp, ReduceOp
 from meshgen.mlir.tensor.slices import inserted
@@ -43,14 +42,15 @@ def import_forall(importer: Importer, op: Operation) -> None:
         for write in last.body.block.ops:
             if not isinstance(write, ParallelInsertSliceOp) or write.dest not in state:
                 importer.fault("MG0104", f"{write.name} does not write into a shared output of scf.forall", write)
-            else:
-                state[write.dest] = inserted(inner, write, state[write.dest])
+                continue
+            try:
+                state[write.dest] = inserted(Builder(inner, write), inner.value(write.source), state[write.dest])
+            except Refused as error:
+                importer.report(error, write)
         return list(state.values())
 
     if not isinstance(op.body.block.last_op, InParallelOp):
-        importer.fault("MG0104", "scf.forall must end with scf.forall.in_parallel", op)
-        refuse(importer, op)
-        return
+        raise Refused("MG0104", "the body must end with scf.forall.in_parallel")
     _loop(importer, op, lists, list(op.outputs), ends)
 
 
@@ -61,9 +61,7 @@ def import_parallel(importer: Importer, op: Operation) -> None:
         return
     last = op.region.block.last_op
     if not isinstance(last, ReduceOp):
-        importer.fault("MG0104", "scf.parallel must end with scf.reduce", op)
-        refuse(importer, op)
-        return
+        raise Refused("MG0104", "the body must end with scf.reduce")
 
     def ends(inner: Importer, carried: list[Value]) -> list[Value]:
         found: list[Value] = []
@@ -96,9 +94,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
     ]
     if len(ranges) < len(lists[0]):
         hint = "use constants, and steps of at least 1; or scf.for"
-        importer.fault("MG0103", f"{op.name}: its trip count is not known at compile time", op, hint)
-        refuse(importer, op)
-        return
+        raise Refused("MG0103", "its trip count is not known at compile time", hint)
     counts = [len(range(*each)) for each in ranges]
     body, captured = _parallel_body(importer, op, ranges, counts, inits, ends)
     operands = [Builder(importer, op).constant(0, INDEX), *importer.values(inits), *importer.values(captured)]

@@ -15,12 +15,12 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, v
 
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.loops import with_outside
+from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import array
 from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.stablehlo.base import generic_text
 
 

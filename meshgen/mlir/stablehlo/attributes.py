@@ -14,8 +14,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from meshgen.ir.graph import is_inexact
-from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.attributes import is_integers
 from meshgen.mlir.parser import TextParser
 
 Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
@@ -205,26 +204,6 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(",")) if text.strip() else ()
 
 
-def integers(attribute: Attribute | None) -> tuple[int, ...]:
-    """Integers of an `array<i64: ...>` or, in older text, of a dense tensor or a list."""
-    if isinstance(attribute, builtin.ArrayAttr):
-        return tuple(integer_of(each) for each in attribute.data)
-    if isinstance(attribute, DenseElements):
-        return tuple(int(element) for element in attribute.data.array.reshape(-1))
-    if isinstance(attribute, builtin.DenseArrayBase):
-        return tuple(int(element) for element in attribute.get_values())
-    return ()
-
-
-def is_integers(attribute: Attribute) -> bool:
-    """Whether `integers` reads all of an attribute."""
-    if isinstance(attribute, builtin.ArrayAttr):
-        return all(isinstance(each, builtin.IntegerAttr) for each in attribute.data)
-    if isinstance(attribute, builtin.DenseArrayBase):
-        return isinstance(attribute.elt_type, builtin.IntegerType)
-    return isinstance(attribute, DenseElements) and not is_inexact(attribute.data.dtype)
-
-
 @dataclass(frozen=True)
 class IntegersConstraint(AttrConstraint[Attribute]):
     """Holds for lists of integers."""
@@ -250,29 +229,6 @@ class ResultAccuracy(Data[str]):
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")
-
-
-def array(values: Sequence[int]) -> Attribute:
-    """`array<i64: ...>`"""
-    return builtin.DenseArrayBase.from_list(builtin.i64, list(values))
-
-
-def flags(values: Sequence[bool]) -> Attribute:
-    """`array<i1: ...>`"""
-    return builtin.DenseArrayBase.from_list(builtin.i1, [int(value) for value in values])
-
-
-def integer(value: int, width: int = 64) -> Attribute:
-    """`value : i64`"""
-    return builtin.IntegerAttr(value, builtin.IntegerType(width))
-
-
-def integer_of(attribute: Attribute | None, default: int = 0) -> int:
-    return attribute.value.data if isinstance(attribute, builtin.IntegerAttr) else default
-
-
-def boolean_of(attribute: Attribute | None) -> bool:
-    return isinstance(attribute, builtin.IntegerAttr) and bool(attribute.value.data)
 
 
 def word_of(attribute: Attribute | None) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 
+from meshgen.mlir.attributes import integers, is_integers
 from meshgen.mlir.checked import Checked
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.stablehlo.attributes import integers, is_integers
 from meshgen.mlir.stablehlo.calls import Alias
 
 

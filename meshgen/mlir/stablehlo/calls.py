@@ -12,12 +12,13 @@ from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import TOKEN, Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.attributes import integer, integer_of
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.attributes import Struct, integer, integer_of
+from meshgen.mlir.stablehlo.attributes import Struct
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, define
 from meshgen.mlir.stablehlo.fields import Field, number, unread
 from meshgen.mlir.stablehlo.ragged_dot import composite_ragged_dot
@@ -155,22 +156,19 @@ def _import_element(importer: Importer, operation: Operation) -> None:
     elements = pack.operands if isinstance(pack, Operation) and pack.name == "stablehlo.tuple" else ()
     if 0 <= number < len(elements):
         importer.bind(result, importer.value(elements[number]))
-        return
-    if elements:
-        message = f"get_tuple_element: element {number} is out of range for a tuple of {len(elements)}"
-        importer.fault("MG0104", message, operation)
+    elif elements:
+        raise Refused("MG0104", f"element {number} is out of range for a tuple of {len(elements)}")
     else:
         importer.value(operand)  # another tuple is refused for its type, where it is defined
         if importer.reading.is_readable(operand.type):
-            importer.fault("MG0104", f"get_tuple_element: {operand.type} is not a tuple", operation)
-    importer.bind(result, Value(importer.type(result)))
+            raise Refused("MG0104", f"{operand.type} is not a tuple")
+        importer.bind(result, Value(importer.type(result)))
 
 
 def _import_composite(importer: Importer, operation: Operation) -> None:
     callee = operation.properties["decomposition"]
     if not isinstance(callee, builtin.SymbolRefAttr):
-        importer.fault("MG0104", "stablehlo.composite needs decomposition = @name", operation)
-        return
+        raise Refused("MG0104", "needs decomposition = @name")
     if not composite_ragged_dot(importer, operation):
         importer.convert(operation, "call", {"callee": importer.reading.callee(callee.string_value())})
 

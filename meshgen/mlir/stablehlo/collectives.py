@@ -22,11 +22,12 @@ from meshgen.ir.replica_groups import (
     moving_axes,
 )
 from meshgen.mlir.arith.payload import Builder, lifted
+from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.collectives import emit_on
 from meshgen.mlir.spread import sliced
-from meshgen.mlir.stablehlo.attributes import ChannelHandle, integer_of
+from meshgen.mlir.stablehlo.attributes import ChannelHandle
 from meshgen.mlir.stablehlo.reduce import applied_op
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows
 from meshgen.mlir.stablehlo.uneven_groups import reduce_unevenly

@@ -13,17 +13,11 @@ from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
-from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import (
-    DotDimensions,
-    GatherDimensions,
-    numbers,
-    precision,
-    struct_fields,
-)
+from meshgen.mlir.stablehlo.attributes import DotDimensions, GatherDimensions, numbers, precision, struct_fields
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
     HloOperation,
@@ -164,7 +158,7 @@ def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict
         importer.convert(operation, op, attrs)
         return
     operands = [builder.convert(value, result.dtype) for value in importer.values(operation.operands)]
-    finish(importer, operation, builder.emit(op, operands, result, **attrs))
+    importer.bind(operation.results[0], builder.emit(op, operands, result, **attrs))
 
 
 def _rank_of(dtype: str) -> int:
@@ -189,7 +183,7 @@ def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorit
         wide = result.dtype
     attrs = attrs | {"precision": (_precision(kinds, count),) * 2}
     found = builder.emit("dot_general", operands, TensorType(result.shape, wide), **attrs)
-    finish(importer, operation, builder.convert(found, result.dtype))
+    importer.bind(operation.results[0], builder.convert(found, result.dtype))
 
 
 def _precision(kinds: Sequence[str], count: int) -> str:

@@ -11,10 +11,11 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir import literals
+from meshgen.mlir.attributes import array, flags
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions, array, flags
+from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
 from meshgen.mlir.stablehlo.contraction import convert_alike
 from meshgen.mlir.stablehlo.fields import Field, Values, number, precisions

@@ -12,11 +12,11 @@ from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir import literals
-from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.constants import known_array
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.stablehlo.attributes import integer_of
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
     as_nodes,
@@ -115,10 +115,7 @@ def called_reduce_window(importer: Importer, operation: Operation) -> None:
     """The custom call @stablehlo.dynamic_reduce_window: the function that it names folds two elements."""
     region = called_region(operation)
     if region is None:
-        importer.fault("MG0104", "@stablehlo.dynamic_reduce_window must name a function of the module", operation)
-        for result in operation.results:
-            importer.bind(result, Value(importer.type(result)))
-        return
+        raise Refused("MG0104", "it must name a function of the module")
     _convert(importer, operation, "dynamic_reduce_window", {}, (importer.region(region)[0],))
 
 
@@ -145,7 +142,9 @@ def _import_set_size(importer: Importer, operation: Operation) -> None:
     limit = builder.emit("concatenate", sizes, rank, dim=0)
     start, stride = builder.constant(0, rank), builder.constant(1, rank)
     shape = [None if d == dim else size for d, size in enumerate(x.type.shape)]
-    finish(importer, operation, builder.emit("real_dynamic_slice", [x, start, limit, stride], x.type.with_shape(shape)))
+    importer.bind(
+        operation.results[0], builder.emit("real_dynamic_slice", [x, start, limit, stride], x.type.with_shape(shape))
+    )
 
 
 def _import_of_shape(importer: Importer, operation: Operation) -> None:
@@ -165,7 +164,7 @@ def _import_size(importer: Importer, operation: Operation) -> None:
         importer.convert(operation, "get_dimension_size", {"dim": dim})
     else:
         value = Builder(importer, operation).constant(size, importer.type(operation.results[0]))
-        finish(importer, operation, value)
+        importer.bind(operation.results[0], value)
 
 
 _NODES = (

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects import builtin
-from xdsl.ir import Operation
 from xdsl.irdl import operand_def, result_def
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, finish
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.spread import transposed
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, listed, number
 
@@ -59,23 +59,14 @@ class Broadcast(HloOperation):
     FIELDS: ClassVar[tuple[Field, ...]] = (listed("broadcast_sizes", "sizes", "sizes"),)
 
 
-def _import_broadcast(importer: Importer, operation: Operation) -> None:
-    """New dims precede those of the operand."""
-    ahead = len(values_of(operation)["sizes"])
-    rank = importer.type(operation.operands[0]).rank
-    importer.convert(operation, "broadcast_in_dim", {"dims": tuple(range(ahead, ahead + rank))})
-
-
-def _import_index_select(importer: Importer, operation: Operation) -> None:
+def _index_select(b: Builder, x: Value, index: Value) -> Value:
     """Rows of dim `dim` by number; the first `batch_dims` dims of both operands go together."""
-    attrs = values_of(operation)
-    (x, index), dim, batch = importer.values(operation.operands), attrs["dim"], attrs["batch_dims"]
+    attrs = values_of(b.source)
+    dim, batch = attrs["dim"], attrs["batch_dims"]
     dim += x.type.rank if dim < 0 else 0
     batch += index.type.rank if batch < 0 else 0
     if not 0 <= batch <= dim < x.type.rank or batch > index.type.rank:
-        message = f"{operation.name}: dim {dim} and {batch} batch dims of {x.type} and {index.type}"
-        importer.fault("MG0104", message, operation)
-        return
+        raise Refused("MG0104", f"dim {dim} and {batch} batch dims of {x.type} and {index.type}")
     kept = [d for d in range(x.type.rank) if d != dim and d >= batch]
     inside = index.type.rank - batch  # dims of the result from the index, after those before `dim`
     numbering = {
@@ -88,33 +79,28 @@ def _import_index_select(importer: Importer, operation: Operation) -> None:
         "slice_sizes": tuple(1 if d == dim or d < batch else size for d, size in enumerate(x.type.shape)),
         "indices_are_sorted": False,
     }
-    importer.convert(operation, "gather", numbering)
+    return b.emit("gather", [x, index], b.result, **numbering)
 
 
-def _import_einsum(importer: Importer, operation: Operation) -> None:
+def _behind_new_dims(b: Builder, x: Value) -> Value:
+    """New dims precede those of the operand."""
+    ahead = len(values_of(b.source)["sizes"])
+    return b.emit("broadcast_in_dim", [x], b.result, dims=tuple(range(ahead, ahead + x.type.rank)))
+
+
+def _einsum(b: Builder, *operands: Value) -> Value:
     """Each side loses its diagonals and the dims that it alone has; then a dot, and a transpose."""
-    config = operation.properties["einsum_config"]
-    assert isinstance(config, builtin.StringAttr)
-    values = importer.values(operation.operands)
-    words = _dim_letters(config.data, [value.type.rank for value in values])
+    config = b.word("einsum_config")
+    words = _dim_letters(config, [value.type.rank for value in operands])
     if words is None:
-        texts = ", ".join(str(value.type) for value in values)
-        importer.fault("MG0104", f"{operation.name}: '{config.data}' does not fit ({texts})", operation)
-        importer.bind(operation.results[0], Value(importer.type(operation.results[0])))
-        return
-    builder, (sides, wanted) = Builder(importer, operation), words
-    if len(values) == 1:
-        value, word = _summed(builder, values[0], sides[0], wanted)
+        raise Refused("MG0104", f"'{config}' does not fit ({', '.join(str(value.type) for value in operands)})")
+    sides, wanted = words
+    if len(operands) == 1:
+        value, word = _summed(b, operands[0], sides[0], wanted)
     else:
-        (left, first), (right, second) = (
-            _summed(builder, values[i], sides[i], wanted + sides[1 - i]) for i in range(2)
-        )
-        value, word = _multiplied(builder, left, first, right, second, wanted)
-    perm = tuple(word.index(letter) for letter in wanted)
-    if perm != tuple(range(len(perm))):
-        kind = value.type.with_shape(value.type.shape[d] for d in perm)
-        value = builder.emit("transpose", [value], kind, perm=perm)
-    finish(importer, operation, value)
+        (left, first), (right, second) = (_summed(b, operands[i], sides[i], wanted + sides[1 - i]) for i in range(2))
+        value, word = _multiplied(b, left, first, right, second, wanted)
+    return transposed(b, value, [word.index(letter) for letter in wanted])
 
 
 def _dim_letters(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
@@ -186,10 +172,7 @@ PART = Dialect(
         define(TorchIndexSelect, "stablehlo.torch_index_select"),
         define(Broadcast, "stablehlo.broadcast"),
     ),
-    importers={
-        "stablehlo.broadcast": _import_broadcast,
-        "stablehlo.torch_index_select": _import_index_select,
-        "stablehlo.einsum": _import_einsum,
-        "stablehlo.unary_einsum": _import_einsum,
-    },
-)
+    importers=all_computed("stablehlo", {
+        "broadcast": _behind_new_dims, "torch_index_select": _index_select, "einsum": _einsum, "unary_einsum": _einsum,
+    }),
+)  # fmt: skip

@@ -10,10 +10,11 @@ from xdsl.ir import Operation
 from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
 
+from meshgen.mlir.attributes import integer
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, integer
+from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, Values, number, unread, word
 from meshgen.mlir.stablehlo.types import CHOICE, ONE, PARTS, TypesForm

@@ -11,17 +11,13 @@ from xdsl.ir import Attribute
 from xdsl.irdl import AttrConstraint
 
 from meshgen.mlir import literals
+from meshgen.mlir.attributes import array, boolean_of, integer, integer_of, integers
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import (
     IntegersConstraint,
     Precision,
     Struct,
     Word,
-    array,
-    boolean_of,
-    integer,
-    integer_of,
-    integers,
     precision_of,
     struct_text,
     word_of,

@@ -11,10 +11,10 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from meshgen.mlir.attributes import integers
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.records import dataclass
 
 _Read = Callable[[], object]

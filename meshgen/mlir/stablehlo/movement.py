@@ -13,12 +13,12 @@ from xdsl.parser import Parser, UnresolvedOperand
 
 from meshgen.ir.graph import Node
 from meshgen.mlir import literals
+from meshgen.mlir.attributes import array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements, dense_text
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.attributes import array
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define
 from meshgen.mlir.stablehlo.fields import Field, Values, listed, number
 from meshgen.mlir.stablehlo.types import ONE, TypesForm

@@ -1,4 +1,4 @@
-"""Batch normalisation of StableHLO, expanded when it is read: statistics over all dims but that of the features."""
+"""Batch normalization of StableHLO, expanded when it is read: statistics over all dims but that of the features."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects import builtin
-from xdsl.ir import Operation
 from xdsl.irdl import result_def, var_operand_def
 
 from meshgen.ir.graph import TensorType, Value, is_float
-from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.attributes import integer_of
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.stablehlo.attributes import integer_of
 from meshgen.mlir.stablehlo.base import GenericOperation, define
 from meshgen.mlir.stablehlo.fields import Field, number
 from meshgen.records import dataclass
@@ -93,62 +92,53 @@ class _Norm:
         return self.builder.apply("rsqrt", moved)
 
 
-def _norm(importer: Importer, operation: Operation, count: int) -> tuple[_Norm, Sequence[Value]] | None:
-    """The operation and its operands; None, and a fault, where they do not fit."""
-    values = importer.values(operation.operands)
-    feature, epsilon = integer_of(operation.properties["feature_index"]), operation.properties["epsilon"]
+def _norm(b: Builder, count: int, values: Sequence[Value]) -> _Norm:
+    """The operation on `count` operands. Raises Refused where they do not fit."""
+    feature, epsilon = integer_of(b.attribute("feature_index")), b.number("epsilon")
     kind = values[0].type if values else TensorType((), "f32")
     fits = len(values) == count and is_float(kind.dtype) and 0 <= feature < kind.rank and None not in kind.shape
     row = TensorType((kind.shape[feature],), kind.dtype) if fits else kind
-    sizes = [kind, row, row, row, kind if operation.name.endswith("grad") else row][:count]
-    if not fits or [value.type for value in values] != sizes:
+    kinds = [kind, row, row, row, kind if b.source.name.endswith("grad") else row][:count]
+    if not fits or [value.type for value in values] != kinds:
         texts = ", ".join(str(value.type) for value in values)
-        importer.fault("MG0104", f"{operation.name}: expected {count} operands with feature dim {feature}, got ({texts})", operation)  # fmt: skip
-        for result in operation.results:
-            importer.bind(result, Value(importer.type(result)))
-        return None
-    assert isinstance(epsilon, builtin.FloatAttr)
-    return _Norm(Builder(importer, operation), kind, feature, epsilon.value.data), values
+        raise Refused("MG0104", f"expected {count} operands with feature dim {feature}, got ({texts})")
+    return _Norm(b, kind, feature, epsilon or 0.0)
 
 
 def _applied(norm: _Norm, x: Value, scale: Value, offset: Value, mean: Value, variance: Value) -> Value:
-    centred = norm.less(x, norm.spread(mean))
-    scaled = norm.times(centred, norm.spread(norm.times(scale, norm.scales(variance))))
+    centered = norm.less(x, norm.spread(mean))
+    scaled = norm.times(centered, norm.spread(norm.times(scale, norm.scales(variance))))
     return norm.builder.apply("add", scaled, norm.spread(offset))
 
 
-def _import_inference(importer: Importer, operation: Operation) -> None:
-    if found := _norm(importer, operation, 5):
-        norm, (x, scale, offset, mean, variance) = found
-        importer.bind(operation.results[0], _applied(norm, x, scale, offset, mean, variance))
+def _inference(b: Builder, *operands: Value) -> Value:
+    norm = _norm(b, 5, operands)
+    x, scale, offset, mean, variance = operands
+    return _applied(norm, x, scale, offset, mean, variance)
 
 
-def _import_training(importer: Importer, operation: Operation) -> None:
-    if found := _norm(importer, operation, 3):
-        norm, (x, scale, offset) = found
-        mean = norm.mean(x)
-        centred = norm.less(x, norm.spread(mean))
-        variance = norm.mean(norm.times(centred, centred))
-        for result, value in zip(
-            operation.results, (_applied(norm, x, scale, offset, mean, variance), mean, variance), strict=True
-        ):
-            importer.bind(result, value)
+def _training(b: Builder, *operands: Value) -> list[Value]:
+    norm = _norm(b, 3, operands)
+    x, scale, offset = operands
+    mean = norm.mean(x)
+    centered = norm.less(x, norm.spread(mean))
+    variance = norm.mean(norm.times(centered, centered))
+    return [_applied(norm, x, scale, offset, mean, variance), mean, variance]
 
 
-def _import_gradient(importer: Importer, operation: Operation) -> None:
+def _gradient(b: Builder, *operands: Value) -> list[Value]:
     """With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result:
 
     scale: sum(g c r); offset: sum(g); x: scale r (g - mean(g) - c r^2 mean(g c)).
     """
-    if found := _norm(importer, operation, 5):
-        norm, (x, scale, mean, variance, grad) = found
-        centred, roots = norm.less(x, norm.spread(mean)), norm.scales(variance)
-        products = norm.times(grad, centred)
-        along = norm.times(centred, norm.spread(norm.times(roots, roots, norm.mean(products))))
-        rest = norm.less(norm.less(grad, norm.spread(norm.mean(grad))), along)
-        importer.bind(operation.results[0], norm.times(rest, norm.spread(norm.times(scale, roots))))
-        importer.bind(operation.results[1], norm.times(norm.total(products), roots))
-        importer.bind(operation.results[2], norm.total(grad))
+    norm = _norm(b, 5, operands)
+    x, scale, mean, variance, grad = operands
+    centered, roots = norm.less(x, norm.spread(mean)), norm.scales(variance)
+    products = norm.times(grad, centered)
+    along = norm.times(centered, norm.spread(norm.times(roots, roots, norm.mean(products))))
+    rest = norm.less(norm.less(grad, norm.spread(norm.mean(grad))), along)
+    to_x = norm.times(rest, norm.spread(norm.times(scale, roots)))
+    return [to_x, norm.times(norm.total(products), roots), norm.total(grad)]
 
 
 PART = Dialect(
@@ -157,9 +147,7 @@ PART = Dialect(
         define(Training, "stablehlo.batch_norm_training"),
         define(Gradient, "stablehlo.batch_norm_grad"),
     ),
-    importers={
-        "stablehlo.batch_norm_inference": _import_inference,
-        "stablehlo.batch_norm_training": _import_training,
-        "stablehlo.batch_norm_grad": _import_gradient,
-    },
-)
+    importers=all_computed("stablehlo", {
+        "batch_norm_inference": _inference, "batch_norm_training": _training, "batch_norm_grad": _gradient,
+    }),
+)  # fmt: skip

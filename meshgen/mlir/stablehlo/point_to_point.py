@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from meshgen.ir.graph import TOKEN, TensorType, Value
 from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
 from meshgen.mlir.arith.payload import Builder, scalar_of
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.collectives import emit_on
 from meshgen.mlir.stablehlo.collectives import device_rows, has_mesh
@@ -59,21 +59,12 @@ def _import_receive(importer: Importer, operation: Operation) -> None:
     ]
     send = next((each for each in reversed(sends) if each.properties["channel_handle"] == channel), None)
     kinds = [importer.type(operand) for operand in send.operands[:-1]] if send else []
-    for result in operation.results:
-        importer.bind(result, Value(importer.type(result)))
     if send is None or token is None or kinds != [importer.type(result) for result in given]:
-        message = f"{operation.name} has no matching send on its channel before it in its block"
-        importer.fault("MG0103", message, operation, "use stablehlo.collective_permute")
-        return
+        message = "has no matching send on its channel before it in its block"
+        raise Refused("MG0103", message, "use stablehlo.collective_permute")
     pairs = operation.properties.get("source_target_pairs") or send.properties.get("source_target_pairs")
     if pairs is None:
-        importer.fault(
-            "MG0103",
-            f"{operation.name} needs source_target_pairs",
-            operation,
-            "list the pairs of source and target devices",
-        )
-        return
+        raise Refused("MG0103", "needs source_target_pairs", "list the pairs of source and target devices")
     _send(importer, operation, pairs, send.operands[:-1], given)
     importer.bind(token, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
@@ -82,10 +73,7 @@ def _import_start(importer: Importer, operation: Operation) -> None:
     """Its region is part of the program: the schedule decides when it runs."""
     block = operation.regions[0].block
     if [importer.type(value) for value in block.args] != [importer.type(value) for value in operation.operands]:
-        importer.fault(
-            "MG0104", "stablehlo.async_start: the arguments of its region do not match its operands", operation
-        )
-        return
+        raise Refused("MG0104", "the arguments of its region do not match its operands")
     for argument, operand in zip(block.args, operation.operands, strict=True):
         importer.bind(argument, importer.value(operand))
     importer.operations(block)
@@ -102,7 +90,7 @@ def _import_done(importer: Importer, operation: Operation) -> None:
         return
     importer.value(future)  # other values are refused for their type, at their definition
     if is_started or importer.reading.is_readable(future.type):
-        importer.fault("MG0104", "stablehlo.async_done has no matching stablehlo.async_start", operation)
+        raise Refused("MG0104", "has no matching stablehlo.async_start")
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))
 

@@ -9,9 +9,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value, is_inexact
-from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.stablehlo.attributes import integers
 
 
 def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
@@ -57,7 +57,7 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
     result = importer.type(operation.results[0])
     if ragged in left_batch:
         attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": left_contract, "rhs_contract": right_contract}  # fmt: skip
-        finish(importer, operation, builder.emit("dot_general", [lhs, rhs], result, **attrs))
+        importer.bind(operation.results[0], builder.emit("dot_general", [lhs, rhs], result, **attrs))
         return True
     masked = _by_group(builder, lhs, sizes, left_batch, ragged)
     left_batch, left_contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
@@ -67,13 +67,15 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
         found = builder.emit("dot_general", [masked, rhs], product, **attrs)
         count = len(left_batch)
         order = (count, *range(count), *range(count + 1, result.rank))
-        finish(importer, operation, found if not count else builder.emit("transpose", [found], result, perm=order))
+        importer.bind(
+            operation.results[0], found if not count else builder.emit("transpose", [found], result, perm=order)
+        )
         return True
     if len(group_dims) != 1:
         importer.fault("MG0104", "chlo.ragged_dot: the right operand needs a group dim", operation)
         return False
     attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": (0, *left_contract), "rhs_contract": (*group_dims, *right_contract)}  # fmt: skip
-    finish(importer, operation, builder.emit("dot_general", [masked, rhs], result, **attrs))
+    importer.bind(operation.results[0], builder.emit("dot_general", [masked, rhs], result, **attrs))
     return True
 
 

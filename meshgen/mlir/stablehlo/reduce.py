@@ -12,12 +12,12 @@ from xdsl.irdl import IRDLOperation, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 
 from meshgen.ir.graph import Graph, Node
+from meshgen.mlir.attributes import array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.attributes import array
 from meshgen.mlir.stablehlo.base import RETURN, Properties, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.elementwise import BINARY, CLASSES
 from meshgen.mlir.stablehlo.fields import Field, listed

@@ -12,9 +12,9 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.replica_groups import are_uneven
 from meshgen.mesh import Mesh
 from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import boolean_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.stablehlo.attributes import boolean_of
 from meshgen.mlir.stablehlo.collectives import (
     Group,
     bind_unknown,

@@ -12,9 +12,10 @@ from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_
 
 from meshgen.ir.graph import TensorType
 from meshgen.mlir import literals
+from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseData, DenseElements, dense_text
-from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions, integers
+from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering
 

@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.ir import Operation
 from xdsl.irdl import region_def, result_def, var_operand_def
 
-from meshgen.ir.graph import TensorType, is_float
-from meshgen.mlir.arith.payload import Builder, finish, lifted
-from meshgen.mlir.conversion import Importer
+from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.mlir.arith.payload import Builder, all_computed, lifted
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import RngDistribution
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, closed_regions, define, values_of
@@ -44,50 +44,42 @@ def _import_function(importer: Importer, operation: Operation) -> None:
 # Random numbers ---------------------------------------------------------------------------------------------------
 
 
-def _import_rng(importer: Importer, operation: Operation) -> None:
+def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
     """Bits of Threefry with the number of the operation as key: the same numbers in every run and on every mesh."""
-    builder, kind = Builder(importer, operation), importer.type(operation.results[0])
-    first, second = (importer.value(x) for x in operation.operands[:2])
-    how = values_of(operation)["how"]
+    kind, how = b.result, values_of(b.source)["how"]
     if how not in ("UNIFORM", "NORMAL"):
-        importer.fault("MG0104", f"{operation.name}: unknown distribution '{how}'", operation, "use UNIFORM or NORMAL")
-    number = sum(node.op == "rng_bit_generator" for node in importer.graph.nodes)
-    seed = builder.emit("constant", [], TensorType((2,), "ui64"), value=np.array([number, 0], np.uint64))
+        raise Refused("MG0104", f"unknown distribution '{how}'", "use UNIFORM or NORMAL")
+    number = sum(node.op == "rng_bit_generator" for node in b.graph.nodes)
+    seed = b.emit("constant", [], TensorType((2,), "ui64"), value=np.array([number, 0], np.uint64))
     bits_type = TensorType(kind.shape, "ui64" if kind.dtype.endswith("64") else "ui32")
-    types = [seed.type, bits_type]
-    _, bits = importer.emit("rng_bit_generator", [seed], types, {"algorithm": "THREE_FRY"}, operation)
-    low, high = (builder.broadcast(x, kind.shape) for x in (first, second))
+    bits = b.append("rng_bit_generator", [seed], [seed.type, bits_type], {"algorithm": "THREE_FRY"})[1]
+    low, high = (b.broadcast(x, kind.shape) for x in (first, second))
     if not is_float(kind.dtype):
-        span = builder.convert(builder.apply("subtract", high, low), bits_type.dtype)
-        offset = builder.convert(builder.apply("remainder", bits, span), kind.dtype)
-        finish(importer, operation, builder.apply("add", low, offset))
-        return
-    wide = "f64" if kind.dtype == "f64" else "f32"
-    fraction_bits = 52 if wide == "f64" else 23
-    width = 64 if wide == "f64" else 32
-    kept = builder.apply("shift_right_logical", bits, builder.constant(width - fraction_bits, bits_type))
-    scale = builder.constant(2.0**-fraction_bits, TensorType(kind.shape, wide))
-    unit = builder.apply("multiply", builder.convert(kept, wide), scale)
+        span = b.convert(b.apply("subtract", high, low), bits_type.dtype)
+        return b.apply("add", low, b.convert(b.apply("remainder", bits, span), kind.dtype))
+    wide, width, fraction_bits = ("f64", 64, 52) if kind.dtype == "f64" else ("f32", 32, 23)
+    kept = b.apply("shift_right_logical", bits, b.constant(width - fraction_bits, bits_type))
+    scale = b.constant(2.0**-fraction_bits, TensorType(kind.shape, wide))
+    unit = b.apply("multiply", b.convert(kept, wide), scale)
     if how == "NORMAL":  # the inverse of the distribution; half a step away from 0, where it is infinite
-        half = builder.constant(2.0 ** -(fraction_bits + 1), unit.type)
-        centred = builder.apply("subtract", builder.apply("add", unit, builder.apply("add", unit, half)), builder.constant(1, unit.type))  # fmt: skip
-        unit = builder.apply("multiply", builder.apply("erf_inv", centred), builder.constant(2**0.5, unit.type))
-        high = builder.apply("add", low, high)
-    value = builder.convert(unit, kind.dtype)
-    finish(importer, operation, builder.apply("add", low, builder.apply("multiply", value, builder.apply("subtract", high, low))))  # fmt: skip
+        half = b.constant(2.0 ** -(fraction_bits + 1), unit.type)
+        twice = b.apply("add", unit, b.apply("add", unit, half))
+        centered = b.apply("subtract", twice, b.constant(1, unit.type))
+        unit = b.apply("multiply", b.apply("erf_inv", centered), b.constant(2**0.5, unit.type))
+        high = b.apply("add", low, high)
+    return b.apply("add", low, b.apply("multiply", b.convert(unit, kind.dtype), b.apply("subtract", high, low)))
 
 
 # Regions over whole arrays ----------------------------------------------------------------------------------------
 
 
-def _import_map(importer: Importer, operation: Operation) -> None:
+def _map(b: Builder, *operands: Value) -> Value:
     """The region's element-wise operations on whole arrays."""
-    (body,) = closed_regions(importer, operation)
-    found = lifted(Builder(importer, operation), body, importer.values(operation.operands))
+    (body,) = closed_regions(b.importer, b.source)
+    found = lifted(b, body, operands)
     if isinstance(found, str):
-        importer.fault("MG0103", f"'{found}' in the region of a map is not supported", operation)
-        return
-    finish(importer, operation, found)
+        raise Refused("MG0103", f"'{found}' in the region of a map is not supported")
+    return found
 
 
 PART = Dialect(
@@ -99,8 +91,7 @@ PART = Dialect(
     ),
     importers={
         **dict.fromkeys((f"stablehlo.{name}" for name in MHLO_FUNCTIONS), _import_function),
-        "stablehlo.rng": _import_rng,
-        "stablehlo.map": _import_map,
+        **all_computed("stablehlo", {"rng": _rng, "map": _map}),
     },
     self_contained=tuple(f"stablehlo.{name}" for name in MHLO_FUNCTIONS),
 )

@@ -1,198 +1,163 @@
-"""Readers of tensor operations; slices and padding are in `slices.py`."""
+"""Operations of tensor and bufferization; slices and padding are in `slices.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import tensor
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects import bufferization
+from xdsl.ir import Block, Operation
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, fill_number, finish, kind_of
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.arith.payload import Builder, all_computed, computed, fill_number
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body
-from meshgen.mlir.reading import Reading
 from meshgen.mlir.spread import Spread, over
 from meshgen.ops.types.site import shapes_agree
 
 
-def import_empty(importer: Importer, op: Operation) -> None:
+def _empty(b: Builder, *sizes: Value) -> Value:
     """A tensor without defined content: zeros, and only where something reads it."""
-    builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
-    finish(importer, op, filled(importer, op, builder.constant(0, kind.with_shape(())), kind, op.operands))
+    return _filled(b, b.constant(0, b.result.with_shape(())), *sizes)
 
 
-def import_splat(importer: Importer, op: Operation) -> None:
-    kind = kind_of(importer, op.results[0].type)
-    value, *sizes = op.operands
-    finish(importer, op, filled(importer, op, importer.value(value), kind, sizes))
-
-
-def filled(importer: Importer, op: Operation, value: Value, kind: TensorType, sizes: Sequence[SSAValue]) -> Value:
+def _filled(b: Builder, value: Value, *sizes: Value) -> Value:
     """A tensor that is `value` everywhere; `sizes` are those of its open dims."""
+    kind = b.result
     if len(sizes) != kind.shape.count(None):
-        importer.fault("MG0104", f"{op.name}: {len(sizes)} sizes for the dynamic dims of {kind}", op)
-        return Builder(importer, op).broadcast(value, kind.shape)
-    rest = iter(importer.values(sizes))
-    return Builder(importer, op).filled(value, kind, [next(rest) if size is None else size for size in kind.shape])
+        raise Refused("MG0104", f"{len(sizes)} sizes for the dynamic dims of {kind}")
+    rest = iter(sizes)
+    return b.filled(value, kind, [next(rest) if size is None else size for size in kind.shape])
 
 
-def import_from_elements(importer: Importer, op: Operation) -> None:
+def _from_elements(b: Builder, *scalars: Value) -> Value:
     """Scalars side by side."""
-    builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
-    parts = [builder.emit("reshape", [v], v.type.with_shape((1,))) for v in importer.values(op.operands)]
-    flat = builder.emit("concatenate", parts, kind.with_shape((len(parts),)), dim=0)
-    finish(importer, op, builder.reshape(flat, kind.shape))
+    parts = [b.emit("reshape", [v], v.type.with_shape((1,))) for v in scalars]
+    return b.reshape(b.emit("concatenate", parts, b.result.with_shape((len(parts),)), dim=0), b.result.shape)
 
 
-def import_reshape(importer: Importer, op: Operation) -> None:
+def _reshaped(b: Builder, value: Value, *sizes: Value) -> Value:
     """One open size follows from the others; several are operands."""
-    kind = kind_of(importer, op.results[0].type)
-    value, *sizes = importer.values(op.operands)
-    builder = Builder(importer, op)
+    kind = b.result
     if kind.shape.count(None) > 1 and len(sizes) == kind.shape.count(None):
         rest = iter(sizes)
-        shape = builder.listed([next(rest) if size is None else size for size in kind.shape])
-        finish(importer, op, builder.emit("dynamic_reshape", [value, shape], kind))
-    else:
-        finish(importer, op, builder.emit("reshape", [value], kind))
+        shape = b.listed([next(rest) if size is None else size for size in kind.shape])
+        return b.emit("dynamic_reshape", [value, shape], kind)
+    return b.emit("reshape", [value], kind)
 
 
-def import_cast(importer: Importer, op: Operation) -> None:
+def _cast(b: Builder, value: Value) -> Value:
     """Between known and unknown sizes of the same tensor: a size that is known stays known."""
-    value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
+    kind = b.result
     if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
-        importer.fault("MG0104", f"tensor.cast: {value.type} is not {kind}", op)
+        raise Refused("MG0104", f"{value.type} is not {kind}")
     known = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
-    finish(importer, op, value if known == value.type else Builder(importer, op).emit("convert", [value], known))
+    return value if known == value.type else b.emit("convert", [value], known)
 
 
-def import_concat(importer: Importer, op: Operation) -> None:
-    dim = op.properties["dim"]
-    assert isinstance(dim, IntegerAttr)
-    values, kind = importer.values(op.operands), kind_of(importer, op.results[0].type)
-    finish(importer, op, Builder(importer, op).emit("concatenate", values, kind, dim=dim.value.data))
-
-
-def import_extract(importer: Importer, op: Operation) -> None:
+def _element(b: Builder, value: Value, *indices: Value) -> Value:
     """One element as a 0-d tensor."""
-    value, *places = importer.values(op.operands)
-    builder, ones = Builder(importer, op), (1,) * value.type.rank
-    found = value
-    if ones:
-        found = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
-        found = builder.emit("reshape", [found], value.type.with_shape(()))
-    finish(importer, op, found)
+    if not value.type.rank:
+        return value
+    ones = (1,) * value.type.rank
+    found = b.emit("dynamic_slice", [value, *indices], value.type.with_shape(ones), slice_sizes=ones)
+    return b.emit("reshape", [found], value.type.with_shape(()))
 
 
-def import_insert(importer: Importer, op: Operation) -> None:
+def _with_element(b: Builder, scalar: Value, target: Value, *indices: Value) -> Value:
     """One element replaced."""
-    scalar, target, *places = importer.values(op.operands)
-    builder, ones = Builder(importer, op), (1,) * target.type.rank
-    part = builder.reshape(scalar, ones)
-    finish(importer, op, builder.emit("dynamic_update_slice", [target, part, *places], target.type))
+    part = b.reshape(scalar, (1,) * target.type.rank)
+    return b.emit("dynamic_update_slice", [target, part, *indices], target.type)
 
 
-def import_dim(importer: Importer, op: Operation) -> None:
+def _dim(b: Builder, value: Value, _: Value) -> Value:
     """The size of a dim: of an open one the number that it gets."""
-    assert isinstance(op, tensor.DimOp)
-    number, shape = fill_number(op.index), importer.type(op.source).shape
-    if number is None or not 0 <= number < len(shape):
-        importer.fault("MG0103", "tensor.dim: the index of the dim must be a constant", op)
-        return
-    builder, value = Builder(importer, op), importer.value(op.source)
-    size = builder.size(value, int(number))
-    finish(importer, op, builder.constant(size, TensorType((), "i64")) if isinstance(size, int) else size)
+    number = fill_number(b.source.operands[1])
+    if number is None or not 0 <= number < value.type.rank:
+        raise Refused("MG0103", "the index of the dim must be a constant")
+    size = b.size(value, int(number))
+    return b.constant(size, TensorType((), "i64")) if isinstance(size, int) else size
 
 
-def import_tensor_reshape(importer: Importer, op: Operation) -> None:
-    """The second operand only repeats the result's shape."""
-    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
-    finish(importer, op, Builder(importer, op).emit("reshape", [value], kind))
-
-
-def import_bitcast(importer: Importer, op: Operation) -> None:
-    """The same bits under another element type of the same width."""
-    value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
-    finish(importer, op, Builder(importer, op).bits(value, kind.dtype))
-
-
-def import_rank(importer: Importer, op: Operation) -> None:
-    rank = importer.type(op.operands[0]).rank
-    finish(importer, op, Builder(importer, op).constant(rank, TensorType((), "i64")))
-
-
-def import_generate(importer: Importer, op: Operation) -> None:
-    """A value for every place; the operands are the sizes of open dims."""
-    kind, sizes = importer.type(op.results[0]), importer.values(op.operands)
-    is_whole = kind.shape.count(None) == len(sizes)
-    found = computed_places(importer, op, op.regions[0].block, kind, sizes) if is_whole else None
+def _generate(b: Builder, *sizes: Value) -> Value:
+    """A value for every index; the operands are the sizes of open dims."""
+    kind = b.result
+    if kind.shape.count(None) != len(sizes):
+        raise Refused("MG0104", f"{len(sizes)} sizes for the dynamic dims of {kind}")
+    found = computed_elements(b, b.source.regions[0].block, kind, sizes)
     if found is None:
-        message = "its body is not supported" if is_whole else f"{len(sizes)} sizes for the dynamic dims of {kind}"
-        importer.fault("MG0103" if is_whole else "MG0104", f"tensor.generate: {message}", op)
-        found = Builder(importer, op).constant(0, kind)
-    if not found.type.rank:
-        left = iter(sizes)
-        found = Builder(importer, op).filled(found, kind, [next(left) if n is None else n for n in kind.shape])
-    finish(importer, op, found)
+        raise Refused("MG0103", "its body is not supported")
+    return found if found.type.rank else _filled(b, found, *sizes)
 
 
-def computed_places(
-    importer: Importer, op: Operation, block: Block, kind: TensorType, extents: Sequence[Value] = ()
-) -> Value | None:
+def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Sequence[Value] = ()) -> Value | None:
     """The yield of a block for every index of a tensor; 0-d if it is uniform. None: not supported.
 
-    Args: extents: the sizes of open dims, in order; without, no place along these is known.
+    Args: extents: the sizes of open dims, in order; without, no index along these is known.
     """
-    builder, sizes, end = Builder(importer, op), kind.shape, block.last_op
+    sizes, end = kind.shape, block.last_op
     if end is None or len(end.operands) != 1 or len(block.args) != kind.rank:
         return None
-    body = Body(builder, block, sizes)
+    body = Body(b, block, sizes)
     left = list(extents)
     for dim, argument in enumerate(block.args):
-        place = TensorType((sizes[dim],), "i64")
+        indices = TensorType((sizes[dim],), "i64")
         if sizes[dim] is not None:
-            iota = builder.lazy("iota", [], place, dim=0)
+            iota = b.lazy("iota", [], indices, dim=0)
         elif left:
-            iota = builder.lazy("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0)
+            iota = b.lazy("dynamic_iota", [b.listed([left.pop(0)])], indices, dim=0)
         else:
             continue
         body.known[argument] = Spread(iota, (dim,))
     found = body.value(end.operands[0])
     if found is None or not found.loops:
         return None if found is None else found.value
-    return over(builder, found, tuple(range(kind.rank)), sizes)
+    return over(b, found, tuple(range(kind.rank)), sizes)
 
 
-def import_yield(importer: Importer, op: Operation) -> None:
-    """Read with the operation around it."""
+def import_nothing(importer: Importer, op: Operation) -> None:
+    """Import nothing: the operation is read with the one around it."""
     del importer, op
 
 
-def read_global(reading: Reading, op: Operation) -> None:
-    """A global says nothing by itself: what loads or stores one is not read."""
-    del reading, op
+def _alloc(b: Builder, *_: Value) -> Value:
+    """A copy, or a tensor without defined content."""
+    op = b.source
+    assert isinstance(op, bufferization.AllocTensorOp)
+    if op.copy is not None:
+        return b.importer.value(op.copy)
+    return _empty(b, *b.importer.values(op.dynamic_sizes))
+
+
+def import_materialize(importer: Importer, op: Operation) -> None:
+    """The source; where it is to be stored is the compiler's choice."""
+    if not op.results:
+        raise Refused("MG0103", "storing into a memref is not supported")
+    importer.bind(op.results[0], importer.value(op.operands[0]))
 
 
 PART = Dialect(
+    operations=(bufferization.AllocTensorOp, bufferization.MaterializeInDestinationOp),
     importers={
-        "tensor.empty": import_empty,
-        "tensor.splat": import_splat,
-        "tensor.from_elements": import_from_elements,
-        "tensor.collapse_shape": import_reshape,
-        "tensor.expand_shape": import_reshape,
-        "tensor.cast": import_cast,
-        "tensor.concat": import_concat,
-        "tensor.extract": import_extract,
-        "tensor.insert": import_insert,
-        "tensor.dim": import_dim,
-        "tensor.reshape": import_tensor_reshape,
-        "tensor.bitcast": import_bitcast,
-        "tensor.rank": import_rank,
-        "tensor.generate": import_generate,
-        "tensor.yield": import_yield,
+        "tensor.yield": import_nothing,
+        "bufferization.alloc_tensor": computed(_alloc),
+        "bufferization.materialize_in_destination": import_materialize,
+        **all_computed("tensor", {
+            "empty": _empty,
+            "splat": _filled,
+            "from_elements": _from_elements,
+            "collapse_shape": _reshaped,
+            "expand_shape": _reshaped,
+            "cast": _cast,
+            "concat": lambda b, *xs: b.emit("concatenate", xs, b.result, dim=b.number("dim")),
+            "extract": _element,
+            "insert": _with_element,
+            "dim": _dim,
+            "reshape": lambda b, x, _: b.emit("reshape", [x], b.result),  # the second operand repeats the result's shape
+            "bitcast": lambda b, x: b.bits(x, b.result.dtype),
+            "rank": lambda b, x: b.constant(x.type.rank, TensorType((), "i64")),
+            "generate": _generate,
+        }),
     },
-    module_ops={"ml_program.global": read_global},
-)
+    module_ops={"ml_program.global": lambda reading, op: None},  # what loads or stores one is not read
+)  # fmt: skip

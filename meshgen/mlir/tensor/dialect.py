@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.tensor import bufferization, conversion, lookup, slices
+from meshgen.mlir.tensor import conversion, lookup, slices
 from meshgen.mlir.tensor.operations import OPERATIONS
 from meshgen.mlir.tensor.signatures import SIGNATURES
 
-DIALECT = merged(
-    Dialect(signatures=SIGNATURES, operations=OPERATIONS), conversion.PART, slices.PART, lookup.PART, bufferization.PART
-)
+DIALECT = merged(Dialect(signatures=SIGNATURES, operations=OPERATIONS), conversion.PART, slices.PART, lookup.PART)

@@ -1,4 +1,4 @@
-"""Readers of tensor.extract_slice, insert_slice and pad: their places are constants of the program or computed."""
+"""tensor.extract_slice, insert_slice and pad: their offsets are constants of the program or computed."""
 
 from __future__ import annotations
 
@@ -6,31 +6,29 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.constants import follows_from_sizes, known_array
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.shard.sharding import constant
 from meshgen.mlir.spread import sliced
-from meshgen.mlir.tensor.conversion import computed_places
+from meshgen.mlir.tensor.conversion import computed_elements
 from meshgen.records import dataclass
 
 Entry = int | Value  # a number, or a 0-d value where the program computes it
 
 
-def entries_of(importer: Importer, op: Operation, name: str, dynamic: Sequence[SSAValue]) -> list[Entry]:
+def entries_of(b: Builder, name: str, dynamic: Sequence[SSAValue]) -> list[Entry]:
     """A list of numbers: each one as such where it is a constant, else a 0-d value."""
-    static, rest = op.properties[f"static_{name}"], list(dynamic)
-    assert isinstance(static, DenseArrayBase)
-    if list(static.get_values()).count(DYNAMIC_INDEX) != len(rest):
-        importer.fault("MG0104", f"{op.name}: {len(rest)} values do not fit the {name} {list(static.get_values())}", op)
-        return [0 if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
-    return [_dynamic_entry(importer, rest.pop(0)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
+    static, rest = b.integers(f"static_{name}"), list(dynamic)
+    if static.count(DYNAMIC_INDEX) != len(rest):
+        raise Refused("MG0104", f"{len(rest)} values do not fit the {name} {list(static)}")
+    return [_dynamic_entry(b.importer, rest.pop(0)) if number == DYNAMIC_INDEX else number for number in static]
 
 
 def _dynamic_entry(importer: Importer, ssa: SSAValue) -> Entry:
@@ -84,28 +82,26 @@ class Part:
         return place if isinstance(place, int) else 0
 
 
-def part_of(
-    importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp, whole: TensorType
-) -> Part | None:
-    """The part that a slice operation reads or replaces; None after a fault."""
+def part_of(b: Builder, whole: TensorType) -> Part:
+    """The part that a slice operation reads or replaces. Raises Refused where it is not inside of the whole."""
+    op = b.source
+    assert isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp)
     part = Part(
-        entries_of(importer, op, "offsets", op.offsets),
-        entries_of(importer, op, "sizes", op.sizes),
-        entries_of(importer, op, "strides", op.strides),
-        has_known_places=all(follows_from_sizes(importer, ssa) for ssa in op.offsets),
+        entries_of(b, "offsets", op.offsets),
+        entries_of(b, "sizes", op.sizes),
+        entries_of(b, "strides", op.strides),
+        has_known_places=all(follows_from_sizes(b.importer, ssa) for ssa in op.offsets),
     )
     if any(len(entries) != whole.rank for entries in (part.start, part.sizes, part.strides)):
-        importer.fault("MG0104", f"{op.name}: offsets, sizes and strides do not fit {whole}", op)
-        return None
+        raise Refused("MG0104", f"offsets, sizes and strides do not fit {whole}")
     for dim, whole_size in enumerate(whole.shape):
         stride, size = part.strides[dim], part.sizes[dim]
         first = part.first(dim)
         reach = (size - 1) * stride + 1 if isinstance(size, int) and size and isinstance(stride, int) else 0
         ends = whole_size is not None and first + reach > whole_size
         if first < 0 or ends or (isinstance(stride, int) and stride < 1) or (isinstance(size, int) and size < 0):
-            message = f"{op.name}: dim {dim}: [{first}, {first + reach}) by {stride} is not inside [0, {whole_size})"
-            importer.fault("MG0104", message, op)
-            return None
+            message = f"dim {dim}: [{first}, {first + reach}) by {stride} is not inside [0, {whole_size})"
+            raise Refused("MG0104", message)
     return part
 
 
@@ -154,17 +150,11 @@ def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
     return builder.apply("maximum", builder.apply("add", last, one), zero)
 
 
-def import_extract_slice(importer: Importer, op: Operation) -> None:
+def _extracted(builder: Builder, value: Value, *_: Value) -> Value:
     """A slice; dims of size 1 that the result does not have are dropped."""
-    assert isinstance(op, tensor.ExtractSliceOp)
-    builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
-    part = part_of(importer, op, value.type)
-    if part is None:
-        finish(importer, op, builder.constant(0, kind))
-        return
+    part, shape = part_of(builder, value.type), builder.result.shape
     if not part.is_plain(value.type):
-        finish(importer, op, _without_unit_sizes(builder, _sliced(builder, value, part), part.sizes, kind.shape))
-        return
+        return _without_unit_sizes(builder, _sliced(builder, value, part), part.sizes, shape)
     ranks = range(value.type.rank)
     moves = [not isinstance(place, int) for place in part.start]
     if any(moves):
@@ -173,7 +163,7 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
         value = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(sizes), slice_sizes=sizes)
     start = [part.first(dim) for dim in ranks]
     found = sliced(builder, value, start, [start[dim] + part.reach(dim) for dim in ranks], part.stride)
-    finish(importer, op, _without_unit_sizes(builder, found, part.sizes, kind.shape))
+    return _without_unit_sizes(builder, found, part.sizes, shape)
 
 
 def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
@@ -202,39 +192,25 @@ def _index(part: Part) -> TensorType:
     return next((place.type for place in part.start if isinstance(place, Value)), TensorType((), "i64"))
 
 
-def import_insert_slice(importer: Importer, op: Operation) -> None:
-    """The destination with a part replaced."""
-    assert isinstance(op, tensor.InsertSliceOp)
-    finish(importer, op, inserted(importer, op, importer.value(op.dest)))
-
-
-def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceOp, target: Value) -> Value:
-    """The target with the part that an operation names replaced by its source."""
-    builder, source = Builder(importer, op), importer.value(op.source)
-    part = part_of(importer, op, target.type)
-    if part is None:
-        return target
+def inserted(builder: Builder, source: Value, target: Value, *_: Value) -> Value:
+    """The target with the part that the operation names replaced by its source."""
+    part = part_of(builder, target.type)
     if source.type.rank < len(part.sizes):
-        shape = builder.listed(part.sizes)
-        open_kind = source.type.with_shape(part.shape)
-        source = (
-            builder.reshape(source, part.size)
-            if None not in part.shape
-            else builder.emit("dynamic_reshape", [source, shape], open_kind)
-        )
+        if None in part.shape:
+            kind = source.type.with_shape(part.shape)
+            source = builder.emit("dynamic_reshape", [source, builder.listed(part.sizes)], kind)
+        else:
+            source = builder.reshape(source, part.size)
     if any(step != 1 for step in part.strides):
-        found = _strided(builder, source, target, part)
-        if found is None:
-            importer.fault("MG0103", f"{op.name} with strides at dynamic offsets is not supported", op)
-        return found or target
+        return _strided(builder, source, target, part)
     places = [place if isinstance(place, Value) else builder.constant(place, _index(part)) for place in part.start]
     return builder.emit("dynamic_update_slice", [target, source, *places], target.type)
 
 
-def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value | None:
+def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value:
     """The source spread out by padding, where a constant mask says that it goes."""
     if not part.is_static or not part.is_plain(target.type):
-        return None
+        raise Refused("MG0103", "strides at dynamic offsets are not supported")
     shape = target.type.sizes
     low = [part.first(dim) for dim in range(len(shape))]
     high = [shape[dim] - low[dim] - part.reach(dim) for dim in range(len(shape))]
@@ -248,42 +224,34 @@ def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Valu
     return builder.select(taken, spread, target)
 
 
-def import_pad(importer: Importer, op: Operation) -> None:
+def _padded_by_region(b: Builder, value: Value, *_: Value) -> Value:
     """Padding with the yield of the region: one value, or one for every index."""
+    op, rank = b.source, value.type.rank
     assert isinstance(op, tensor.PadOp)
-    builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
-    low, high = (entries_of(importer, op, name, values) for name, values in (("low", op.low), ("high", op.high)))
-    if len(low) != value.type.rank or len(high) != value.type.rank:
-        importer.fault("MG0104", f"tensor.pad: {len(low)} and {len(high)} amounts for {value.type}", op)
-        finish(importer, op, builder.constant(0, kind))
-        return
-    sizes = zip(value.type.shape, low, high, strict=True)
-    shape = value.type.with_shape(
-        size + a + b if size is not None and isinstance(a, int) and isinstance(b, int) else None for size, a, b in sizes
-    )
-    attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * kind.rank}
-    fill = computed_places(importer, op, op.region.block, shape)
-    if fill is None or (fill.type.rank and None in shape.shape):
-        importer.fault("MG0103", "tensor.pad: the computation of its value is not supported", op)
-        finish(importer, op, builder.constant(0, kind))
-    elif not all(isinstance(n, int) for n in (*low, *high)):
-        lists = [builder.listed(entries) for entries in (low, high, [0] * kind.rank)]
-        finish(importer, op, builder.emit("dynamic_pad", [value, fill, *lists], shape))
-    elif not fill.type.rank:
-        finish(importer, op, builder.emit("pad", [value, fill], shape, **attrs))
-    else:
-        zero = builder.constant(0, value.type.with_shape(()))
-        yes, no = (builder.constant(flag, TensorType((), "i1")) for flag in (True, False))
-        inside = builder.emit(
-            "pad", [builder.broadcast(yes, value.type.shape), no], TensorType(shape.shape, "i1"), **attrs
-        )
-        finish(importer, op, builder.select(inside, builder.emit("pad", [value, zero], shape, **attrs), fill))
+    low, high = entries_of(b, "low", op.low), entries_of(b, "high", op.high)
+    if len(low) != rank or len(high) != rank:
+        raise Refused("MG0104", f"{len(low)} and {len(high)} amounts for {value.type}")
+    sizes = [_padded_size(size, *ends) for size, *ends in zip(value.type.shape, low, high, strict=True)]
+    kind = value.type.with_shape(sizes)
+    attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * rank}
+    fill = computed_elements(b, op.region.block, kind)
+    if fill is None or (fill.type.rank and None in kind.shape):
+        raise Refused("MG0103", "the computation of its value is not supported")
+    if not all(isinstance(n, int) for n in (*low, *high)):
+        lists = [b.listed(entries) for entries in (low, high, [0] * rank)]
+        return b.emit("dynamic_pad", [value, fill, *lists], kind)
+    if not fill.type.rank:
+        return b.emit("pad", [value, fill], kind, **attrs)
+    zero = b.constant(0, value.type.with_shape(()))
+    yes, no = (b.constant(flag, TensorType((), "i1")) for flag in (True, False))
+    inside = b.emit("pad", [b.broadcast(yes, value.type.shape), no], TensorType(kind.shape, "i1"), **attrs)
+    return b.select(inside, b.emit("pad", [value, zero], kind, **attrs), fill)
+
+
+def _padded_size(size: int | None, low: Entry, high: Entry) -> int | None:
+    return size + low + high if size is not None and isinstance(low, int) and isinstance(high, int) else None
 
 
 PART = Dialect(
-    importers={
-        "tensor.extract_slice": import_extract_slice,
-        "tensor.insert_slice": import_insert_slice,
-        "tensor.pad": import_pad,
-    }
+    importers=all_computed("tensor", {"extract_slice": _extracted, "insert_slice": inserted, "pad": _padded_by_region})
 )

@@ -1,18 +1,27 @@
-"""Reader of tosa's conditionals and loops."""
+"""Conditionals, loops and variables of tosa.
+
+A variable that the program only reads is a constant; one that it writes would have to outlive a run.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute, Operation
 
-from meshgen.mlir.conversion import Importer
+from meshgen.ir.graph import Value
+from meshgen.mlir.arith.payload import Builder, computed
+from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.scf.control import branch, read_blocks, while_loop
-from meshgen.mlir.tosa.operations import Control
+from meshgen.mlir.tosa.movement import read_where_used
+
+_WRITES = ("tosa.variable.write", "tosa.variable_write")
 
 
 def import_cond_if(importer: Importer, op: Operation) -> None:
     """Branches over the operands after the condition, and captured values."""
-    assert isinstance(op, Control)
     condition, *given = importer.values(op.operands)
     if any(len(region.block.args) not in (0, len(given)) for region in op.regions):
         importer.fault("MG0104", f"tosa.cond_if: its branches must take its {len(given)} operands", op)
@@ -21,13 +30,11 @@ def import_cond_if(importer: Importer, op: Operation) -> None:
             argument.replace_all_uses_with(ssa)
             region.block.erase_arg(argument)
     graphs, captured = read_blocks(importer, [region.block for region in op.regions])
-    if condition.type.rank:
-        (condition,) = importer.emit("reshape", [condition], [condition.type.with_shape(())], {}, op)
+    condition = Builder(importer, op).reshape(condition, ())
     branch(importer, op, "if", condition, graphs, captured)
 
 
 def import_while_loop(importer: Importer, op: Operation) -> None:
-    assert isinstance(op, Control)
     (condition, body), captured = read_blocks(importer, [region.block for region in op.regions])
     operands = [*importer.values(op.operands), *captured]
     if condition.outputs and condition.outputs[0].type.rank:
@@ -38,11 +45,42 @@ def import_while_loop(importer: Importer, op: Operation) -> None:
         importer.bind(result, value)
 
 
-def import_yield(importer: Importer, op: Operation) -> None:
-    """Read with the operation around it."""
-    del importer, op
+def _read_variable(b: Builder) -> Value:
+    top, name = b.source, _symbol(b.attribute("name"))
+    while (parent := top.parent_op()) is not None:
+        top = parent
+    same = [each for each in top.walk() if name in (_symbol(attribute_of(each, key)) for key in ("sym_name", "name"))]
+    declared = next((each for each in same if each.name == "tosa.variable"), None)
+    value = attribute_of(declared, "initial_value") if declared is not None else None
+    if isinstance(value, DenseElements) and value.data.type == b.source.results[0].type:
+        return b.emit("constant", [], b.result, value=value.data.array)
+    if not any(each.name in _WRITES for each in same):
+        what = "is not declared" if declared is None else f"has no initial value of type {b.result}"
+        raise Refused("MG0104", f"@{name} {what}", "declare it as tosa.variable @name = dense<...>")
+    return b.constant(0, b.result)  # what writes it is refused
+
+
+def import_write(importer: Importer, op: Operation) -> None:
+    message = f"a module has no state between runs, so @{_symbol(attribute_of(op, 'name'))} cannot be written"
+    hint = "make the variable an argument of the function and its new value a result, which the caller passes on"
+    raise Refused("MG0103", message, hint)
+
+
+def _symbol(attribute: Attribute | None) -> str | None:
+    if isinstance(attribute, SymbolRefAttr):
+        return attribute.string_value()
+    return attribute.data if isinstance(attribute, StringAttr) else None
 
 
 PART = Dialect(
-    importers={"tosa.cond_if": import_cond_if, "tosa.while_loop": import_while_loop, "tosa.yield": import_yield}
+    importers={
+        "tosa.cond_if": import_cond_if,
+        "tosa.while_loop": import_while_loop,
+        "tosa.yield": read_where_used,
+        "tosa.variable": read_where_used,
+        "tosa.variable.read": computed(_read_variable),
+        "tosa.variable_read": computed(_read_variable),
+        **dict.fromkeys(_WRITES, import_write),
+    },
+    module_ops={"tosa.variable": lambda reading, op: None},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.tosa import control, elementwise, lookup, pooling, variables
+from meshgen.mlir.tosa import control, elementwise, lookup, movement, pooling
 from meshgen.mlir.tosa.operations import ATTRIBUTES, OPERATIONS
 from meshgen.mlir.tosa.signatures import SIGNATURES
 
@@ -13,5 +13,5 @@ DIALECT = merged(
     pooling.PART,
     lookup.PART,
     control.PART,
-    variables.PART,
+    movement.PART,
 )

@@ -1,4 +1,4 @@
-"""Custom calls of matrix factorisations: LAPACK's, as JAX calls them on CPUs, and those of other platforms.
+"""Custom calls of matrix factorizations: LAPACK's, as JAX calls them on CPUs, and those of other platforms.
 
 Cholesky factors and triangular systems become the operations of StableHLO, any other a node `lapack`. Layouts that
 the calls ask for are XLA's affair. What of a result LAPACK leaves open is not promised here either.
@@ -14,13 +14,13 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import boolean_of, integers
 from meshgen.mlir.constants import known_array
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import dictionary
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.attributes import boolean_of, integers
-from meshgen.mlir.stablehlo.calls import call_text, options_of, target_of
+from meshgen.mlir.stablehlo.calls import call_text, options_of
 from meshgen.ops.lapack import COMPLEX_NAMES, LETTERS, ROUTINES
 from meshgen.ops.lapack import options_of as options_in
 
@@ -61,7 +61,7 @@ def _routine(name: str) -> Callable[[Importer, Operation], None]:
             options = {"uplo": _triangle(operation)}
         if name == "ormqr":
             options = _side(operation)
-        _factorise(importer, operation, name, options)
+        _factorize(importer, operation, name, options)
 
     return write
 
@@ -72,11 +72,11 @@ def matrices_of(operation: Operation) -> Sequence[SSAValue]:
     return [operand for number, operand in enumerate(operation.operands) if number not in shapes]
 
 
-def _factorise(importer: Importer, operation: Operation, name: str, options: dict[str, str], count: int | None = None) -> list[Value]:  # fmt: skip
-    """The results of a routine; none, and a fault, where it does not fit. They are bound as far as the call has them, `count` at most."""
+def _factorize(importer: Importer, operation: Operation, name: str, options: dict[str, str], count: int | None = None) -> list[Value]:  # fmt: skip
+    """Bind the results of a routine as far as the call has them, `count` at most; returns all. Raises Refused where it does not fit."""
     operands = importer.values(matrices_of(operation))
     if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
-        importer.fault("MG0103", f"@{target_of(operation)} with fixed columns is not supported", operation)
+        raise Refused("MG0103", "fixed columns are not supported")
     results = operation.results if count is None else operation.results[:count]
     given = [importer.type(result) for result in results]
     types = ROUTINES[name].result_types([value.type for value in operands], options)
@@ -86,8 +86,7 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     if types is None or types[: len(given)] != given:
         found, made = (", ".join(map(str, kinds)) for kinds in ((value.type for value in operands), given))
         wanted = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
-        importer.fault("MG0104", f"@{target_of(operation)}: expected {wanted}, got ({found}) to ({made})", operation)
-        return _nothing(importer, operation)
+        raise Refused("MG0104", f"expected {wanted}, got ({found}) to ({made})")
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
     found = importer.emit("lapack", operands, types, attrs, operation)
     for result, value in zip(results, found, strict=False):
@@ -95,27 +94,16 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     return found
 
 
-def _nothing(importer: Importer, operation: Operation) -> list[Value]:
-    for result in operation.results:
-        importer.bind(result, Value(importer.type(result)))
-    return []
-
-
-def _signature_fits(importer: Importer, operation: Operation, operands: int, results: int) -> bool:
-    """Whether the call has these counts, of matrices first; a fault where not."""
+def _require_counts(importer: Importer, operation: Operation, operands: int, results: int) -> None:
+    """Raise Refused unless the call has these numbers of operands, of which the first is a matrix, and results."""
     counts = len(matrices_of(operation)), len(operation.results)
-    is_right = counts == (operands, results) and importer.type(operation.operands[0]).rank >= 2
-    if not is_right:
-        message = f"@{target_of(operation)} needs {operands} matrix operands and {results} results"
-        importer.fault("MG0104", message, operation)
-        _nothing(importer, operation)
-    return is_right
+    if counts != (operands, results) or importer.type(operation.operands[0]).rank < 2:
+        raise Refused("MG0104", f"needs {operands} matrix operands and {results} results")
 
 
 def _cholesky(importer: Importer, operation: Operation) -> None:
     """The factor in one triangle, what was there in the other, and at which step a matrix turned out not to be positive."""
-    if not _signature_fits(importer, operation, 1, 2):
-        return
+    _require_counts(importer, operation, 1, 2)
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
     is_lower = _triangle(operation) == "L"
     factor = builder.emit("cholesky", [matrix], matrix.type, lower=is_lower)
@@ -140,8 +128,7 @@ def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
 
 
 def _solve(importer: Importer, operation: Operation) -> None:
-    if not _signature_fits(importer, operation, 2, 1):
-        return
+    _require_counts(importer, operation, 2, 1)
     options = _options(operation)
     attrs = {
         "left_side": options.get("side", "L") == "L",
@@ -154,9 +141,8 @@ def _solve(importer: Importer, operation: Operation) -> None:
 
 def _lu(importer: Importer, operation: Operation) -> None:
     """As TPUs have it: rows are counted from 0, and the last result is where they come from."""
-    if not _signature_fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {}, 1)):
-        return
-    builder, pivots = Builder(importer, operation), found[1]
+    _require_counts(importer, operation, 1, 3)
+    builder, pivots = Builder(importer, operation), _factorize(importer, operation, "getrf", {}, 1)[1]
     rows = builder.apply("subtract", pivots, builder.constant(1, pivots.type))
     importer.bind(operation.results[1], rows)
     importer.bind(operation.results[2], _permutation(builder, rows, importer.type(operation.results[2])))
@@ -199,7 +185,7 @@ def _eigh(importer: Importer, operation: Operation) -> None:
     """As TPUs have it: the text of its options begins with 1 where the lower triangle is read."""
     config = operation.properties.get("backend_config")
     text = config.data if isinstance(config, builtin.StringAttr) else ""
-    _factorise(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
+    _factorize(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
 
 
 def _write(printer: TextPrinter, node: Node) -> str:

@@ -13,9 +13,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.errors import MeshgenError
-from meshgen.ir.graph import Node, Value
+from meshgen.ir.graph import Node
 from meshgen.ir.inline import copy_nodes
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import quoted
 from meshgen.mlir.printer import TextPrinter
@@ -31,8 +31,7 @@ Target = Callable[[Importer, Operation], None]
 def _pass_operands_through(importer: Importer, operation: Operation) -> None:
     """The results are the operands; one that only looks at them has none."""
     if operation.results and len(operation.operands) != len(operation.results):
-        importer.fault("MG0104", f"@{target_of(operation)} needs as many results as operands", operation)
-        return
+        raise Refused("MG0104", "needs as many results as operands")
     for result, operand in zip(operation.results, operation.operands, strict=False):
         importer.bind(result, importer.value(operand))
 
@@ -67,7 +66,7 @@ def _write_shape_assertion(printer: TextPrinter, node: Node) -> str:
 
 def _refuse_conversion(importer: Importer, operation: Operation) -> None:
     """A conversion to or from a part per device (`mlir/sdy/gspmd.py`) of another number of values."""
-    importer.fault("MG0104", f"@{target_of(operation)} needs one operand and one result", operation)
+    raise Refused("MG0104", "needs one operand and one result")
 
 
 # Notes on memories and layouts, of which there are one each here, and a look at a sharding while XLA compiles.
@@ -92,14 +91,17 @@ TARGETS: dict[str, Target] = {
 
 def _import_custom_call(importer: Importer, operation: Operation) -> None:
     target = target_of(operation)
-    if target in USER_OPS:
-        _inline(importer, operation, target)
-    elif target in TARGETS:
-        TARGETS[target](importer, operation)
-    elif fault := call_fault(target):
+    if fault := call_fault(target):
         message, hint = fault
         importer.fault("MG0103", message, operation, hint)
-        _bind_nothing(importer, operation)
+        return
+    try:
+        if target in USER_OPS:
+            _inline(importer, operation, target)
+        else:
+            TARGETS[target](importer, operation)
+    except Refused as error:
+        importer.fault(error.code, f"@{target}: {error}", operation, error.hint)
 
 
 def call_fault(target: str) -> tuple[str, str] | None:
@@ -130,12 +132,6 @@ _LINALG_HINT = (
 )
 
 
-def _bind_nothing(importer: Importer, operation: Operation) -> None:
-    """Bind the results of a refused call, so that their uses are not further faults."""
-    for result in operation.results:
-        importer.bind(result, Value(importer.type(result)))
-
-
 def _inline(importer: Importer, operation: Operation, target: str) -> None:
     """The body of a user's operation, in place."""
     operands = importer.values(operation.operands)
@@ -143,16 +139,11 @@ def _inline(importer: Importer, operation: Operation, target: str) -> None:
         body = USER_OPS[target]([value.type for value in operands])
     except MeshgenError as error:
         importer.reading.faults += error.diagnostics
-        _bind_nothing(importer, operation)
         return
     wanted, made = [importer.type(r) for r in operation.results], [value.type for value in body.outputs]
     if wanted != made:
         texts = (", ".join(map(str, types)) for types in (made, wanted))
-        importer.fault(
-            "MG0104", "@{} returns ({}), but the call has result types ({})".format(target, *texts), operation
-        )
-        _bind_nothing(importer, operation)
-        return
+        raise Refused("MG0104", "returns ({}), but the call has result types ({})".format(*texts))
     first = len(importer.graph.nodes)
     loc = importer.reading.source.locate(operation)
     for result, value in zip(operation.results, copy_nodes(body, operands, importer.graph), strict=True):

@@ -6,15 +6,13 @@ from xdsl.ir import Operation
 
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
-from meshgen.mlir.stablehlo.calls import target_of
+from meshgen.mlir.conversion import Importer, Refused
 
 
 def _threefry(importer: Importer, operation: Operation) -> None:
     """The hash of JAX's random numbers, as CUDA builds of JAX call it: two keys and two counters, two results."""
     if len(operation.operands) != 4 or len(operation.results) != 2:
-        importer.fault("MG0104", f"@{target_of(operation)} needs 4 operands and 2 results", operation)
-        return
+        raise Refused("MG0104", "needs 4 operands and 2 results")
     b = Builder(importer, operation)
     key_1, key_2, x, y = b.together(importer.values(operation.operands))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
-from meshgen.mlir.stablehlo.attributes import boolean_of, integer_of
-from meshgen.mlir.stablehlo.calls import called_region, options_of, target_of
+from meshgen.mlir.attributes import boolean_of, integer_of
+from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.spread import transposed
+from meshgen.mlir.stablehlo.calls import called_region, options_of
 
 
 def _top_k(importer: Importer, operation: Operation) -> None:
@@ -25,10 +24,7 @@ def _approximate_top_k(importer: Importer, operation: Operation) -> None:
     options = options_of(operation, "mhlo.backend_config")
     order = _direction(operation)
     if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:
-        importer.fault(
-            "MG0103", "@ApproxTopK is supported for one tensor and its positions, compared by GT or LT", operation
-        )
-        return
+        raise Refused("MG0103", "is supported for one tensor and its positions, compared by GT or LT")
     builder, value = Builder(importer, operation), importer.value(operation.operands[0])
     dim, k = integer_of(options.get("reduction_dim")), integer_of(options.get("top_k"), -1)
     _bind_top_k(builder, value, dim, k, order == "GT")
@@ -47,25 +43,16 @@ def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool)
     rank = value.type.rank
     operation = builder.source
     if not 0 <= dim < rank or k < 0:
-        builder.importer.fault("MG0104", f"@{target_of(operation)}: the dim or k is missing", operation)
-        return
+        raise Refused("MG0104", "the dim or k is missing")
     order = [d for d in range(rank) if d != dim] + [dim]
-    moved = _transposed(builder, value if largest else builder.apply("negate", value), order)
+    moved = transposed(builder, value if largest else builder.apply("negate", value), order)
     kinds = [TensorType((*moved.type.shape[:-1], k), dtype) for dtype in (value.type.dtype, "i32")]
     found = builder.importer.emit("top_k", [moved], kinds, {"k": k}, operation)
     back = sorted(range(rank), key=order.__getitem__)
-    values, places = (_transposed(builder, each, back) for each in found)
+    values, places = (transposed(builder, each, back) for each in found)
     builder.importer.bind(operation.results[0], values if largest else builder.apply("negate", values))
     builder.importer.bind(
         operation.results[1], builder.convert(places, builder.importer.type(operation.results[1]).dtype)
-    )
-
-
-def _transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
-    if list(order) == sorted(order):
-        return value
-    return builder.emit(
-        "transpose", [value], value.type.with_shape(value.type.shape[d] for d in order), perm=tuple(order)
     )
 
 

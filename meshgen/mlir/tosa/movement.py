@@ -1,0 +1,128 @@
+"""Constants, reductions, products and data movement of tosa."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.payload import Builder, all_computed, computed, mnemonic
+from meshgen.mlir.attributes import integers
+from meshgen.mlir.constants import dense_array
+from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.tosa.elementwise import ignores_nan, not_a_number_as, without_zero
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.precision import EXACT
+
+REDUCTIONS = {
+    "reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum", "reduce_product": "multiply", "reduce_prod": "multiply",
+    "reduce_any": "or", "reduce_all": "and",
+}  # fmt: skip
+
+
+def require_ranks(b: Builder, *ranks: int) -> None:
+    """Raise Refused unless the first operands have these ranks, and the result that of the first."""
+    kinds = [b.importer.type(value) for value in (*b.source.operands[: len(ranks)], *b.source.results)]
+    if [kind.rank for kind in kinds] != [*ranks, ranks[0]]:
+        given = f"({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]}"
+        raise Refused("MG0104", f"{given} must have ranks {list(ranks)} -> {ranks[0]}")
+
+
+def axis_of(b: Builder, value: Value) -> int:
+    """The dim that `axis` says. Raises Refused where the value does not have it."""
+    axis = int(b.number("axis") or 0)
+    if not 0 <= axis < value.type.rank:
+        raise Refused("MG0104", f"axis {axis} is out of range for {value.type}")
+    return axis
+
+
+def shape_of(b: Builder, number: int, name: str) -> tuple[int, ...] | None:
+    """The numbers of a `tosa.const_shape`, or constant, that is operand `number`; in older text the attribute `name`."""
+    if (attribute := b.attribute(name)) is not None:
+        return integers(attribute)
+    array = dense_array(b.source.operands[number]) if len(b.source.operands) > number else None
+    return None if array is None else tuple(int(n) for n in array.flat)
+
+
+def _dense_constant(b: Builder) -> Value:
+    array = dense_array(b.source.results[0])
+    if array is None:
+        raise Refused("MG0103", "only dense constants are supported", "write the data into the text")
+    return b.emit("constant", [], b.result, value=array)
+
+
+def _reduce(b: Builder, value: Value) -> Value:
+    """A reduction that keeps its dim with size 1."""
+    kind, axis = REDUCTIONS[mnemonic(b.source)], axis_of(b, value)
+    init = b.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
+    shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
+    ignores = ignores_nan(b)
+    numbers = not_a_number_as(b, init, value) if ignores else value
+    found = b.emit("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
+    if ignores:  # NaN where all elements are NaN
+        is_nan, yes = b.compare("NE", value, value), b.constant(True, TensorType((), "i1"))
+        alone = b.emit("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
+        found = b.select(alone, b.broadcast(b.constant(np.nan, shape.with_shape(())), shape.shape), found)
+    return b.emit("reshape", [found], b.result)
+
+
+def _matmul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
+    """Batched product; operands 2 and 3 are zero points."""
+    require_ranks(b, 3, 3)
+    values = [without_zero(b, 2 + number, value, b.result.dtype) for number, value in enumerate((left, right))]
+    numbers = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}
+    return b.emit("dot_general", values, b.result, **numbers, precision=EXACT)
+
+
+def _slice(b: Builder, value: Value, *_: Value) -> Value:
+    start, size = shape_of(b, 1, "start"), shape_of(b, 2, "size")
+    if start is None or size is None:
+        raise Refused("MG0103", "needs start and size from tosa.const_shape")
+    limit = tuple(first + count for first, count in zip(start, size, strict=False))
+    return b.emit("slice", [value], b.result, start=start, limit=limit, stride=(1,) * len(start))
+
+
+def _pad(b: Builder, value: Value, *_: Value) -> Value:
+    """The second operand holds (before, after) per dim, the third the value, else it is 0."""
+    amounts, fills = shape_of(b, 1, "padding"), b.source.operands[2:]
+    if amounts is None or len(amounts) != 2 * value.type.rank:
+        raise Refused("MG0103", "needs two paddings per dim from tosa.const_shape")
+    fill = b.reshape(b.importer.value(fills[0]), ()) if fills else b.constant(0, value.type.with_shape(()))
+    interior = (0,) * b.result.rank
+    return b.emit("pad", [value, fill], b.result, low=amounts[::2], high=amounts[1::2], interior=interior)
+
+
+def _tile(b: Builder, value: Value, *_: Value) -> Value:
+    """Copies side by side: a new dim in front of each, merged into it."""
+    times = shape_of(b, 1, "multiples")
+    if times is None or len(times) != value.type.rank:
+        raise Refused("MG0103", "needs multiples from tosa.const_shape")
+    parts = [[n, size] if n != 1 else [size] for n, size in zip(times, value.type.sizes, strict=True)]
+    ends = np.cumsum([len(part) for part in parts])
+    wide = b.broadcast(value, [size for part in parts for size in part], [int(end) - 1 for end in ends])
+    return b.reshape(wide, b.result.shape)
+
+
+def read_where_used(importer: Importer, op: Operation) -> None:
+    """Import nothing: users of the operation look at it."""
+    del importer, op
+
+
+PART = Dialect(
+    importers={
+        "tosa.const_shape": read_where_used,
+        **{f"tosa.{word}": computed(_reduce) for word in REDUCTIONS},
+        **all_computed("tosa", {
+            "const": _dense_constant,
+            "matmul": _matmul,
+            "transpose": lambda b, x: b.emit("transpose", [x], b.result, perm=b.integers("perms")),
+            "reshape": lambda b, x, *_: b.emit("reshape", [x], b.result),  # the second operand repeats the result's shape
+            "concat": lambda b, *xs: b.emit("concatenate", xs, b.result, dim=axis_of(b, xs[0])),
+            "reverse": lambda b, x: b.emit("reverse", [x], x.type, dims=(axis_of(b, x),)),
+            "slice": _slice,
+            "pad": _pad,
+            "tile": _tile,
+        }),
+    }
+)  # fmt: skip
