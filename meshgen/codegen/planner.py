@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
@@ -18,6 +16,7 @@ from meshgen.codegen.scheduling.schedule import Steps
 from meshgen.codegen.targets import predicted_on
 from meshgen.codegen.uniform_control_flow import require_agreement
 from meshgen.compilation import Compilation
+from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
@@ -72,11 +71,11 @@ class Planner:
         """A local program, to be compared with others."""
         return Candidate(self._fused(module), self.target, self.memory_limit, self.context)
 
-    def with_attrs(self, module: Module, attrs: Mapping[str, Any]) -> Module:
-        """A local program with further attributes, which its schedule does not depend on: what is known of it is kept."""
+    def with_chunks(self, module: Module, decisions: tuple[ChunkDecision, ...], memory_cap: int) -> Module:
+        """Note in a local program how it came to be in chunks. What is known of the program is kept: its schedule stays."""
 
         def changed(each: Module) -> Module:
-            return replace(each, attrs={**each.attrs, **attrs})
+            return replace(each, chunks=decisions, memory_cap=memory_cap)
 
         self._fused(module)
         found = changed(module)

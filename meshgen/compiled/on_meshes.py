@@ -12,6 +12,7 @@ import numpy as np
 from meshgen.calls.signature import Signature
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing
@@ -19,7 +20,6 @@ from meshgen.reports.comms import Comms
 from meshgen.reports.cost import Cost
 from meshgen.reports.memory import Memory
 from meshgen.runtime.validation.checker_parts import Timeline, check_parts
-from meshgen.sharding.chunks.search import Decision
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +43,7 @@ class PartsExecutable(Executable):
         return self._parts
 
     @cached_property
-    def overlap(self) -> tuple[Decision, ...]:
+    def overlap(self) -> tuple[ChunkDecision, ...]:
         return tuple(each for part in self.parts for each in part.overlap)
 
     @property

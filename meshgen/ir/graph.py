@@ -16,28 +16,18 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from meshgen.errors import Location
 from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.attributes.table import KINDS, attributes_of
+from meshgen.ir.chunk_decisions import ChunkDecision
+from meshgen.ir.dtypes import DTYPES
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
-_NUMPY_NAMES: dict[str, Any] = {
-    "i1": np.bool_, "i2": ml_dtypes.int2, "i4": ml_dtypes.int4, "i8": np.int8, "i16": np.int16, "i32": np.int32,
-    "i64": np.int64,
-    "ui2": ml_dtypes.uint2, "ui4": ml_dtypes.uint4, "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
-    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2, "f8E4M3": ml_dtypes.float8_e4m3,
-    "f8E3M4": ml_dtypes.float8_e3m4, "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz, "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz, "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "c64": np.complex64, "c128": np.complex128,
-}  # fmt: skip
-DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in _NUMPY_NAMES.items()}
 COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real and imaginary parts
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -320,6 +310,9 @@ class Module:
     global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on. `donations` are the inputs, by number, that
     callers donate, and the output that is the next value of each (None: no next value is known, and the memory is reused for any
     output that fits; see `ir/donation.py`). `result_paths` are the paths of outputs in the structure that JAX's text names.
+
+    `in_numbers` / `out_numbers` number a part's inputs / outputs in the whole program. `reordered` are meshes whose device order is
+    dropped, with their devices; `nominal_sizes` were assumed for open axes. `chunks` are decisions, `memory_cap` is their limit in bytes.
     """
 
     mesh: Mesh
@@ -334,11 +327,16 @@ class Module:
     out_shardings: list[Sharding] = field(default_factory=list)
     arguments: str = "local"  # "local": arguments are shards already; "global": sliced by process index
     kernels: dict[str, Graph] = field(default_factory=dict)
-    attrs: dict[str, Any] = field(default_factory=dict)
     meshes: tuple[Mesh, ...] = ()
     parts: list[Module] = field(default_factory=list["Module"])
     donations: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
     result_paths: dict[int, str] = field(default_factory=dict[int, str])
+    in_numbers: tuple[int, ...] | None = None
+    out_numbers: tuple[int, ...] | None = None
+    reordered: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
+    nominal_sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    chunks: tuple[ChunkDecision, ...] = ()
+    memory_cap: int | None = None
 
     def __repr__(self) -> str:
         place = " and ".join(f"@{mesh.name} {mesh}" for mesh in self.meshes) if self.meshes else str(self.mesh)

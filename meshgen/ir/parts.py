@@ -1,6 +1,6 @@
 """Programs on several meshes: a module per mesh, and the transfers between them.
 
-`Module.attrs["inputs"]` and `["outputs"]` of a part hold the numbers of its inputs and outputs in the whole program.
+`Module.in_numbers` and `out_numbers` of a part hold the numbers of its inputs and outputs in the whole program.
 A `transfer_send` and the `transfer_recv` of the same channel are one value that crosses.
 """
 
@@ -24,8 +24,15 @@ _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")
 def parts_of(module: Module) -> list[tuple[Module, Sequence[int], Sequence[int]]]:
     """The module of every mesh, and the numbers of its inputs and outputs in the whole program."""
     if module.parts:
-        return [(part, part.attrs["inputs"], part.attrs["outputs"]) for part in module.parts]
+        return [(part, numbers_of(part, "inputs"), numbers_of(part, "outputs")) for part in module.parts]
     return [(module, range(len(module.graph.inputs)), range(len(module.graph.outputs)))]
+
+
+def numbers_of(part: Module, side: str) -> tuple[int, ...]:
+    """Return the numbers of a part's `inputs` or `outputs` in the whole program."""
+    numbers = part.in_numbers if side == "inputs" else part.out_numbers
+    assert numbers is not None, "a part has its numbers"
+    return numbers
 
 
 def joined(module: Module, parts: Sequence[Module]) -> Module:
@@ -33,11 +40,10 @@ def joined(module: Module, parts: Sequence[Module]) -> Module:
     tables: dict[str, dict[int, Any]] = {name: {} for name in (*_TABLES, "inputs", "outputs")}
     for part in parts:
         for side in ("inputs", "outputs"):
-            tables[side].update(zip(part.attrs[side], getattr(part.graph, side), strict=True))
+            tables[side].update(zip(numbers_of(part, side), getattr(part.graph, side), strict=True))
         for name in _TABLES:
-            tables[name].update(
-                zip(part.attrs["inputs" if name.startswith("in") else "outputs"], getattr(part, name), strict=False)
-            )
+            numbers = numbers_of(part, "inputs" if name.startswith("in") else "outputs")
+            tables[name].update(zip(numbers, getattr(part, name), strict=False))
     lists = {name: [table[number] for number in sorted(table)] for name, table in tables.items()}
     graph = Graph(module.graph.name, lists.pop("inputs"), [], lists.pop("outputs"))
     first, meshes = parts[0], tuple(part.mesh for part in parts)
@@ -58,13 +64,14 @@ def read_parts(module: Module, parts: Sequence[Module]) -> Module:
 
 def _numbered(part: Module, before: Sequence[Module]) -> Module:
     """The part with numbers of its inputs and outputs; where the text has none they go on from those before."""
-    attrs = dict(part.attrs)
-    for side in ("inputs", "outputs"):
-        count = len(getattr(part.graph, side))
-        if attrs.get(side) is None:
-            start = sum(len(getattr(each.graph, side)) for each in before)
-            attrs[side] = list(range(start, start + count))
-    return replace(part, attrs=attrs)
+    first_in = sum(len(each.graph.inputs) for each in before)
+    first_out = sum(len(each.graph.outputs) for each in before)
+    ins, outs = part.in_numbers, part.out_numbers
+    return replace(
+        part,
+        in_numbers=tuple(range(first_in, first_in + len(part.graph.inputs))) if ins is None else ins,
+        out_numbers=tuple(range(first_out, first_out + len(part.graph.outputs))) if outs is None else outs,
+    )
 
 
 def _part_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
@@ -85,8 +92,8 @@ def _part_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
 
 def _signature_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     for side in ("inputs", "outputs"):
-        found = [number for part in parts for number in part.attrs[side]]
-        sizes = [(len(part.attrs[side]), len(getattr(part.graph, side))) for part in parts]
+        found = [number for part in parts for number in numbers_of(part, side)]
+        sizes = [(len(numbers_of(part, side)), len(getattr(part.graph, side))) for part in parts]
         if sorted(found) != list(range(len(found))) or any(a != b for a, b in sizes):
             yield Diagnostic("MG0104", f"the numbers of the {side} of the parts are {found}; each must occur once")
 

@@ -21,7 +21,6 @@ from meshgen.errors import Diagnostic
 from meshgen.mesh import Axis, Mesh, split_ref
 
 Refs = tuple[str, ...]
-REORDERED = "reordered_meshes"  # of `Module.attrs`: the meshes whose device order is dropped, and their devices
 
 
 def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, Refs] | None:

@@ -4,7 +4,7 @@ Besides the dialects' own attributes printed modules have (`mlir/func`):
 
     meshgen.stage       the stage, on the module
     meshgen.arguments   "global" where the program takes global arrays
-    meshgen.attrs       `Module.attrs` as JSON, where they are plain
+    meshgen.chunks      and other fields of `Module` by name, as JSON (`mlir/func/module_attributes.py`)
     meshgen.kernel      on a private function: the body of a kernel, and the template it is generated from; calls of it launch the kernel
     meshgen.view        on a reshape, slice or concatenation that shares memory with its operands
 """

@@ -22,7 +22,7 @@ from meshgen.ir.graph import (
     TensorType,
 )
 from meshgen.ir.partial_kinds import kind_faults
-from meshgen.ir.shared_devices import REORDERED, places_in, refined, refs_over, shared_devices
+from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.mlir.dense import COMPLEX_NAMES
 from meshgen.mlir.dialect import Dialect
@@ -172,8 +172,8 @@ class Reading:
         }
         hosts, self.reordered, self.refused = shared_devices(self.meshes, devices, self.named)
         self.parents |= hosts
-        if dropped := [[symbol, list(devices[symbol])] for symbol in self.reordered if symbol in (self.named or hosts)]:
-            self.module.attrs[REORDERED] = dropped
+        listed = self.named or hosts
+        self.module.reordered |= {symbol: tuple(devices[symbol]) for symbol in self.reordered if symbol in listed}
         self.guests = frozenset(hosts)
         for host in dict.fromkeys(hosts.values()):
             parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]

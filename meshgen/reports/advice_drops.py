@@ -95,8 +95,8 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
         if is_output(site.node):
             number = untied_outputs(origin.solved.module)[number]
         entered = origin.part.stages["import"]
-        side = "inputs" if is_input(site.node) else "outputs"
-        number = entered.attrs[side][number] if side in entered.attrs else number
+        numbers = entered.in_numbers if is_input(site.node) else entered.out_numbers
+        number = number if numbers is None else numbers[number]
         if is_input(site.node):
             return replace(module, in_annotations=_cleared(module.in_annotations, number))
         return replace(module, out_annotations=_cleared(module.out_annotations, number))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from meshgen.compilation import Decisions, PassRecord
 from meshgen.errors import Diagnostic
+from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options
@@ -17,7 +18,6 @@ from meshgen.reports.memory import Memory
 from meshgen.runtime.plan import Schedule
 from meshgen.sharding.analyze import Analysis, Volume
 from meshgen.sharding.arithmetic import Work
-from meshgen.sharding.chunks.search import Decision
 
 
 class Compiled(Protocol):
@@ -81,7 +81,7 @@ class Compiled(Protocol):
     def volume(self) -> Volume | None: ...
 
     @cached_property
-    def overlap(self) -> Sequence[Decision]: ...
+    def overlap(self) -> Sequence[ChunkDecision]: ...
 
     @property
     def built(self) -> Mapping[tuple[str, str], Any]: ...

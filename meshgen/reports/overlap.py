@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.codegen.planner import Planner
+from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.pipeline import context_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
 from meshgen.sharding.chunks.chunks import in_chunks
-from meshgen.sharding.chunks.search import Decision
 
 
-def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
+def overlap_of(executable: Compiled) -> tuple[ChunkDecision, ...]:
     """What was decided for a program on one mesh."""
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()

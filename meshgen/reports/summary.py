@@ -8,7 +8,6 @@ from textwrap import wrap
 from typing import Any
 
 from meshgen.errors import place_text
-from meshgen.ir.shared_devices import REORDERED
 from meshgen.records import dataclass
 from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.causes import ALL, Filter, Group, groups_of
@@ -85,9 +84,9 @@ def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _reordered_meshes(executable: Compiled) -> list[str]:
     """Return the meshes that list the devices of another mesh in an order that none of its axes have."""
     modules = [part.stages["import"] for part in executable.parts if "import" in part.stages]
-    orders = {symbol: order for module in modules for symbol, order in module.attrs.get(REORDERED, ())}
+    orders = {symbol: order for module in modules for symbol, order in module.reordered.items()}
     return [
-        f"@{symbol}, devices {order}: its tiles are on the ranks of another mesh over these devices"
+        f"@{symbol}, devices {[*order]}: its tiles are on the ranks of another mesh over these devices"
         for symbol, order in orders.items()
     ]
 

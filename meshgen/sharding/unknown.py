@@ -1,7 +1,7 @@
 """Mesh axes whose size is unknown until load.
 
 Up to `optimize` a program keeps such an axis: passes choose as if it had a nominal size, which they note in
-`Module.attrs`. Local shapes need the size, so `partition` refuses an axis that the program uses. An unused
+`Module.nominal_sizes`. Local shapes need the size, so `partition` refuses an axis that the program uses. An unused
 one has no influence: the program is compiled as for one device along it, and is valid for every size.
 """
 
@@ -116,10 +116,8 @@ def at_nominal_sizes(
             refuse_unknown_axes(module)
         nominal = nominal_mesh(module)
         result = stage(replace(module, mesh=nominal), *args, **kwargs)
-        taken = [[name, nominal.axis_size(name)] for name in unknown_axes(module)]
-        return replace(
-            result, mesh=module.mesh, attrs={**result.attrs, "nominal_sizes": taken} if taken else result.attrs
-        )
+        assumed = {name: nominal.axis_size(name) for name in unknown_axes(module)}
+        return replace(result, mesh=module.mesh, nominal_sizes={**result.nominal_sizes, **assumed})
 
     return run
 

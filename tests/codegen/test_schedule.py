@@ -269,9 +269,8 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     executable = mg.compile(GRADIENTS, target="cpu")
     fused = executable.fused
     steps = scheduling.Steps(fused, default_costs("cuda:sm_90"))
-    cap = fused.attrs.get(
-        scheduling.MEMORY_CAP, steps.sequential_bytes
-    )  # in chunks: what the program takes without them
+    # In chunks: what the program takes without them.
+    cap = steps.sequential_bytes if fused.memory_cap is None else fused.memory_cap
     assert executable.memory.peak_bytes <= cap
     assert executable.cost.step_seconds <= steps.in_order.seconds
     shorter = executable.cost.shorter

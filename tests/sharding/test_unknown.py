@@ -113,9 +113,8 @@ def test_stages_before_partition_keep_the_size_open() -> None:
     module = parse_text(USED, "used.mlir")
     for stage in (propagate, materialize, optimize):
         module = stage(module)
-        assert module.mesh.shape == (None, 2) and module.attrs["nominal_sizes"] == [
-            ["0", DEFAULT.propagation.nominal_size]
-        ]
+        assert module.mesh.shape == (None, 2)
+        assert module.nominal_sizes == {"0": DEFAULT.propagation.nominal_size}
         again = parse_text(print_text(module))
         assert again.mesh.shape == (None, 2) and print_text(again) == print_text(module)
     assert propagate(parse_text(USED)).in_shardings[0] == mg.P("1", "0")

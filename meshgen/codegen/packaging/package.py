@@ -134,7 +134,7 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     described = Parts(
         module.name,
-        tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
+        tuple((part.mesh.name, tuple(ins), tuple(outs)) for part, ins, outs in parts_of(module)),
         report,
         call,
         call.state if call else None,

@@ -27,10 +27,6 @@ from meshgen.ir.graph import Module, Value
 from meshgen.printable import bytes_apart, bytes_text
 from meshgen.runtime.plan import Schedule, aligned
 
-MEMORY_CAP = (
-    "memory_cap"  # attribute of a module: bytes that its step may take, where that is not what its own order takes
-)
-
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
              memory_limit: int | None = None) -> Schedule:  # fmt: skip
@@ -70,8 +66,8 @@ class Steps:
     """
 
     def __init__(self, module: Module, costs: Costs, inputs_are: str = "input") -> None:
-        self._cap = module.attrs.get(MEMORY_CAP) if inputs_are == "input" else None
-        self._perturbed = DEFAULT.scheduling.perturbed if MEMORY_CAP in module.attrs else 0
+        self._cap = module.memory_cap if inputs_are == "input" else None
+        self._perturbed = 0 if module.memory_cap is None else DEFAULT.scheduling.perturbed
         self.program = update_in_place(launches_of(module, costs, inputs_are), costs)
 
     @cached_property

@@ -1,19 +1,24 @@
-"""Attributes of the module operation: its stage, whether arguments are whole, and what passes note about it."""
+"""Attributes of the module operation: its stage, whether arguments are whole, and fields that passes set (`meshgen.chunks`, ...)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic
+from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.graph import STAGES, Module
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import quoted
 from meshgen.mlir.reading import Reading
+
+T = TypeVar("T")
 
 
 def _read_stage(reading: Reading, attribute: Attribute) -> None:
@@ -30,34 +35,83 @@ def _read_arguments(reading: Reading, attribute: Attribute) -> None:
         reading.module.arguments = attribute.data
 
 
-def _read_attrs(reading: Reading, attribute: Attribute) -> None:
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _count(value: Any) -> int:
+    if not _is_count(value):
+        raise ValueError("a number")
+    return value
+
+
+def _counts(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(map(_is_count, value := cast("list[Any]", value))):
+        raise ValueError("a list of numbers")
+    return tuple(value)
+
+
+def _by_name(read: Callable[[Any], T]) -> Callable[[Any], dict[str, T]]:
+    def read_all(value: Any) -> dict[str, T]:
+        if not isinstance(value, dict):
+            raise ValueError("an object")
+        return {name: read(each) for name, each in cast("dict[str, Any]", value).items()}
+
+    return read_all
+
+
+def _decisions(value: Any) -> tuple[ChunkDecision, ...]:
+    rows: list[Any] = value if isinstance(value, list) else [None]
+    if not all(map(_is_decision, rows)):
+        raise ValueError(f"a list of objects with {', '.join(_OF_DECISIONS)}")
+    return tuple(ChunkDecision(**row) for row in rows)
+
+
+_OF_DECISIONS: Mapping[str, Any] = {"what": str, "exposed_seconds": int | float, "is_applied": bool, "text": str}
+
+
+def _is_decision(row: Any) -> bool:
+    is_named = isinstance(row, dict) and cast("dict[str, Any]", row).keys() == _OF_DECISIONS.keys()
+    return is_named and all(isinstance(row[name], kind) for name, kind in _OF_DECISIONS.items())
+
+
+# Fields of `Module` that are attributes of their own, and how each is read from JSON; ValueError says what it should be.
+_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    "in_numbers": _counts,
+    "out_numbers": _counts,
+    "reordered": _by_name(_counts),
+    "nominal_sizes": _by_name(_count),
+    "chunks": _decisions,
+    "memory_cap": _count,
+}
+
+
+def _read_field(name: str, reading: Reading, attribute: Attribute) -> None:
     try:
-        found = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
+        value = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
+        setattr(reading.module, name, _FIELDS[name](value))
     except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        reading.faults.append(Diagnostic("MG0104", "meshgen.attrs is not a JSON object"))
-        return
-    reading.module.attrs |= found
+        reading.faults.append(Diagnostic("MG0104", f"meshgen.{name} is not JSON"))
+    except ValueError as error:
+        reading.faults.append(Diagnostic("MG0104", f"meshgen.{name} is not {error}"))
 
 
 def _write_stage(module: Module) -> Mapping[str, str]:
     found: dict[str, str] = {"meshgen.stage": quoted(module.stage)}
     if module.arguments != "local":
         found["meshgen.arguments"] = quoted(module.arguments)
-    if plain := {name: value for name, value in module.attrs.items() if _is_plain(value)}:
-        found["meshgen.attrs"] = quoted(json.dumps(plain, sort_keys=True))
+    for name in _FIELDS:
+        value = getattr(module, name)
+        if value not in (None, (), {}) or (value == () and name in ("in_numbers", "out_numbers")):
+            found[f"meshgen.{name}"] = quoted(json.dumps(value, sort_keys=True, default=asdict))
     return found
 
 
-def _is_plain(value: object) -> bool:
-    """Whether JSON keeps the value as it is; other attributes have writers of their own."""
-    if isinstance(value, list):
-        return all(_is_plain(item) for item in cast("list[object]", value))
-    return value is None or isinstance(value, str | int | float | bool)
-
-
 PART = Dialect(
-    module_attrs={"meshgen.stage": _read_stage, "meshgen.arguments": _read_arguments, "meshgen.attrs": _read_attrs},
+    module_attrs={
+        "meshgen.stage": _read_stage,
+        "meshgen.arguments": _read_arguments,
+        **{f"meshgen.{name}": partial(_read_field, name) for name in _FIELDS},
+    },
     module_attr_writers=(_write_stage,),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from meshgen.codegen.planner import Planner
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module
-from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
+from meshgen.sharding.chunks.search import Found, search
 
 
 @module_pass("chunks", "partition", applies="if cheaper")
@@ -21,10 +21,10 @@ def in_chunks(module: Module, planner: Planner) -> Found:
 
     Raises CodegenError if the program cannot be scheduled.
     """
-    if CHUNKS in module.attrs:  # it was written in chunks
-        return Found(module, decisions_of(module))
+    if module.chunks:  # it was written in chunks
+        return Found(module, module.chunks)
     found = search(planner.flat(module), planner)
-    if CHUNKS in found.module.attrs:
+    if found.module.chunks:
         return found
     planner.context.decide("chunks", module.graph, found.decisions)
     return replace(found, module=module)

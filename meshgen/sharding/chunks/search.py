@@ -8,13 +8,13 @@ share one decision.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import cached_property
 
 from meshgen.codegen.planner import Planner
-from meshgen.codegen.scheduling.schedule import MEMORY_CAP
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
+from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.graph import Module, Node
 from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Schedule
@@ -24,17 +24,6 @@ from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
 _PAYS = f"chunks pay where it is {DEFAULT.chunks.gain:.0%} shorter"
-CHUNKS = "chunks"  # attribute of a module in chunks: the decisions, and why
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The decision for equal collectives that are exposed for `exposed_seconds` of the step, and why."""
-
-    what: str
-    exposed_seconds: float
-    is_applied: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -42,7 +31,7 @@ class Found:
     """The program, in chunks where that pays, and the decisions."""
 
     module: Module
-    decisions: tuple[Decision, ...]
+    decisions: tuple[ChunkDecision, ...]
 
 
 @dataclass(frozen=True)
@@ -106,14 +95,13 @@ class _Search:
         decisions = tuple(self._decisions(state, gain, pays))
         if not pays:
             return Found(self._base.module, decisions)
-        attrs = {MEMORY_CAP: self._cap, CHUNKS: [list(astuple(each)) for each in decisions]}
-        return Found(self._planner.with_attrs(state.module, attrs), decisions)
+        return Found(self._planner.with_chunks(state.module, decisions, self._cap), decisions)
 
-    def _decisions(self, state: _State, gain: float, pays: bool) -> Iterator[Decision]:
+    def _decisions(self, state: _State, gain: float, pays: bool) -> Iterator[ChunkDecision]:
         for what, nodes in exposed(self._base.module, self._base.plan).items():
             chain = next((way.chain for way in state.ways if any(node in way.chain.loops for node in nodes)), None)
             text = self._notes.get(what, _bound_text(self._bound)) if chain is None else _text(chain, nodes, gain, pays)
-            yield Decision(str(what), sum(nodes.values()), pays and chain is not None, text)
+            yield ChunkDecision(str(what), sum(nodes.values()), pays and chain is not None, text)
 
     @cached_property
     def _bound(self) -> float:
@@ -167,8 +155,8 @@ class _Search:
 
     def _tried(self, state: _State, way: _Way, to_beat: float) -> _State | None:
         """The program with one more candidate, scheduled; None if it exceeds the memory limit, or is not fast enough."""
-        graph, attrs = in_chunks(state.module.graph, way.chain), state.module.attrs | {MEMORY_CAP: self._cap}
-        candidate = self._planner.candidate(module := replace(state.module, graph=graph, attrs=attrs))
+        graph = in_chunks(state.module.graph, way.chain)
+        candidate = self._planner.candidate(module := replace(state.module, graph=graph, memory_cap=self._cap))
         least = candidate.steps.least_seconds
         if least <= to_beat:
             least = candidate.steps.shortest_seconds
@@ -233,11 +221,6 @@ def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
     if pays:
         return f"in {way}: the step is {gain:.1%} shorter"
     return f"{way} would make the step {gain:.1%} shorter; {_PAYS}"
-
-
-def decisions_of(module: Module) -> tuple[Decision, ...]:
-    """The decisions for the collectives of a module that is in chunks."""
-    return tuple(Decision(*row) for row in module.attrs.get(CHUNKS, ()))
 
 
 def _bound_text(share: float) -> str:

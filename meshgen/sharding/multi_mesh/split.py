@@ -118,7 +118,9 @@ class _Part:
             [_here(outs[n]) if n < len(outs) else None for n in self.outputs],
             in_shardings=_lists(self.graph.inputs),
             out_shardings=_lists(self.graph.outputs),
-            attrs={**self.whole.attrs, "inputs": self.inputs, "outputs": self.outputs},
+            in_numbers=tuple(self.inputs),
+            out_numbers=tuple(self.outputs),
+            reordered=self.whole.reordered,
             meshes=(self.mesh, *(mesh for mesh in self.whole.meshes if mesh is not self.mesh)),
             donations=self._donations(),
         )

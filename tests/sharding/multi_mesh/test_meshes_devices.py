@@ -11,7 +11,7 @@ import pytest
 from meshgen.api import plan
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Module
-from meshgen.ir.shared_devices import REORDERED, axes_over, in_host_order, refs_over
+from meshgen.ir.shared_devices import axes_over, in_host_order, refs_over
 from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -105,7 +105,7 @@ def test_axes_that_do_not_divide_each_other_take_devices_in_another_order() -> N
         .replace('"a"=2, "b"=4', '"a"=3, "b"=2')
     )
     module = parse_text(text.replace("16x", "18x"))
-    assert module.mesh.sizes == (2, 3) and module.attrs[REORDERED] == [["mesh_0", [0, 1, 2, 3, 4, 5]]]
+    assert module.mesh.sizes == (2, 3) and module.reordered == {"mesh_0": (0, 1, 2, 3, 4, 5)}
     assert module.graph.nodes[1].attrs.sharding.dims == (("y",), ("x",))
     assert_right(module)
 

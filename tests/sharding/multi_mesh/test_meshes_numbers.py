@@ -73,7 +73,7 @@ def test_a_value_used_on_both_meshes_crosses_once() -> None:
 
     found = assert_right(traced(program))
     assert ops(found["propagate"], 0).count("transfer_send") == 1
-    assert [part.attrs["outputs"] for part in found["fuse"].parts] == [[2], [0, 1]]
+    assert [part.out_numbers for part in found["fuse"].parts] == [(2,), (0, 1)]
 
 
 def test_values_go_there_and_back() -> None:

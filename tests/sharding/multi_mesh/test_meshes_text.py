@@ -117,10 +117,6 @@ def test_the_slides_permute_goes_to_another_mesh() -> None:
 
 def test_inputs_stand_for_themselves_in_parts_without_numbers() -> None:
     module = parse_text(SPMD)
-    assert [part.attrs["inputs"] for part in module.parts] == [[0], []]
+    assert [part.in_numbers for part in module.parts] == [(0,), ()]
     with pytest.raises(ProgramError, match="each must occur once"):
-        parse_text(
-            SPMD.replace(
-                "builtin.module @b {", 'builtin.module @b attributes {meshgen.attrs = "{\\22outputs\\22: [3]}"} {'
-            )
-        )
+        parse_text(SPMD.replace("builtin.module @b {", 'builtin.module @b attributes {meshgen.out_numbers = "[3]"} {'))
