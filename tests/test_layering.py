@@ -40,7 +40,7 @@ LAYERS = (
     ("axis_refs", "machine"),
     ("names", "numbers"),
     ("locks", "reproducers", "cost_model", "budget"),
-    ("errors", "gc_pace", "packages"),
+    ("errors", "gc_pace", "identity", "packages"),
     ("printable", "records", "host_memory"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.sources import FILES, ROOT, nodes_of, refuse, tree_of
+from tests.sources import FILES, ROOT, nodes_of, place, refuse, tree_of
 
 STATE = {
     # Registries: decorators and calls at import fill them.
@@ -147,3 +147,9 @@ def test_weak_maps_are_created_nowhere() -> None:
     maps = [f"{path.relative_to(ROOT)}: {called(node)}" for path in FILES for node in nodes_of(path, ast.Call)
             if called(node) in ("WeakKeyDictionary", "WeakValueDictionary")]  # fmt: skip
     assert not maps
+
+
+def test_few_keys_are_identities() -> None:
+    """`id(...)` as a key needs its object kept alive: nodes, values and graphs are keys themselves, others of an `IdentityDict`."""
+    uses = [place(path, node.lineno) for path in FILES for node in nodes_of(path, ast.Call) if called(node) == "id"]
+    assert len(uses) <= 20, uses

@@ -17,6 +17,7 @@ import numpy as np
 from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.identity import identities
 from meshgen.ir.graph import Node, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
@@ -89,10 +90,11 @@ def _all_gather(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     tile, dim = node.result.type.sizes[node.attrs.dim], node.attrs.dim
     made: dict[tuple[int, int], Array] = {}  # ranks with the same array and index share the slice
+    numbers = identities(shards)
 
     def one(rank: int) -> Array:
         index = mesh.index(rank, node.attrs.axes)
-        key = (id(shards[rank]), index)
+        key = (numbers[rank], index)
         if key not in made:
             made[key] = cut(shards[rank], dim, index * tile, (index + 1) * tile)
         return made[key]

@@ -7,6 +7,7 @@ from typing import Any
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.routes import Box, kept, place_of, routes, volume
 from meshgen.errors import Diagnostic, ProgramError
+from meshgen.identity import identities
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array
 from meshgen.spec import Sharding
@@ -34,8 +35,9 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
     made: dict[tuple[Any, ...], Array] = {}  # ranks with equal results share the object
     results: Shards = []
-    for buffer, parts in zip(buffers, pieces(source, target, shape, mesh, layout), strict=True):
-        key = (id(buffer), tuple((id(shards[sender]), _bounds(there), _bounds(here)) for sender, there, here in parts))
+    held, numbers = identities(buffers), identities(shards)
+    for number, buffer, parts in zip(held, buffers, pieces(source, target, shape, mesh, layout), strict=True):
+        key = (number, tuple((numbers[sender], _bounds(there), _bounds(here)) for sender, there, here in parts))
         if key not in made:
             made[key] = _filled(buffer, [(shards[sender][there], here) for sender, there, here in parts])
         results.append(made[key])

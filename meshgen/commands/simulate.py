@@ -13,6 +13,7 @@ from meshgen.api import load, simulate
 from meshgen.codegen.targets import machine_title
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
+from meshgen.identity import IdentityDict
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 from meshgen.machine.reading import machine_record
 from meshgen.numbers import natural, not_negative
@@ -116,10 +117,10 @@ def _left_out(count: int) -> str:
 
 def collective_rows(part: PartTimes) -> list[dict[str, Any]]:
     """Each collective on the first watched rank: its count, bytes per device, mean seconds, and mean wait for others."""
-    spans: dict[int, list[Span]] = {}
+    spans = IdentityDict[Any, list[Span]]()
     for span in part.spans:
         if span.item.is_collective:
-            spans.setdefault(id(span.item), []).append(span)
+            spans.setdefault(span.item, []).append(span)
     return [_collective_row(part, each) for each in spans.values()]
 
 

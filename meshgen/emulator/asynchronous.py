@@ -8,6 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from meshgen.emulator.types import Array
+from meshgen.identity import IdentityDict
 from meshgen.records import dataclass
 
 
@@ -115,25 +116,25 @@ class WrittenLater:
     def begin(self, names: Iterable[str], number: int, warp_groups: Array, count: int) -> None:
         """Operation `number` of some of `count` warp groups writes these registers from now on."""
         nothing = np.zeros(count, np.int64)
-        changed: dict[int, Array] = {}
+        changed = IdentityDict[Array, Array]()
         for name in names:  # most of them share an array
             before = self.numbers.get(name, nothing)
-            if id(before) not in changed:
-                changed[id(before)] = before.copy()
-                changed[id(before)][warp_groups] = number
-            self.numbers[name] = changed[id(before)]
+            if before not in changed:
+                changed[before] = before.copy()
+                changed[before][warp_groups] = number
+            self.numbers[name] = changed[before]
 
     def keep(self, products: Iterable[Product]) -> None:
         """Only these products are not over."""
-        products, kept = list(products), dict[int, Array]()
+        products, kept = list(products), IdentityDict[Array, Array]()
         for name, before in list(self.numbers.items()):
-            if id(before) not in kept:
+            if before not in kept:
                 after = np.zeros_like(before)
                 for product in products:
                     same = product.warp_groups[before[product.warp_groups] == product.number]
                     after[same] = product.number
-                kept[id(before)] = after
-            self.numbers[name] = kept[id(before)]
+                kept[before] = after
+            self.numbers[name] = kept[before]
             if not self.numbers[name].any():
                 del self.numbers[name]
 
@@ -151,10 +152,10 @@ class WrittenLater:
 
     def has(self, names: Iterable[str], warp_groups: Array) -> bool:
         """Whether one of the registers is still written in one of the warp groups."""
-        numbers = {
-            id(each): each for name in names if (each := self.numbers.get(name)) is not None
-        }  # most share an array
-        return any(each[warp_groups].any() for each in numbers.values())
+        written = IdentityDict(
+            (self.numbers[name], name) for name in names if name in self.numbers
+        )  # most share an array
+        return any(each[warp_groups].any() for each in written)
 
 
 @dataclass

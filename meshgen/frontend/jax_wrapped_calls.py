@@ -7,7 +7,6 @@ that the caller does not pass (bound by `functools.partial`, parts of the functi
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -25,6 +24,7 @@ from meshgen.calls.trees import Path, bracketed, dotted
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.frontend.jax_signature import kept_leaves, key_kind, leaf_shape, without_values, x64_enabled
 from meshgen.frontend.jax_wrappers import Passed, Wrapper, duplicate, is_nnx_node
+from meshgen.identity import IdentityDict
 from meshgen.ir.graph import Module
 from meshgen.records import dataclass
 
@@ -48,18 +48,18 @@ def placeholders(given: Any, to_type: Callable[[Any], Any]) -> Any:
 class _Leaves:
     """The numbers of the program's leaves by the identity of their arrays; an array that is passed twice has two."""
 
-    numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    numbers: IdentityDict[Any, list[int]] = field(default_factory=IdentityDict[Any, "list[int]"])
 
     @staticmethod
     def of(leaves: Sequence[Any]) -> _Leaves:
         found = _Leaves()
         for number, leaf in enumerate(leaves):
-            found.numbers[id(leaf)].append(number)
+            found.numbers.setdefault(leaf, []).append(number)
         return found
 
     def take(self, leaf: Any) -> int | None:
         """The next number of this array; None where the program is not passed it (any more)."""
-        numbers = self.numbers.get(id(leaf))
+        numbers = self.numbers.get(leaf)
         return numbers.pop(0) if numbers else None
 
 
@@ -230,7 +230,7 @@ def _result(lowered: Any, wrapper: Wrapper, args: Any, kwargs: Mapping[str, Any]
     updated = {
         name: each
         for name, each in given.items()
-        if any(id(leaf) in numbers.numbers for leaf in tree_util.tree_leaves(each))
+        if any(leaf in numbers.numbers for leaf in tree_util.tree_leaves(each))
     }
     tree = (returned, updated) if updated else returned
     marked = node_of(tree, lambda _, leaf: Slot("", numbers.take(leaf)))

@@ -15,6 +15,7 @@ from meshgen.calls.signature import Signature, shortened, signature_of
 from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.frontend.shardings import SpecLike, annotated_dims, is_named_sharding
+from meshgen.identity import IdentityDict
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.names import nearest_names
@@ -142,10 +143,10 @@ def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str]
 
 def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -> Iterator[str]:
     """Names of one leaf, such as those of a tied tensor, that have different specs."""
-    first: dict[int, str] = {}
+    first = IdentityDict[Node, str]()
     for name, spec in specs.items():
         node = signature.node(name) if isinstance(name, str) else None
-        if isinstance(node, Slot) and specs[other := first.setdefault(id(node), name)] != spec:
+        if isinstance(node, Slot) and specs[other := first.setdefault(node, name)] != spec:
             yield f"'{other}' and '{name}' are one {word}, with the specs {specs[other]} and {spec}"
 
 
@@ -158,11 +159,11 @@ def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, numbe
     if node is not None:
         return list(_spread(node, spec, name, faults))
     is_match = _matcher(name)
-    hits = {id(node): (key, node) for key, node in signature.by_name.items() if is_match(key, node)}
+    hits = IdentityDict((node, key) for key, node in signature.by_name.items() if is_match(key, node))
     if not hits:
         near = nearest_names(name, signature.by_name, 1)
         faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    pairs = [pair for key, node in hits.values() for pair in _spread(node, spec, key, faults)]
+    pairs = [pair for node, key in hits.items() for pair in _spread(node, spec, key, faults)]
     return [pair for pair in pairs if pair[0].name not in numbers] or pairs
 
 

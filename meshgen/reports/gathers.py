@@ -125,8 +125,11 @@ def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequenc
         ]
         first += len(part.comms)
     if strict and found:
-        told = {id(gather): best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]}
-        raise ShardingError(*(_unasked_gather(gather, part, told.get(id(gather), "")) for gather, part, _ in found))
+        hints = [best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]]
+        hints += [""] * (len(found) - len(hints))
+        raise ShardingError(
+            *(_unasked_gather(gather, part, hint) for (gather, part, _), hint in zip(found, hints, strict=True))
+        )
 
 
 def _refuse_unknown(executable: Compiled, strict: Sequence[str | int]) -> None:

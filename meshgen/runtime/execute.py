@@ -19,6 +19,7 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
+from meshgen.identity import IdentityDict
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import OVERWRITING
@@ -135,7 +136,7 @@ class Rank:
         """Args: first_rank: as in `Collective`."""
         self.frame = Frame(plan, np.full(plan.arena_bytes, POISON, np.uint8), {})
         self._mesh, self._rank, self._launch, self._first_rank = mesh, rank, launch, first_rank or {}
-        self._lowered: dict[int, Lowered] = {}  # by identity: an item of a loop runs often
+        self._lowered = IdentityDict[Item, Lowered]()  # an item of a loop runs often
 
     def run(self, number: int) -> Iterator[Request]:
         """One item of the step, by its number."""
@@ -188,6 +189,6 @@ class Rank:
             yield Pending(launch, buffers, item.located(axes_of(launch)))
 
     def _steps(self, frame: Frame, item: Item) -> Lowered:
-        if id(item) not in self._lowered:
-            self._lowered[id(item)] = lower(frame.plan.collective(item, self._mesh, self._first_rank), self._rank)
-        return self._lowered[id(item)]
+        if (lowered := self._lowered.get(item)) is None:
+            lowered = self._lowered[item] = lower(frame.plan.collective(item, self._mesh, self._first_rank), self._rank)
+        return lowered

@@ -15,6 +15,7 @@ import numpy as np
 from meshgen.ccl.between import Post
 from meshgen.ccl.simulated import Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
+from meshgen.identity import identities
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends
@@ -153,9 +154,10 @@ class Simulation:
         share = self._rank_free[node.attrs.kernel] if launches else node.op not in OF_RANKS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
+        numbers = [identities(shards) if share else range(self.mesh.size) for shards in operands]
         for rank in range(self.mesh.size):
             args = [shards[rank] for shards in operands]
-            key = tuple(id(a) for a in args) if share else (rank,)
+            key = tuple(each[rank] for each in numbers) if share else (rank,)
             if key not in made:
                 made[key] = self._on_rank(node, args, rank, values)
             per_rank.append(made[key])

@@ -58,11 +58,8 @@ def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
 
 def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, ...]:
     """The meshes with these sizes of axes, by their names."""
-    own = {id(mesh): dict[str, int]() for mesh in meshes}
-    for name, (mesh, axis) in axis_names(meshes).items():
-        if name in sizes:
-            own[id(mesh)][axis] = sizes[name]
-    return tuple(mesh.with_sizes(own[id(mesh)]) for mesh in meshes)
+    named = [(mesh, axis, sizes[name]) for name, (mesh, axis) in axis_names(meshes).items() if name in sizes]
+    return tuple(mesh.with_sizes({axis: size for owner, axis, size in named if owner is mesh}) for mesh in meshes)
 
 
 def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> tuple[Mesh, ...]:

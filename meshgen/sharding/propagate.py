@@ -87,11 +87,9 @@ class _Search:
     """Candidates, planned and compared; the cost of each is found once."""
 
     context: Compilation
-    _costs: dict[int, tuple[Solved, Seconds]] = field(default_factory=dict[int, tuple[Solved, Seconds]])
-    _estimates: dict[int, tuple[Solved, tuple[float, float]]] = field(
-        default_factory=dict[int, tuple[Solved, tuple[float, float]]]
-    )
-    _written: dict[int, tuple[Solved, Module]] = field(default_factory=dict[int, tuple[Solved, Module]])
+    _costs: dict[Solved, Seconds] = field(default_factory=dict[Solved, Seconds])
+    _estimates: dict[Solved, tuple[float, float]] = field(default_factory=dict[Solved, "tuple[float, float]"])
+    _written: dict[Solved, Module] = field(default_factory=dict[Solved, Module])
 
     def solve(self, module: Module) -> Solved:
         """The cheapest program with its decisions. Raises ShardingError, ProgramError."""
@@ -104,9 +102,9 @@ class _Search:
 
     def written(self, solved: Solved) -> Module:
         """The program with the decisions; what stages made of it is kept as long as the search is."""
-        if id(solved) not in self._written:
-            self._written[id(solved)] = solved, annotated(solved)
-        return self._written[id(solved)][1]
+        if solved not in self._written:
+            self._written[solved] = annotated(solved)
+        return self._written[solved]
 
     def best(self, first: Solved) -> Solved:
         """The cheapest of this program and all candidates that are tried from it."""
@@ -281,14 +279,14 @@ class _Search:
 
     def _parts(self, solved: Solved) -> tuple[float, float]:
         """Estimated seconds of traffic and of work."""
-        if id(solved) not in self._estimates:
-            self._estimates[id(solved)] = solved, solved.axes.estimate(solved.decisions)
-        return self._estimates[id(solved)][1]
+        if solved not in self._estimates:
+            self._estimates[solved] = solved.axes.estimate(solved.decisions)
+        return self._estimates[solved]
 
     def _seconds(self, solved: Solved) -> Seconds:
-        if id(solved) not in self._costs:
-            self._costs[id(solved)] = solved, planned_seconds(solved, self.written(solved), self.context.trial())
-        return self._costs[id(solved)][1]
+        if solved not in self._costs:
+            self._costs[solved] = planned_seconds(solved, self.written(solved), self.context.trial())
+        return self._costs[solved]
 
 
 def _form(node: Node) -> object:

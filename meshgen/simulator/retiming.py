@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.timeline import Costs, control_seconds, exposures
+from meshgen.ir.graph import Graph
 from meshgen.ir.predicates import is_control
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import Mesh
@@ -34,7 +35,7 @@ class _Retiming:
 
     def __init__(self, mesh: Mesh, costs: Costs) -> None:
         self._mesh, self._costs = mesh, costs
-        self._kernels: dict[int, float] = {}  # by the identity of the body
+        self._kernels: dict[Graph, float] = {}
 
     def step(self, plan: Schedule) -> Schedule:
         """Return a schedule, or a region, with new times."""
@@ -54,9 +55,9 @@ class _Retiming:
 
     def _kernel(self, item: Item, plan: Schedule) -> float:
         body = plan.kernels[item.kernel]
-        if id(body) not in self._kernels:
-            self._kernels[id(body)] = self._costs.kernel(body)
-        return self._kernels[id(body)]
+        if body not in self._kernels:
+            self._kernels[body] = self._costs.kernel(body)
+        return self._kernels[body]
 
 
 def _started(items: list[Item]) -> tuple[Item, ...]:

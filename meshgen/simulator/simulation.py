@@ -140,7 +140,7 @@ def _play(timelines: Sequence[Timeline]) -> None:
     queues = [iter(timeline.order) for timeline in timelines]
     waiting: dict[int, tuple[Timeline, Item]] = {}  # by channel
     ready = list(range(len(timelines)))
-    owner = {id(timeline): number for number, timeline in enumerate(timelines)}
+    owner = {timeline: number for number, timeline in enumerate(timelines)}
     while ready:
         number = ready.pop()
         for item in queues[number]:
@@ -153,7 +153,7 @@ def _play(timelines: Sequence[Timeline]) -> None:
                 break
             other, partner = waiting.pop(channel)
             _meet((timelines[number], item), (other, partner))
-            ready.append(owner[id(other)])
+            ready.append(owner[other])
 
 
 def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.ccl.groups import groups_of
 from meshgen.codegen.scheduling.timeline import copied_seconds
+from meshgen.identity import IdentityDict
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
@@ -92,8 +93,8 @@ class Timeline:
         self._slow = _factors(conditions.slow_devices, mesh)
         self._slow_links = _factors(conditions.slow_links, mesh)
         self._jitter, self._random = conditions.jitter, np.random.default_rng(conditions.seed)
-        self._seconds: dict[int, Array] = {}  # of collectives per rank, by the identity of their item
-        self._orders: dict[int, list[Item]] = {}  # by the identity of the schedule
+        self._seconds = IdentityDict[Item, Array]()  # of collectives per rank
+        self._orders = IdentityDict[Schedule, list[Item]]()
         self._frame = _Frame(np.zeros(mesh.size))
 
     @property
@@ -119,9 +120,9 @@ class Timeline:
         self._spend(item, self.plan, self._frame, start, end)
 
     def _order(self, plan: Schedule) -> list[Item]:
-        if id(plan) not in self._orders:
-            self._orders[id(plan)] = issue_order(plan.items)
-        return self._orders[id(plan)]
+        if plan not in self._orders:
+            self._orders[plan] = issue_order(plan.items)
+        return self._orders[plan]
 
     def _issue(self, item: Item, plan: Schedule, frame: _Frame) -> None:
         ready = frame.ready(item)
@@ -145,10 +146,10 @@ class Timeline:
 
     def _collective_seconds(self, item: Item, plan: Schedule) -> Array:
         """Per rank; a slow member slows its group."""
-        if (found := self._seconds.get(id(item))) is None:
+        if (found := self._seconds.get(item)) is None:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
             linked = linked_seconds(item, plan, self.mesh)[groups.group] * groups.latest(self._slow_links)
-            found = self._seconds[id(item)] = linked + packing_seconds(item, plan, self.mesh)
+            found = self._seconds[item] = linked + packing_seconds(item, plan, self.mesh)
         return found
 
     def _kernel_seconds(self, item: Item) -> Array:

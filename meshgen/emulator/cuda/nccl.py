@@ -246,9 +246,9 @@ class EmulatedNccl:
 
     def _finish_group(self) -> None:
         group, self._group = self._group, _Group()
-        for members in _by(group.arrivals, lambda arrival: (id(arrival.clique), arrival.split[:1])):
+        for members in _by(group.arrivals, lambda arrival: (arrival.clique, arrival.split[:1])):
             self._make(members)
-        for calls in _by(group.calls, lambda entry: id(entry[0])):
+        for calls in _by(group.calls, lambda entry: entry[0]):
             self._issue(calls)
 
     def _listen(self) -> None:

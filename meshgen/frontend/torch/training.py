@@ -100,8 +100,8 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
 def _first_names(model: Any) -> dict[str, str]:
     """Return, for each name of a tensor of a model, the first name of the same tensor."""
     tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
-    first: dict[int, str] = {}
-    return {name: first.setdefault(id(each), name) for name, each in tensors}
+    first: dict[Any, str] = {}
+    return {name: first.setdefault(each, name) for name, each in tensors}
 
 
 def _with_state(module: Module, signature: Signature, held: Sequence[str]) -> tuple[Module, Signature]:
@@ -133,7 +133,7 @@ def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
     with mode, torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers are opaque
         batch = _batch(step.loss, args, next(iter(model.parameters()), torch.zeros(())))
         program = torch.export.export(_loss_module(model, step.loss), batch).module()
-        update = Update(step.optimizer, {id(each): name for name, each in step.model.named_parameters()})
+        update = Update(step.optimizer, {each: name for name, each in step.model.named_parameters()})
         held = {name: each.detach() for name, each in [*model.named_parameters(), *model.named_buffers()]}
         held |= update.begun(held)
         traced = _traced(Forward(program, model), update, held, batch)

@@ -21,11 +21,11 @@ class Update:
         trained: the names of the parameters that it updates.
     """
 
-    def __init__(self, optimizer: Any, parameters: Mapping[int, str]) -> None:
-        """`parameters`: the names of the model's parameters by their identity. Raises UsageError MG0001 for others, and for an unsupported optimizer."""
+    def __init__(self, optimizer: Any, parameters: Mapping[Any, str]) -> None:
+        """`parameters`: the names of the model's parameters by tensor, which torch compares by identity. Raises UsageError MG0001 for others, and for an unsupported optimizer."""
         self._optimizer, self._names = optimizer, parameters
         listed = [each for group in optimizer.param_groups for each in group["params"] if each.requires_grad]
-        unknown = [each for each in listed if id(each) not in parameters]
+        unknown = [each for each in listed if each not in parameters]
         if unknown or not listed:
             text = f"the optimizer has {len(unknown)} parameters that the model does not have, and {len(listed) - len(unknown)} of it"
             raise UsageError(
@@ -40,7 +40,7 @@ class Update:
                     hint="take SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md",
                 )
             )
-        self.trained = [parameters[id(each)] for each in listed]
+        self.trained = [parameters[each] for each in listed]
         self._keys: dict[str, bool] = {}  # states of a parameter, and whether all parameters share one number
 
     def begun(self, tensors: Mapping[str, Any]) -> Tensors:
@@ -97,7 +97,7 @@ class Update:
         other.state = defaultdict(dict)
         other.param_groups = []
         for group in self._optimizer.param_groups:
-            names = [self._names[id(each)] for each in group["params"] if each.requires_grad]
+            names = [self._names[each] for each in group["params"] if each.requires_grad]
             options = {
                 key: key == "differentiable"
                 for key in ("foreach", "fused", "capturable", "differentiable")
@@ -110,9 +110,9 @@ class Update:
         """Return the state of each parameter by the name of the state: as it is, or as the optimizer begins it."""
         torch: Any = import_module("torch")
         known = {
-            self._names[id(each)]: state
+            self._names[each]: state
             for each, state in self._optimizer.state.items()
-            if id(each) in self._names and not each.is_meta
+            if each in self._names and not each.is_meta
         }
         fresh = {name: each.detach().clone() for name, each in tensors.items()}
         begun = self._copy(fresh)

@@ -49,7 +49,7 @@ def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
     sound: set[tuple[Any, ...]] = set()
     found: list[Diagnostic] = []
     for node in graph.nodes:
-        key = node.op, id(node.attrs), len(node.operands), *[id(each.type) for each in (*node.operands, *node.results)]
+        key = node.op, id(node.attrs), len(node.operands), *[each.type for each in (*node.operands, *node.results)]
         if key in sound and not node.regions:
             continue
         if faults := verify_node(node, mesh):

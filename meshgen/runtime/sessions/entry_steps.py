@@ -74,9 +74,9 @@ class EntrySteps:
         for (part, buffer), (slot, layout) in self._lies.items():
             inputs[part][buffer] = slot.layouts[layout]
         self._steps: Steps = self._devices.steps(parts, inputs)
-        kept = {id(slot) for slot in self.state}
+        kept = {*self.state}
         names = [b.name for b in self._module.bindings]
-        self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
+        self.passed = [name for name in names if not self._slots[name].is_held and self._slots[name] not in kept]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
         self._rewritten = [pair for pair in self._in_place if len(pair[0].layouts) > 1]
         makers = {number: partial(self._result, layout, place) for number, layout, place in _results(self._module)}

@@ -150,7 +150,7 @@ def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
 
 
 def _pays(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> bool:
-    before = sum(price_of(m, walk.mesh).ring_bytes for m in {id(m): m for m in moves}.values())
+    before = sum(price_of(m, walk.mesh).ring_bytes for m in dict.fromkeys(moves))
     source = Value(node.result.type.with_shape(start.type.shape), "", start.sharding)
     after = price(moves[0].op, moves[0].attrs, source, node.result, walk.mesh).ring_bytes
     return after < before or (after == before and moves[0].op == "all_gather")

@@ -136,7 +136,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     outputs = [Node("output", [graph.outputs[number]], []) for number in untied]
     wanted = [module.out_annotations[number] if number < len(module.out_annotations) else None for number in untied]
     given = zip([*inputs, *outputs], [*_padded(joint_annotations(module, tied), inputs), *wanted], strict=True)
-    annotations = {id(node): annotation for node, annotation in given}
+    annotations = dict(given)
     found: list[Site] = []
     faults: list[Diagnostic] = []
     inside = joined_groups(without_splats(flatten(graph, 1.0)), faults)
@@ -148,7 +148,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     makers = {value: node for node, *_ in nodes for value in node.results}
     kinds = Kinds(joined, makers)
     for node, times, manual in nodes:
-        annotation = annotations.get(id(node)) or annotation_of(node)
+        annotation = annotations.get(node) or annotation_of(node)
         if is_sharding_group(node):
             annotation = annotation_of_group(node, said, faults, parts)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
@@ -215,12 +215,12 @@ def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value
 
 
 def _annotations_by_value(
-    nodes: Sequence[Flat], annotations: Mapping[int, Annotation | None]
+    nodes: Sequence[Flat], annotations: Mapping[Node, Annotation | None]
 ) -> dict[Value, list[Annotation]]:
     """Annotations of how values are made: those of inputs, and of a value or of the operand that it annotates."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
-        annotation = annotations.get(id(node)) if is_input(node) else None
+        annotation = annotations.get(node) if is_input(node) else None
         annotation = annotation_of(node) if is_annotation(node) else annotation
         if annotation:
             made = [*node.results, *(node.operands if is_annotation(node) and node.attrs.as_result else ())]

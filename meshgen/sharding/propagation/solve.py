@@ -36,7 +36,7 @@ class Gap:
         return f"{self.axis}: {self.seconds * 1e6:.4g} us, as estimated, at most {share:.1%} above the best"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solved:
     """A program, or one that is equal to it, and the decision along each part of each axis."""
 
