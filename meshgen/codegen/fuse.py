@@ -36,7 +36,6 @@ from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_recompute import loop_recompute
 from meshgen.codegen.passes.loop_to_recurrence import loop_to_recurrence
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
-from meshgen.codegen.passes.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.row_sums_to_runs import row_sums_to_runs
 from meshgen.codegen.passes.scan_to_parts import scan_to_parts
@@ -76,7 +75,6 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 )
 PASSES = (
     *BEFORE_KERNELS,
-    masked_dot_to_ragged,
     scatter_to_select,
     scatter_to_rows,
     scan_to_parts,

@@ -7,14 +7,13 @@ import math
 from meshgen.ir.attributes.contraction import Convolution, Dot, Ragged, Reduce, SelectWindow, Window
 from meshgen.ir.attributes.movement import Dims
 from meshgen.ir.graph import Node
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.dot_dims import DotDims, ragged_groups
 from meshgen.ops.evaluate import contraction as means
 from meshgen.ops.evaluate import window as folds
 from meshgen.ops.op import (
     CONVOLUTION,
     DOT,
     NEST,
-    NO_RULE,
     RAGGED,
     REDUCTION,
     AtLeast,
@@ -36,9 +35,9 @@ def _dot_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _ragged_flops(node: Node, type_of: TypeOf) -> float:
-    """Those of all rows, each of which is of one group."""
-    lhs, rhs = (type_of(value) for value in node.operands[:2])
-    return 2.0 * lhs.size * rhs.sizes[-1]
+    """Each row counts once; an op with a part of the groups is expected to have that part of the rows."""
+    lhs, rhs, starts = (type_of(value) for value in node.operands[:3])
+    return 2.0 * lhs.size * rhs.sizes[-1] * starts.size / max(ragged_groups(node), 1)
 
 
 def _convolution_flops(node: Node, type_of: TypeOf) -> float:
@@ -70,7 +69,7 @@ OPS = (
        rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=Dot,
        traits=frozenset((Trait.CONTRACTS,))),
     Op(name="ragged_dot", operands=4, types=types.ragged_dot, evaluate=means.ragged_dot, error=errors.bilinear,
-       rule=NO_RULE, kernel=RAGGED, flops=_ragged_flops, attributes=Ragged, traits=frozenset((Trait.CONTRACTS,))),
+       rule=rules.ragged_dot, kernel=RAGGED, flops=_ragged_flops, attributes=Ragged, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="convolution", operands=2, types=types.convolution, evaluate=means.convolution, error=errors.bilinear,
        rule=windowed.convolution, kernel=CONVOLUTION, flops=_convolution_flops,
        attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 from meshgen.ir.attributes.contraction import Convolution, Ragged
-from meshgen.ir.graph import Node, TensorType
+from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.records import dataclass
 
 Dims = tuple[int, ...]
+TypeOf = Callable[[Value], TensorType]
 
 
 @dataclass(frozen=True)
@@ -56,22 +58,30 @@ def _dims_of(batch: tuple[Dims, Dims], contract: tuple[Dims, Dims], ranks: tuple
     return DotDims(batch, contract, (left, right))
 
 
-def product_extents(node: Node) -> tuple[int, int, int, int]:
-    """A dot or convolution as `batch` products of m x k and k x n: batch, m, n and k. Groups are batches; those of rows are taken to be equal."""
+def product_extents(node: Node, type_of: TypeOf = lambda value: value.type) -> tuple[int, int, int, int]:
+    """A dot or convolution as `batch` products of m x k and k x n: batch, m, n and k. Groups are batches; those of rows are taken to be equal.
+
+    `type_of` gives the types of values, where these are tiles.
+    """
     if isinstance(node.attrs, Ragged):
-        return _ragged_extents(node)
-    lhs, rhs = (value.type for value in node.operands)
+        return _ragged_extents(node, type_of)
+    lhs, rhs = map(type_of, node.operands)
     if not isinstance(node.attrs, Convolution):
         return DotDims.of(node).extents(lhs, rhs)
     groups, features = _groups(node.attrs), rhs.sizes[node.attrs.kernel_output_feature]
     return groups, node.result.type.size // max(1, features), features // groups, rhs.size // max(1, features)
 
 
-def _ragged_extents(node: Node) -> tuple[int, int, int, int]:
-    (rows, width), columns = node.operands[0].type.sizes, node.operands[1].type.sizes[-1]
-    groups = max(1, min(rows, node.operands[2].type.size))
-    each = -(-rows // groups)
+def _ragged_extents(node: Node, type_of: TypeOf) -> tuple[int, int, int, int]:
+    (rows, width), columns = type_of(node.operands[0]).sizes, type_of(node.operands[1]).sizes[-1]
+    groups = max(1, min(rows, type_of(node.operands[2]).size))
+    each = -(-rows // max(groups, min(rows, ragged_groups(node))))
     return (groups, width, columns, each) if node.attrs.contracts else (groups, each, columns, width)
+
+
+def ragged_groups(node: Node) -> int:
+    """The number of groups among which the rows of a `ragged_dot` are divided, of which it may have a part."""
+    return max(node.attrs.total_groups, node.operands[2].type.size)
 
 
 def is_depthwise(node: Node) -> bool:

@@ -19,8 +19,8 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.kernels.matmul_time import Product, product_seconds
-from meshgen.ops.classes import CONTRACTIONS, DOTS
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.classes import CONTRACTIONS, MATRIX_PRODUCTS
+from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.precision import multiplied_as
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.sites import Site
@@ -48,9 +48,10 @@ class TileWork:
             return 0.0
         tiles = [tile_of(value.type, each, self.links) for value, each in zip(site.values, placings, strict=True)]
         nbytes = sum(tile.nbytes for tile in tiles)
-        multiplied = multiplied_as(site.node) if site.node.op in DOTS else ""
+        multiplied = multiplied_as(site.node) if site.node.op in MATRIX_PRODUCTS else ""
         if multiplied in self.device.peaks:
-            product = Product(*DotDims.of(site.node).extents(tiles[0], tiles[1]), multiplied)
+            types = dict(zip(site.values, tiles, strict=True))
+            product = Product(*product_extents(site.node, types.__getitem__), multiplied)
             return site.times * max(self._multiplying(product), memory_seconds(nbytes, self.device))
         weights = DEFAULT.propagation
         is_product = site.node.op in CONTRACTIONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from meshgen.codegen.passes.masked_dot_to_ragged import ragged_products
 from meshgen.errors import place_text
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
@@ -22,8 +21,7 @@ class Work:
     """Work of one op in a step: operations of a device, and those of them that are redundant.
 
     All devices together do `flops * devices`; the excess over the op on a single device is redundant: work on
-    replicated values and on padding. All devices along `repeats` do the same. A dot over groups whose rows a mask selects counts as the
-    ragged dot that kernels compute: every row once, and nothing for the mask.
+    replicated values and on padding. All devices along `repeats` do the same.
     """
 
     node: Node
@@ -74,10 +72,7 @@ class _WorkReader:
         self._known: dict[Hashable, _Count] = {}  # of nodes that are alike, as those of equal layers
 
     def graph(self, graph: Graph, times: float) -> Iterator[Work]:
-        ragged = ragged_products(graph)
         for node in graph.nodes:
-            if node in ragged.unneeded:
-                continue
             if is_kernel(node):
                 yield from self.graph(self._kernels[node.attrs.kernel], times)
             elif node.op in REPEATED:
@@ -87,9 +82,8 @@ class _WorkReader:
                 ways = [list(self.graph(region, times)) for region in node.regions]
                 yield from max(ways, key=lambda way: sum(work.flops for work in way))
             elif (count := self._count_of(node)).flops:
-                share = times / ragged.groups.get(node, 1)
-                flops = count.flops * share
-                redundant = 0.0 if count.whole is None else max(0.0, flops - count.whole * share / self._mesh.size)
+                flops = count.flops * times
+                redundant = 0.0 if count.whole is None else max(0.0, flops - count.whole * times / self._mesh.size)
                 yield Work(node, flops, redundant, count.repeats)
 
     def _count_of(self, node: Node) -> _Count:

@@ -28,6 +28,7 @@ from meshgen.sharding.optimizations.convert_sink import convert_sink
 from meshgen.sharding.optimizations.fetch_combine import fetch_combine
 from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
 from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
+from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.sharding.optimizations.mean_variance_merge import mean_variance_merge
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
@@ -55,6 +56,7 @@ PASSES = (
     collective_cse,
 )
 LOCAL_PASSES = (
+    masked_dot_to_ragged,
     *_FIRST,
     all_reduce_sink,
     all_reduce_reassociate,

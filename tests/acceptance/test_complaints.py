@@ -235,7 +235,6 @@ def test_every_operation_has_a_rule() -> None:
         "subview",
         "join",
         "windows",
-        "ragged_dot",
         "recurrence",
         "update_in_place",
     }  # replaced once sizes are known; annotations; regions and barriers are walked through; made by later stages

@@ -153,7 +153,7 @@ def test_redundant_work_of_ragged_products_counts_each_row_once(
     cost = plan(ragged, {"dp": 8}, args=args, in_specs=specs, target="cpu").cost
     whole = 2.0 * rows * k * n
     assert cost.flops == pytest.approx(whole * flops_share, rel=0.01)
-    assert cost.redundant_flops == pytest.approx(whole * redundant_share, rel=0.01)
+    assert cost.redundant_flops == pytest.approx(whole * redundant_share, rel=0.01, abs=whole / 1000)  # sums of sizes
 
 
 def test_redundant_work_is_part_of_the_work() -> None:

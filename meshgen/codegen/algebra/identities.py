@@ -174,6 +174,12 @@ def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     return writer.new("multiply", factors, kind, {}, node)
 
 
+def _ragged_dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    kind = node.result.type
+    is_empty = not operands[0].type.size or not operands[1].type.size
+    return writer.splat(np.zeros((), kind.numpy_dtype), kind, node) if is_empty else None
+
+
 def _add(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     for this, other in ((0, 1), (1, 0)):
         number = writer.number(operands[this])
@@ -267,7 +273,7 @@ def _widens(source: str, target: str) -> bool:
 IDENTITIES: dict[str, Identity] = {
     "convert": _convert, "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose,
     "slice": _slice, "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
+    "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot, "ragged_dot": _ragged_dot,
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "power": _power,
     "maximum": _extremum, "minimum": _extremum, "and": _logical, "or": _logical, "select": _select,
     "bitcast_convert": _same_type, "to_partial": _alone,

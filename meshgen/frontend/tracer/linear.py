@@ -79,6 +79,29 @@ def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch
     return emit("dot_general", [left, right], TensorType(tuple(shape), dtype or left.type.dtype), attrs, option=axes)
 
 
+def ragged_dot(left: Tensor, right: Tensor, starts: Tensor, ends: Tensor, *, contracts: bool = False, dtype: str = "") -> Tensor:  # fmt: skip
+    """Multiply the rows [start, end) of each group by its matrix; rows of no group become zero.
+
+    Args:
+        left: [rows, k].
+        right: matrices [groups, k, n], or rows [rows, n] where it `contracts`.
+        starts, ends: integers [groups].
+        contracts: sum over the rows of each group instead.
+        dtype: that of the result, where it is not that of `left`.
+    Returns:
+        [rows, n], or [groups, k, n].
+    """
+    fits = left.ndim == 2 and right.ndim == (2 if contracts else 3)
+    if not fits or left.shape[0 if contracts else 1] != right.shape[0 if contracts else 1]:
+        refuse(f"groups of rows of {left.type} do not fit {right.type}")
+    if starts.shape != ends.shape or ends.ndim != 1 or (not contracts and ends.shape[0] != right.shape[0]):
+        refuse(f"groups that start at {starts.type} and end at {ends.type} do not fit {right.type}")
+    bounds = [tensor(bound, "i32") for bound in (starts, ends)]
+    shape = (ends.shape[0], left.shape[1], right.shape[1]) if contracts else (left.shape[0], right.shape[2])
+    attrs = {"contracts": contracts, "precision": ("DEFAULT", "DEFAULT")}
+    return emit("ragged_dot", [left, right, *bounds], TensorType(shape, dtype or left.type.dtype), attrs)
+
+
 @named("dot_general")
 def contracted(lhs: Operand, rhs: Operand, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Tensor:  # fmt: skip
     """Sums over dims of both, as `jax.lax.dot_general`: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`."""

@@ -23,10 +23,15 @@ class Dot(Attributes):
 
 
 class Ragged(Attributes):
-    """Whether rows are what is summed over, one product per group (`contracts`), or each row is multiplied by the matrix of its group."""
+    """Whether rows are contracted, which makes a matrix per group (`contracts`), or each row is multiplied by the matrix of its group.
+
+    `total_groups` is the number of groups among which the rows are divided, where this op has a part of them; 0 if it has all.
+    Only costs depend on it.
+    """
 
     contracts: bool
     precision: Texts = ()
+    total_groups: int = 0
 
 
 class ConvolutionDims(Attributes):

@@ -1,4 +1,4 @@
-"""Ragged dots, of which each row takes the matrix of its group: expanded to dots over all groups, of rows that a mask selects."""
+"""Ragged dots of CHLO, of which each row takes the matrix of its group, as `ragged_dot` with the bounds of the groups."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
-from meshgen.ir.graph import TensorType, Value, is_inexact
+from meshgen.ir.graph import TensorType, Value, is_complex, is_inexact
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer
+from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 
 
 def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
@@ -32,51 +33,93 @@ def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
 
 def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[tuple[int, ...]],
                       precision: tuple[str, ...]) -> bool:  # fmt: skip
-    """A dot in which the rows of the left side are masked by group; False, and a fault, for dims that say nothing.
+    """Read a dot whose rows are in groups; False, and a fault, for dims that say nothing.
 
-    The left side gets a dim of groups, with zeros in the rows of others. That dim is contracted where the right side
-    has groups, is the first of the result where a contracted dim is ragged, and means nothing where a batch dim is.
-    Kernels take it for what it is (`codegen/passes/masked_dot_to_ragged.py`).
+    Groups are a dim of the right side where rows are kept, and the first dim of the result where rows are contracted. Where a batch
+    dim is ragged they mean nothing.
 
     Args:
         lists: dims of both sides that are batches, then those that are contracted; the ragged dim; the groups of the right side.
     """
-    left_batch, right_batch, left_contract, right_contract, ragged_dims, group_dims = lists
     lhs, rhs, sizes = importer.values(operation.operands)
-    if len(ragged_dims) != 1 or not 0 <= ragged_dims[0] < lhs.type.rank or len(group_dims) > 1:
-        importer.fault(
-            "MG0104", "chlo.ragged_dot needs one ragged dim of its left operand, and at most one group dim", operation
-        )
+    if fault := _find_fault((lhs, rhs, sizes), lists, precision):
+        importer.fault("MG0104", f"chlo.ragged_dot{fault}", operation)
         return False
-    if is_inexact(sizes.type.dtype) or len(precision) not in (0, 2):
-        message = f"chlo.ragged_dot needs integers as group sizes, and no precisions or two, got {sizes.type} and {list(precision)}"
-        importer.fault("MG0104", message, operation)
-        return False
-    builder, (ragged,) = Builder(importer, operation), ragged_dims
-    attrs: dict[str, Any] = {"precision": precision}
-    result = importer.type(operation.results[0])
+    builder, result = Builder(importer, operation), importer.type(operation.results[0])
+    left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims = lists
     if ragged in left_batch:
-        attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": left_contract, "rhs_contract": right_contract}  # fmt: skip
-        importer.bind(operation.results[0], builder.emit("dot_general", [lhs, rhs], result, **attrs))
-        return True
-    masked = _by_group(builder, lhs, sizes, left_batch, ragged)
-    left_batch, left_contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
-    if ragged in lists[2]:  # the groups are dims of the result, before all others but the batches
-        product = _product_type(masked.type, rhs.type, left_batch, right_batch, left_contract, right_contract, result)
-        attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": left_contract, "rhs_contract": right_contract}  # fmt: skip
-        found = builder.emit("dot_general", [masked, rhs], product, **attrs)
-        count = len(left_batch)
-        order = (count, *range(count), *range(count + 1, result.rank))
-        importer.bind(
-            operation.results[0], found if not count else builder.emit("transpose", [found], result, perm=order)
-        )
-        return True
-    if len(group_dims) != 1:
-        importer.fault("MG0104", "chlo.ragged_dot: the right operand needs a group dim", operation)
-        return False
-    attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": (0, *left_contract), "rhs_contract": (*group_dims, *right_contract)}  # fmt: skip
-    importer.bind(operation.results[0], builder.emit("dot_general", [masked, rhs], result, **attrs))
+        attrs = _attrs(left_batch, right_batch, left_contract, right_contract, precision)
+        found = builder.emit("dot_general", [lhs, rhs], result, **attrs)
+    elif left_batch or is_complex(lhs.type.dtype) or sizes.type.rank > 1:
+        found = _masked_dot(builder, (lhs, rhs, sizes), lists, precision, result)
+    elif left_contract == (ragged,):
+        rows, bounds = (ragged, right_contract[0]), _bounds_of_sizes(builder, sizes)
+        found = matrices_by_group(builder, (lhs, rhs), bounds, rows=rows, dtype=result.dtype, precision=precision)
+    elif ragged not in left_contract and lhs.type.rank == 1 + len(left_contract):
+        bounds, contract = _bounds_of_sizes(builder, sizes), (left_contract, right_contract)
+        found = rows_by_group(builder, lhs, rhs, bounds, row=ragged, contract=contract, group=group_dims[0],
+                              dtype=result.dtype, precision=precision)  # fmt: skip
+    else:
+        found = _masked_dot(builder, (lhs, rhs, sizes), lists, precision, result)
+    importer.bind(operation.results[0], found)
     return True
+
+
+def _find_fault(operands: Sequence[Value], lists: Sequence[tuple[int, ...]], precision: tuple[str, ...]) -> str:
+    """What is wrong with the dims of a ragged dot, or with its other operands; empty if nothing is."""
+    (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, ragged_dims, group_dims) = (
+        operands,
+        lists,
+    )
+    if len(ragged_dims) != 1 or not 0 <= ragged_dims[0] < lhs.type.rank or len(group_dims) > 1:
+        return " needs one ragged dim of its left operand, and at most one group dim"
+    if is_inexact(sizes.type.dtype) or len(precision) not in (0, 2):
+        return f" needs integers as group sizes, and no precisions or two, got {sizes.type} and {list(precision)}"
+    taken = ((*left_batch, *left_contract), (*right_batch, *right_contract, *group_dims))
+    fits = len(left_batch) == len(right_batch) and len(left_contract) == len(right_contract)
+    if not fits or not all(map(_are_dims, taken, (lhs.type.rank, rhs.type.rank))):
+        return f": {list(taken[0])} and {list(taken[1])} are not dims of {lhs.type} and {rhs.type} that go together"
+    if not group_dims and ragged_dims[0] not in taken[0]:
+        return ": the right operand needs a group dim"
+    return ""
+
+
+def _are_dims(dims: Sequence[int], rank: int) -> bool:
+    """Whether these are different dims of a tensor of this rank."""
+    return len({*dims}) == len(dims) and {*dims} <= {*range(rank)}
+
+
+def _attrs(left_batch: Sequence[int], right_batch: Sequence[int], left_contract: Sequence[int],
+           right_contract: Sequence[int], precision: tuple[str, ...]) -> dict[str, Any]:  # fmt: skip
+    return {
+        "lhs_batch": tuple(left_batch), "rhs_batch": tuple(right_batch), "lhs_contract": tuple(left_contract),
+        "rhs_contract": tuple(right_contract), "precision": precision,
+    }  # fmt: skip
+
+
+def _bounds_of_sizes(builder: Builder, sizes: Value) -> tuple[Value, Value]:
+    """Where groups of these sizes start and end, one after the other."""
+    ends = _ends_of_groups(builder, sizes)
+    return bound_of(builder, builder.apply("subtract", ends, sizes)), bound_of(builder, ends)
+
+
+# ---- batches of ragged dots, complex ones, and those with further dims beside the rows: dots over all groups, whose rows a mask selects
+
+
+def _masked_dot(builder: Builder, operands: Sequence[Value], lists: Sequence[tuple[int, ...]], precision: tuple[str, ...],
+                result: TensorType) -> Value:  # fmt: skip
+    """The left side gets a dim of groups, with zeros in the rows of other groups."""
+    (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims) = operands, lists
+    masked = _by_group(builder, lhs, sizes, left_batch, ragged)
+    batch, contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
+    if ragged not in left_contract:
+        attrs = _attrs(batch, right_batch, (0, *contract), (*group_dims, *right_contract), precision)
+        return builder.emit("dot_general", [masked, rhs], result, **attrs)
+    product = _product_type(masked.type, rhs.type, batch, right_batch, contract, right_contract, result)
+    found = builder.emit("dot_general", [masked, rhs], product, **_attrs(batch, right_batch, contract, right_contract, precision))  # fmt: skip
+    count = len(batch)
+    order = (count, *range(count), *range(count + 1, result.rank))
+    return found if not count else builder.emit("transpose", [found], result, perm=order)
 
 
 def _product_type(left: TensorType, right: TensorType, left_batch: tuple[int, ...], right_batch: tuple[int, ...],

@@ -49,6 +49,22 @@ def dot_general(node: Node) -> Rule:
     )
 
 
+def ragged_dot(node: Node) -> Rule:
+    """Loops: rows, columns, contracted dim, groups. Starts and ends of groups are positions along the rows.
+
+    A device with a part of the groups leaves zeros in the rows of the others, so that results are partial sums along the groups.
+    """
+    operands = [value.type for value in node.operands]
+    linear = linear_in_each(operands[:2], node.result.type)
+    if node.attrs.contracts:
+        notation, reduced, indexed = "m k, m n, g, g -> g k n", ("m",), ()
+    else:
+        notation, reduced, indexed = "m k, g k n, g, g -> m n", ("k", "g"), ("m",)
+    return rule(
+        notation, operands, [node.result.type], reduce=dict.fromkeys(reduced, "sum"), indexed=indexed, linear=linear
+    )
+
+
 def _name_dim(side: list[str], dim: int, names: Iterator[str]) -> str:
     side[dim] = next(names)
     return side[dim]

@@ -20,7 +20,7 @@ from meshgen.ir.symbols import Expr, expressions
 from meshgen.ops.evaluate.common import bits
 from meshgen.records import dataclass
 
-Kind = Literal["parallel", "reduce", "combine", "scan", "window", "whole"]
+Kind = Literal["parallel", "indexed", "reduce", "combine", "scan", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]
 _REDUCTIONS = {
     "add": "sum",
@@ -46,7 +46,8 @@ def reduction_kind(combiner: str) -> str:
 
 @dataclass(frozen=True)
 class Factor:
-    """One loop. `parallel` may be sharded; `reduce` too, but leaves a partial result; `combine` too, but the op
+    """One loop. `parallel` may be sharded; `indexed` too, but an operand has positions along it, which the partitioner
+    makes those in the tile; `reduce` too, but leaves a partial result; `combine` too, but the op
     itself gathers and combines what the devices have; `scan` too, but the op exchanges one row per device, the total
     of its tile; `window` too, but a tile of the result needs other rows of the
     operands than their tiles have; `whole` must not be.
@@ -159,7 +160,7 @@ class Rule:
 
     def iterator_types(self) -> tuple[str, ...]:
         """The RFC's loop types: parallel, reduction_KIND or invalid."""
-        names = {"whole": "invalid", "reduce": "reduction_", "combine": "reduction_generic"}
+        names = {"whole": "invalid", "indexed": "parallel", "reduce": "reduction_", "combine": "reduction_generic"}
         return tuple(names.get(f.kind, f.kind) + f.reduction for f in self.factors)
 
 
@@ -169,6 +170,7 @@ def rule(
     results: Sequence[TensorType],
     *,
     reduce: Mapping[str, str] | None = None,
+    indexed: Sequence[str] = (),
     combine: Sequence[str] = (),
     scan: Sequence[str] = (),
     whole: Sequence[str] = (),
@@ -186,6 +188,7 @@ def rule(
     """
     notes = _Notes(
         tuple(sorted((reduce or {}).items())),
+        tuple(indexed),
         tuple(combine),
         tuple(scan),
         tuple(whole),
@@ -204,6 +207,7 @@ class _Notes(NamedTuple):
     """The keyword arguments of `rule`, hashable."""
 
     reduce: tuple[tuple[str, str], ...]
+    indexed: tuple[str, ...]
     combine: tuple[str, ...]
     scan: tuple[str, ...]
     whole: tuple[str, ...]
@@ -236,7 +240,7 @@ def _parsed(
         _collect(notation, dims, kind, table, order, set())
     for dims, kind in zip(sides[0], operands, strict=True):
         _collect(notation, dims, kind, table, order, windowed)
-    for name in (*dict(notes.reduce), *notes.combine, *notes.scan, *notes.whole, *sorted(windowed)):
+    for name in (*dict(notes.reduce), *notes.indexed, *notes.combine, *notes.scan, *notes.whole, *sorted(windowed)):
         if name not in order:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
     loops = tuple(_factor(name, table[name], notes) for name in _loop_order(order, sides))
@@ -288,6 +292,8 @@ def _loop_order(order: Iterable[str], sides: list[list[list[list[str]]]]) -> lis
 def _factor(name: str, size: int, notes: _Notes) -> Factor:
     if reduction := dict(notes.reduce).get(name):
         return Factor(name, size, "reduce", reduction)
+    if name in notes.indexed:
+        return Factor(name, size, "indexed")
     if name in notes.combine:
         return Factor(name, size, "combine")
     if name in notes.scan:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
-from meshgen.ops.classes import COMMUNICATING, DOTS
+from meshgen.ops.classes import COMMUNICATING, MATRIX_PRODUCTS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import Rules, with_trait
 from meshgen.ops.rules.rule import Rule
@@ -93,7 +93,7 @@ class Flow:
                 if node in loops or (not through_dots and node.op in CHUNKED and node not in first):
                     continue
                 loops[node] = loop
-                if through_dots or node.op not in DOTS:
+                if through_dots or node.op not in MATRIX_PRODUCTS:
                     waiting += self._neighbours(node, loop, count)
             parts.append([*loops][before:])
         return Chain(count, loops, [part for part in parts if part])

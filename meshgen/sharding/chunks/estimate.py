@@ -10,11 +10,11 @@ from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import DOTS, ELEMENTWISE, LOOPS
+from meshgen.ops.classes import ELEMENTWISE, LOOPS, MATRIX_PRODUCTS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
 from meshgen.sharding.optimizations.tiled import Loop, tile_of
 
-_BY_SIZE = DOTS | CHUNKED  # ops whose chunks take longer than the whole
+_BY_SIZE = MATRIX_PRODUCTS | CHUNKED  # ops whose chunks take longer than the whole
 
 
 class Estimates:
@@ -53,7 +53,7 @@ class Estimates:
 
     def _shown(self, part: Sequence[Node]) -> tuple[list[float], float]:
         """Exposed seconds of a part's collectives, and seconds of its dots."""
-        work = sum(self._seconds(node) for node in part if node.op in DOTS)
+        work = sum(self._seconds(node) for node in part if node.op in MATRIX_PRODUCTS)
         return [self._exposed[node] for node in part if node in self._exposed], work
 
     def _seconds(self, dot: Node) -> float:
@@ -69,7 +69,7 @@ class Estimates:
         key = (form_of(node) or node, loop, count)
         if key not in self._longer:
             chunk = _chunk(node, loop, count)
-            seconds = self._seconds if node.op in DOTS else self._message
+            seconds = self._seconds if node.op in MATRIX_PRODUCTS else self._message
             self._longer[key] = count * seconds(chunk) - seconds(node)
         return self._longer[key]
 

@@ -41,6 +41,24 @@ def dot_general(site: Site) -> list[Value]:
     return site.clone([_contracted(site, side, dims) for side, dims in enumerate(DotDims.of(site.node).contract)])
 
 
+@partitioner("ragged_dot")
+def ragged_dot(site: Site) -> list[Value]:
+    """Bounds of groups become rows of the device's tile: of its padding none. Groups that are padding are empty."""
+    node, builder = site.node, site.builder
+    lhs, rhs, *bounds = site.operands
+    rows, groups = node.operands[0].type.sizes[0], node.operands[2].type.size
+    for number, bound in enumerate(bounds, 2):
+        ends = [builder.splat(row, bound.type) for row in (0, rows)]
+        if axes := site.axes(0, 0):
+            start = builder.spread(builder.tile_start(axes, lhs.type.sizes[0]), bound.type.sizes)
+            bound = builder.elementwise("subtract", builder.emit("clamp", [ends[0], bound, ends[1]], bound.type), start)
+        bounds[number - 2] = builder.mask_padding(bound, node.operands[number], site.sharding(number), (0,), 0)
+    if not node.attrs.contracts:
+        lhs, rhs = (_contracted(site, side, dims) for side, dims in enumerate(DotDims.of(node).contract))
+    total = node.attrs.total_groups or (groups if site.axes(2, 0) else 0)
+    return site.clone([lhs, rhs, *bounds], total_groups=total)
+
+
 @partitioner("convolution")
 def convolution(site: Site) -> list[Value]:
     """Input channels are summed over, as in a dot; of split spatial dims the rows under the windows are fetched."""

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier
-from meshgen.ops.classes import DOTS
+from meshgen.ops.classes import MATRIX_PRODUCTS
 from meshgen.ops.rules.rule import Linear
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS
@@ -154,14 +154,14 @@ def _instead_of_sums(
     rule, node = site.rule, site.node
     known = {label.factor for label in labels if label.factor is not None}
     is_summed = any(rule.factors[factor].kind == "reduce" for factor in known)
-    given = [value.type.nbytes for value in node.operands]
-    if node.op not in DOTS or not is_summed or sum(given) > node.result.type.nbytes:
+    given = [value.type.nbytes for value in node.operands[:2]]
+    if node.op not in MATRIX_PRODUCTS or not is_summed or sum(given) > node.result.type.nbytes:
         return []
     larger = given.index(max(given))
     free = [
         factor
         for factor, loop in enumerate(rule.factors)
-        if loop.kind == "parallel" and factor not in known
+        if loop.kind in ("parallel", "indexed") and factor not in known
         if rule.places(factor)[0][larger] is not None and rule.places(factor)[0][1 - larger] is None
         if _is_splittable(site, factor, link, others) and is_expressible(site, factor, covered)
     ]

@@ -134,7 +134,7 @@ class Reached:
 
 def _offered(site: Site, size: int) -> list[tuple[Value, State]]:
     """The states of a site's values in which an axis of this size splits one of its loops."""
-    loops = [number for number, loop in enumerate(site.rule.factors) if loop.kind in ("parallel", "reduce")]
+    loops = [number for number, loop in enumerate(site.rule.factors) if loop.kind in ("parallel", "indexed", "reduce")]
     return [each for number in loops if fits(site.rule, number, size) for each in _states_of_factor(site, number)]
 
 

@@ -5,6 +5,7 @@ Example: `cse` always runs; `slice-into-dot` makes a candidate, `dot %x, (slice 
 
 from __future__ import annotations
 
+from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
 from meshgen.sharding.rewrites.cse import cse
 from meshgen.sharding.rewrites.fold_identities import fold_identities
@@ -19,6 +20,7 @@ from meshgen.sharding.rewrites.window_to_reduce import window_to_reduce
 
 SIMPLIFICATIONS = (
     fold_identities,
+    masked_dot_to_ragged,
     pad_sum_to_concatenate,
     iota_gather_to_batch,
     scatter_drop_zero_indices,

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.classes import MATRIX_PRODUCTS
+from meshgen.ops.registry import rule_of
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
@@ -22,7 +23,7 @@ def slice_into_dot(graph: Graph) -> Graph | None:
     uses, outputs = graph.index.uses, {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:
-        is_free = node.op == "dot_general" and node.option is None and node.result not in outputs
+        is_free = node.op in MATRIX_PRODUCTS and node.option is None and node.result not in outputs
         if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
             moved[node.result] = place
     if not moved:
@@ -38,10 +39,10 @@ def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
     cuts = [_cut_dims(user) for user in users]
     if len(cuts[0]) != 1 or any(cut != cuts[0] for cut in cuts):
         return None
-    (dim,), dims = cuts[0], DotDims.of(node)
-    free = [(number, d) for number, side in enumerate(dims.free) for d in side]
-    batch = len(dims.batch[0])
-    return free[dim - batch] if dim >= batch else None
+    (dim,), rule = cuts[0], rule_of(node)
+    (factor,) = rule.results[0][dim]
+    places = [(number, d) for number, d in enumerate(rule.places(factor)[0]) if d is not None]
+    return places[0] if len(places) == 1 and rule.factors[factor].kind == "parallel" else None
 
 
 def _cut_dims(node: Node) -> list[int]:
@@ -53,7 +54,7 @@ def _cut_dims(node: Node) -> list[int]:
 def _with_sliced_operand(
     node: Node, moved: dict[Value, tuple[int, int]], producers: Mapping[Value, Node]
 ) -> list[Node]:
-    if node.op == "dot_general" and node.result in moved:
+    if not moved.keys().isdisjoint(node.results):
         return []
     if node.op != "slice" or node.operands[0] not in moved:
         return [node]
@@ -68,4 +69,4 @@ def _with_sliced_operand(
     part = Value(whole.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
     sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
     operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
-    return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
+    return [sliced, replace(dot, operands=operands, results=[node.result])]

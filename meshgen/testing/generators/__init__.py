@@ -20,6 +20,12 @@ OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
     *collectives.OPS, *patterns.OPS, *linalg.OPS,
 )  # fmt: skip
-ODD_OPS: tuple[Callable[[Writer], None], ...] = (*OPS, control.barrier, *repeated.OPS, *repeated.OPS)
+ODD_OPS: tuple[Callable[[Writer], None], ...] = (
+    *OPS,
+    control.barrier,
+    contraction.ragged,
+    *repeated.OPS,
+    *repeated.OPS,
+)
 
 __all__ = ["ODD", "ODD_OPS", "OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]

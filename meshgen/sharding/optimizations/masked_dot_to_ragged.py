@@ -1,0 +1,307 @@
+"""A dot over groups whose rows a mask selects multiplies each row by the matrix of its group only.
+
+    before   %m = select (start[g] <= i < end[g]), %x, 0     bf16[8, 4096, 1024], %x broadcast over the groups g, i: the number of the row
+             %y = dot_general %m, %w, contracting_dims = [0, 2] x [0, 1]        bf16[8, 1024, 512] -> bf16[4096, 512]
+    after    %y = ragged_dot %x, %w, %start, %end
+
+    before   %d = dot_general %m, %dy, contracting_dims = [1] x [0]             bf16[4096, 512] -> bf16[8, 1024, 512]
+    after    %d = ragged_dot %x, %dy, %start, %end {contracts}
+
+The first is what experts do, the second the gradient of their matrices; JAX writes `ragged_dot` and its gradients so for CPUs. What a
+row had of the matrices of other groups was zero times them: NaN where they are infinite, which is gone. Masked dots with batch dims
+are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.compilation import Compilation, module_pass
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Module, Node, Value, is_complex
+from meshgen.ir.regions import needed_nodes, program_regions
+from meshgen.ops.classes import IMPURE
+from meshgen.ops.constants import splat_of
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.ragged_dots import bound_of, in_dim_order, matrices_by_group, rows_by_group, shaped
+from meshgen.records import dataclass
+
+Producers = Mapping[Value, Node]
+Dims = tuple[int | None, ...]  # for each dim of a value the dim of the masked operand that it is; None: of size 1
+_ENDS = {"GE": ("start", 0), "GT": ("start", 1), "LT": ("end", 0), "LE": ("end", 1)}  # of `row compared with number`
+_SWAPPED = {"GE": "LE", "GT": "LT", "LT": "GT", "LE": "GE"}
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """Rows from `number[group]` on, or before it; `plus` is added to the number, the 0-d `offsets` to the row's."""
+
+    is_start: bool
+    number: Value
+    plus: int
+    offsets: tuple[Value, ...]
+    group: int
+    row: int
+
+
+@dataclass(frozen=True)
+class _Masked:
+    """An operand of a dot that is `rows` once per group, with zeros in the rows that are not of the group.
+
+    Attributes:
+        rows: the value without the dim of groups.
+        dims: of each dim of `rows`, the dim of the operand.
+        dtype: the element type of the operand.
+        group, row: dims of the operand.
+    """
+
+    rows: Value
+    dims: Dims
+    dtype: str
+    bounds: tuple[_Bound, ...]
+    group: int
+    row: int
+
+    def without_groups(self, builder: Builder, sizes: Sequence[int]) -> Value:
+        """The rows with the dims of the operand, of these `sizes`, in their order, but for the groups."""
+        order = sorted((d for d, dim in enumerate(self.dims) if dim is not None), key=lambda d: self.dims[d] or 0)
+        units = [d for d, dim in enumerate(self.dims) if dim is None]
+        rows = in_dim_order(builder, builder.convert(self.rows, self.dtype), [*order, *units])
+        return shaped(builder, rows, [size for d, size in enumerate(sizes) if d != self.group])
+
+
+@module_pass("masked-dot-to-ragged", "import", "partition", requires_ops=("dot_general",))
+def masked_dot_to_ragged(module: Module, context: Compilation) -> Module:
+    """The program with dots over groups that masks select as dots of groups of rows, also in its regions."""
+    graph = _with_ragged_dots(module.graph)
+    return module if graph is module.graph else replace(module, graph=graph)
+
+
+def _with_ragged_dots(graph: Graph) -> Graph:
+    producers, written, has_masks = graph.index.producers, Graph(graph.name), False
+    for node in graph.nodes:
+        bodies = [_with_ragged_dots(region) for region in program_regions(node)]
+        if any(new is not old for new, old in zip(bodies, node.regions, strict=False)):
+            written.nodes.append(replace(node, regions=tuple(bodies)))
+        elif node.op == "dot_general" and _write_ragged(Builder(written, node.loc), node, producers):
+            has_masks = True
+        else:
+            written.nodes.append(node)
+    if has_masks:
+        written.nodes = _without_masks(graph, written.nodes)
+    elif all(new is old for new, old in zip(written.nodes, graph.nodes, strict=True)):
+        return graph
+    return replace(graph, nodes=written.nodes)
+
+
+def _without_masks(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes but for masks that only rewritten dots read."""
+    needed = {value for node in needed_nodes(graph.nodes, graph.outputs, _is_kept) for value in node.results}
+    return needed_nodes(nodes, graph.outputs, lambda node: _is_kept(node) or needed.isdisjoint(node.results))
+
+
+def _is_kept(node: Node) -> bool:
+    return node.op in IMPURE or bool(node.regions)
+
+
+def _write_ragged(builder: Builder, dot: Node, producers: Producers) -> bool:
+    """Write a masked dot as a ragged one; False, and nothing, for all others."""
+    types = [value.type for value in (*dot.operands, dot.result)]
+    if dot.option is not None or any(None in each.shape for each in types):
+        return False
+    if not dot.result.type.size or is_complex(dot.result.type.dtype):
+        return False
+    sides, dims = [_masked(value, producers) for value in dot.operands], DotDims.of(dot)
+    for side, masked in enumerate(sides):
+        if masked is None:
+            continue
+        other = sides[1 - side]
+        if not dims.batch[0] and dims.free[side] == (masked.row,) and masked.group in dims.contract[side]:
+            _write_rows(builder, dot, dims, side, masked)
+            return True
+        if dims.contract[side] != (masked.row,):
+            continue
+        if not dims.batch[0] and masked.group in dims.free[side]:
+            _write_matrices(builder, dot, dims, side, masked, None)
+            return True
+        if dims.batch[side] == (masked.group,) and _is_alike(other, dims, 1 - side):
+            _write_matrices(builder, dot, dims, side, masked, other)
+            return True
+    return False
+
+
+def _is_alike(other: _Masked | None, dims: DotDims, side: int) -> bool:
+    """Whether the other operand has a mask along the same dims of the product."""
+    return other is not None and dims.batch[side] == (other.group,) and dims.contract[side] == (other.row,)
+
+
+# ---- what is written
+
+
+def _write_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _Masked) -> None:
+    """Each row by the matrix of its group."""
+    rows = masked.without_groups(builder, dot.operands[side].type.sizes)
+    pairs = list(zip(dims.contract[side], dims.contract[1 - side], strict=True))
+    (group,) = (theirs for ours, theirs in pairs if ours == masked.group)
+    contract = [(_moved(ours, masked), theirs) for ours, theirs in pairs if ours != masked.group]
+    words = dot.attrs.precision
+    product = rows_by_group(
+        builder,
+        rows,
+        dot.operands[1 - side],
+        _bounds_of(builder, masked.bounds),
+        row=_moved(masked.row, masked),
+        contract=([ours for ours, _ in contract], [theirs for _, theirs in contract]),
+        group=group,
+        dtype=dot.result.type.dtype,
+        precision=words if side == 0 else words[::-1],
+    )
+    if side == 1:
+        product = in_dim_order(builder, product, [*range(1, product.type.rank), 0])
+    _finish(builder, product, dot)
+
+
+def _write_matrices(
+    builder: Builder, dot: Node, dims: DotDims, side: int, masked: _Masked, other: _Masked | None
+) -> None:
+    """A matrix per group, of its rows; the other operand has its rows as they are, or masked too."""
+    operands, rows = list(dot.operands), [contract[0] for contract in dims.contract]
+    bounds = masked.bounds
+    for number, each in ((side, masked), (1 - side, other)):
+        if each is not None:
+            operands[number] = each.without_groups(builder, dot.operands[number].type.sizes)
+            rows[number] = _moved(each.row, each)
+    if other is not None:
+        bounds += other.bounds
+    dtype = dot.result.type.dtype
+    made = matrices_by_group(
+        builder, operands, _bounds_of(builder, bounds), rows=rows, dtype=dtype, precision=dot.attrs.precision
+    )
+    if other is None:  # groups are among the free dims of their side
+        place = dims.free[side].index(masked.group) + (len(dims.free[0]) if side else 0)
+        made = in_dim_order(builder, made, [*range(1, place + 1), 0, *range(place + 1, made.type.rank)])
+    _finish(builder, made, dot)
+
+
+def _moved(dim: int, masked: _Masked) -> int:
+    """The dim of the rows without groups that is this one of the operand."""
+    return dim - (dim > masked.group)
+
+
+def _finish(builder: Builder, product: Value, dot: Node) -> None:
+    """Let the last node make the result of the dot."""
+    assert product.type.shape == dot.result.type.shape, "a ragged dot has the result of its masked one"
+    builder.make(dot.results)
+
+
+def _bounds_of(builder: Builder, bounds: Sequence[_Bound]) -> list[Value]:
+    """Where the groups start and end: the rows that all bounds let through."""
+    made: list[Value] = []
+    for is_start in (True, False):
+        limits = [bound for bound in dict.fromkeys(bounds) if bound.is_start == is_start]
+        first, *more = dict.fromkeys(bound_of(builder, each.number, each.plus, each.offsets) for each in limits)
+        for number in more:
+            first = builder.elementwise("maximum" if is_start else "minimum", first, number)
+        made.append(first)
+    return made
+
+
+# ---- what is recognized
+
+
+def _masked(value: Value, producers: Producers) -> _Masked | None:
+    """The value as rows that are selected by group, if it is that."""
+    dtype, dims, node = value.type.dtype, tuple[int | None, ...](range(value.type.rank)), producers.get(value)
+    while node is not None and node.op in ("convert", "transpose"):
+        dims = dims if node.op == "convert" else _through(node, dims) or ()
+        node = producers.get(node.operands[0])
+    zero = splat_of(node.operands[2], producers.get) if node is not None and node.op == "select" else None
+    if node is None or zero is None or zero.any():
+        return None
+    bounds = _mask_bounds(node.operands[0], dims, producers)
+    if bounds is None or {bound.is_start for bound in bounds} != {True, False}:
+        return None
+    (group, row), *more = {(bound.group, bound.row): None for bound in bounds}
+    rows, dims = _layout_source(node.operands[1], dims, producers, group)
+    others = {d for d, size in enumerate(value.type.sizes) if size > 1 and d != group}
+    if (
+        more
+        or group in dims
+        or not {row, *others} <= {*dims}
+        or len({*dims} - {None}) < sum(d is not None for d in dims)
+    ):
+        return None
+    return _Masked(rows, dims, dtype, bounds, group, row)
+
+
+def _layout_source(value: Value, dims: Dims, producers: Producers, until: int | None = None) -> tuple[Value, Dims]:
+    """The value of which another one is a layout, as far as that is known or has the dim `until`; with its dims."""
+    while until is None or until in dims:
+        node = producers.get(value)
+        inner = None if node is None else _through(node, dims)
+        if node is None or inner is None:
+            break
+        value, dims = node.operands[0], inner
+    return value, dims
+
+
+def _through(node: Node, dims: Dims) -> Dims | None:
+    """The dims of a layout's operand; None for other ops."""
+    sizes, source = node.results[0].type.shape, node.operands[0].type.shape if node.operands else ()
+    if node.op == "broadcast_in_dim":
+        pairs = zip(source, node.attrs.dims, strict=True)
+        return tuple(None if size != sizes[d] else dims[d] for size, d in pairs)
+    if node.op == "transpose":
+        return tuple(dims[node.attrs.perm.index(d)] for d in range(len(dims)))
+    long = [d for d, size in enumerate(sizes) if size != 1]
+    if node.op == "reshape" and [sizes[d] for d in long] == [size for size in source if size != 1]:
+        numbers = iter(long)
+        return tuple(None if size == 1 else dims[next(numbers)] for size in source)
+    return None
+
+
+def _mask_bounds(mask: Value, dims: Dims, producers: Producers) -> tuple[_Bound, ...] | None:
+    """The bounds that together are a mask; None for a mask of something else."""
+    mask, dims = _layout_source(mask, dims, producers)
+    node = producers.get(mask)
+    if node is not None and node.op == "and":
+        left, right = (_mask_bounds(operand, dims, producers) for operand in node.operands)
+        return None if left is None or right is None else (*left, *right)
+    if node is None or node.op != "compare" or node.attrs.direction not in _ENDS:
+        return None
+    left, right = node.operands
+    direction = node.attrs.direction
+    row, number = _counted_dim(left, dims, producers), _per_group(right, dims, producers)
+    if row is None or number is None:
+        row, number = _counted_dim(right, dims, producers), _per_group(left, dims, producers)
+        direction = _SWAPPED[direction]
+    if row is None or number is None or row[0] == number[1] or left.type.dtype not in ("i32", "i64"):
+        return None
+    side, plus = _ENDS[direction]
+    return (_Bound(side == "start", number[0], plus, row[1], number[1], row[0]),)
+
+
+def _counted_dim(value: Value, dims: Dims, producers: Producers) -> tuple[int, tuple[Value, ...]] | None:
+    """The dim along which a value counts from 0, and the 0-d values that are added to it."""
+    value, dims = _layout_source(value, dims, producers)
+    node = producers.get(value)
+    if node is not None and node.op == "iota":
+        dim = dims[node.attrs.dim]
+        return None if dim is None else (dim, ())
+    operands = node.operands if node is not None and node.op == "add" else ()
+    for operand, other in zip(operands, reversed(operands), strict=True):
+        offset, _ = _layout_source(other, dims, producers)
+        if not offset.type.rank and (counted := _counted_dim(operand, dims, producers)) is not None:
+            return counted[0], (*counted[1], offset)
+    return None
+
+
+def _per_group(value: Value, dims: Dims, producers: Producers) -> tuple[Value, int] | None:
+    """A list of numbers, and the dim along which the value has one each."""
+    value, dims = _layout_source(value, dims, producers)
+    varied = [d for d, size in zip(dims, value.type.sizes, strict=True) if size > 1]
+    if not varied and len(dims) == 1:  # one group
+        varied = [*dims]
+    group = varied[0] if len(varied) == 1 else None
+    return None if group is None else (value, group)

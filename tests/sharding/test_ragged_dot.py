@@ -1,0 +1,79 @@
+"""Law 1 of groups of rows over any split, uneven ones too, and what each device is counted of the work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.flops import graph_flops
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.spec import Sharding
+from meshgen.testing.random_programs import find_fault
+
+ROWS, K, COLUMNS, GROUPS = 11, 6, 5, 7
+MESH = make_mesh({"x": 2, "y": 3})
+NONE: tuple[tuple[str, ...], ...] = ((), (), ())
+SPLITS = {  # of the left and the right operand: their dims
+    "rows": ((("y",), ()), NONE),
+    "columns": (((), ()), ((), (), ("x",))),
+    "contracted": (((), ("y",)), NONE),
+    "groups": (((), ()), (("y",), (), ())),
+    "rows and groups": ((("x",), ()), (("y",), (), ())),
+    "rows over both axes": ((("x", "y"), ()), NONE),
+    "groups and contracted": (((), ()), (("x",), ("y",), ())),
+}
+
+
+def ragged(contracts: bool, mesh: Mesh = MESH) -> Module:
+    """Bounds are random numbers from 1 to 6, less 3: some groups are empty, some share rows, and some begin before the first row."""
+    right = (ROWS, COLUMNS) if contracts else (GROUPS, K, COLUMNS)
+    bounds = TensorType((GROUPS,), "i32")
+    kinds = [TensorType((ROWS, K), "f32"), TensorType(right, "f32"), bounds, bounds]
+    graph = Graph("main", [Value(kind, name) for kind, name in zip(kinds, "xwse", strict=True)])
+    x, w, starts, sizes = graph.inputs
+    moved = graph.add("subtract", [starts, sizes], [bounds]).result
+    ends = graph.add("add", [starts, graph.add("add", [sizes, sizes], [bounds]).result], [bounds]).result
+    result = TensorType((GROUPS, K, COLUMNS) if contracts else (ROWS, COLUMNS), "f32")
+    graph.outputs = [graph.add("ragged_dot", [x, w, moved, ends], [result], {"contracts": contracts}).result]
+    return Module(mesh, graph, in_annotations=[None] * 4, out_annotations=[None])
+
+
+def required(dims: tuple[tuple[str, ...], ...]) -> Annotation:
+    return Annotation(Sharding(dims), True, (False,) * len(dims))
+
+
+def split(contracts: bool, name: str) -> Module:
+    """The groups of contracted rows are a dim of the result."""
+    left, right = SPLITS[name]
+    module = ragged(contracts)
+    if not contracts:
+        return replace(module, in_annotations=[required(left), required(right), None, None])
+    return replace(module, in_annotations=[required(left), None, None, None], out_annotations=[required(right)])
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@pytest.mark.parametrize("contracts", [False, True])
+def test_splits_of_groups_of_rows_keep_law_one(contracts: bool, name: str) -> None:
+    module = split(contracts, name)
+    for seed in range(3):
+        fault = find_fault(module, Options("cpu"), seed)
+        assert fault is None, fault
+
+
+@pytest.mark.parametrize(("name", "share"), [("rows", 4 / 11), ("columns", 3 / 5), ("groups", 3 / 7)])
+def test_device_counts_its_part_of_the_rows_once(name: str, share: float) -> None:
+    local = run_stages(split(False, name), Options("cpu"), Timing(), "partition")["partition"]
+    (product,) = (node for node in local.graph.nodes if node.op == "ragged_dot")
+    alone = replace(local.graph, nodes=[product])
+    assert graph_flops(alone) == pytest.approx(2 * ROWS * K * COLUMNS * share)
+
+
+@pytest.mark.parametrize("contracts", [False, True])
+def test_text_reads_back_at_every_stage(contracts: bool) -> None:
+    for module in run_stages(split(contracts, "groups"), Options("cpu"), Timing(), "fuse").values():
+        text = print_text(module)
+        assert "sched.ragged_dot" in text and print_text(parse_text(text)) == text
