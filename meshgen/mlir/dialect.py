@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation
 from meshgen.ir.graph import Module, Node, TensorType
 from meshgen.mlir.late import LateContext, LateOperation
 from meshgen.mlir.operation_signature import Signature
+from meshgen.mlir.text_operation import TextOperation
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
@@ -92,6 +93,12 @@ class Dialect:
     """By discardable attribute: called when an operation that has it was imported, for example to annotate its results."""
     type_decoders: Mapping[str, DecodeType] = field(default_factory=dict[str, DecodeType])
     """By attribute: reads the encoding of a tensor type."""
+
+    def signature_of(self, operation: type[Operation]) -> Signature | None:
+        """The signature of an operation; None where its definition in xDSL leaves nothing open."""
+        if issubclass(operation, TextOperation):
+            return operation.signature
+        return self.signatures.get(operation.name)
 
     def is_read(self, operation: str) -> bool:
         """Whether an operation of this name means something, at module level or in a function."""

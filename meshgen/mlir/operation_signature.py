@@ -13,7 +13,7 @@
                                                many are open as the second segment has
 
 `operation.verify` checks a definition; `verifying.py` then checks these lines, before anything is converted, so importers may
-rely on them. `signatures.py` of a dialect has those of the operations whose definitions in xDSL leave some of this open.
+rely on them. A `TextOperation` has one; `Dialect.signatures` has those of operations whose definitions in xDSL leave some of it open.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ _PROPERTY = re.compile(r"(\w+)(\??): ([^,(]+)(?:\((\S+)\))?(?:, |$)")
 
 _ELEMENTS: dict[str, Callable[[Attribute], bool]] = {
     "": lambda _: True,
+    "shape": lambda found: found.name == "tosa.shape",
     "float": lambda found: isinstance(found, AnyFloat),
     "integer": lambda found: (
         isinstance(found, IndexType)

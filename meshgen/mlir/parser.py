@@ -160,6 +160,12 @@ class TextParser(Parser):
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         operation = super()._parse_generic_operation(op_type)
+        if (
+            signature := getattr(op_type, "signature", None)
+        ) is not None:  # older text has properties among the attributes
+            for each in signature.properties:
+                if each.name in operation.attributes and each.name not in operation.properties:
+                    operation.properties[each.name] = operation.attributes.pop(each.name)
         if operation.name.startswith("shard."):
             for old, new in OLD_PROPERTIES.items():
                 found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
@@ -297,25 +303,20 @@ class TextParser(Parser):
             values.append(self.parse_unresolved_operand())
         return values
 
+    def parse_typed_values(self) -> list[SSAValue]:
+        """`%a, %b : type, type`"""
+        names, start = self.parse_values(), self.pos
+        self.parse_punctuation(":")
+        types = self.parse_comma_separated_list(self.Delimiter.NONE, self.parse_type)
+        return list(self.resolve_operands(names, types, start))
+
     def at_value(self) -> bool:
         """Whether the current token is `%name`."""
         return self._current_token.kind is MLIRTokenKind.PERCENT_IDENT
 
-    def at_angle(self) -> bool:
-        """Whether the current token is `<`."""
-        return self._current_token.kind is MLIRTokenKind.LESS
-
-    def at_brace(self) -> bool:
-        """Whether the current token is `{`."""
-        return self._current_token.kind is MLIRTokenKind.L_BRACE
-
-    def at_attribute(self) -> bool:
-        """Whether the current token is `#name`."""
-        return self._current_token.kind is MLIRTokenKind.HASH_IDENT
-
-    def at_integers(self) -> bool:
-        """Whether the current token is `[`."""
-        return self._current_token.kind is MLIRTokenKind.L_SQUARE
+    def at_mark(self, mark: str) -> bool:
+        """Whether the current token starts with this character, such as `<` or `#`."""
+        return self._current_token.text.startswith(mark)
 
     def at_block_label(self) -> bool:
         """Whether the current token opens a region whose first block is named."""

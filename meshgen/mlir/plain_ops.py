@@ -1,42 +1,25 @@
-"""Operations of upstream MLIR by the form of their text; their semantics are in the importers.
-
-xDSL's own definitions lack many of these operations or reject tensors. They are read, never printed.
-"""
+"""Operations of upstream MLIR by the form of their text; their semantics are in the importers. They are read, never printed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType, UnitAttr, i1
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import (
-    AnyAttr,
-    IRDLOperation,
-    irdl_op_definition,
-    opt_prop_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
+from xdsl.ir import Attribute
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.traits import Pure
 
-from meshgen.mlir.operation_signature import Signature
 from meshgen.mlir.parser import TextParser
+from meshgen.mlir.text_operation import TextOperation
 
 _FLAGS = re.compile(r"<[^>]*>")
 _SKIPPED = ("fastmath", "overflow", "exact", "nneg")
 ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")
 
 
-class Plain(IRDLOperation):
-    """Any operands and results; in text operands, attributes and, after a colon, one type that all have."""
-
-    arguments = var_operand_def(AnyAttr())
-    outputs = var_result_def(AnyAttr())
-    traits = traits_def(Pure())
+class Plain(TextOperation):
+    """Operands, attributes and, after a colon, one type that all operands and results have."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -46,7 +29,7 @@ class Plain(IRDLOperation):
         parser.parse_punctuation(":")
         types, results = cls._types(parser, len(operands))
         values = parser.resolve_operands(operands, types, parser.pos)
-        return cls.create(operands=list(values), result_types=results, properties=properties, attributes=attributes)
+        return cls.of(values, results, attributes, properties)
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -60,7 +43,7 @@ class Plain(IRDLOperation):
         while word := next(filter(parser.parse_optional_keyword, (*_SKIPPED, *ROUNDING)), None):
             if word in ROUNDING:
                 rounding["roundingmode"] = StringAttr(word)
-            elif parser.at_angle():
+            elif parser.at_mark("<"):
                 parser.scan(_FLAGS, "expected flags in angle brackets")
         return rounding | parser.parse_optional_attr_dict()
 
@@ -144,19 +127,6 @@ class Select(Plain):
         if parser.parse_optional_punctuation(",") is not None:
             condition, kind = kind, parser.parse_type()
         return [condition, kind, kind], [kind]
-
-
-def define(
-    base: type[IRDLOperation], dialect: str, names: str, signatures: Mapping[str, Signature]
-) -> list[type[Operation]]:
-    """Operations of one form, by the words of `names`; each may have the properties of its signature."""
-    found: list[type[Operation]] = []
-    for name in names.split():
-        body: dict[str, Any] = {"name": f"{dialect}.{name}", "__module__": base.__module__}
-        properties = signatures[f"{dialect}.{name}"].properties
-        body |= {each.name: opt_prop_def(AnyAttr()) for each in properties if each.name not in body}
-        found.append(irdl_op_definition(type(f"{dialect}_{name}", (base,), body)))
-    return found
 
 
 def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dict[str, Attribute]:

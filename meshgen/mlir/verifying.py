@@ -120,7 +120,7 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
     except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    signature = reading.dialects.signatures.get(operation.name)
+    signature = reading.dialects.signature_of(type(operation))
     for message in signature.faults(operation) if signature is not None else ():
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
 

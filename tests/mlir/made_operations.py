@@ -41,7 +41,6 @@ _DATA = Path(__file__).parents[1] / "data"
 CONTEXT = dialects().context
 CLASSES: dict[str, type[Operation]] = {each.name: each for each in CONTEXT.loaded_ops}
 NAMES = sorted(dialects().importers)
-SIGNATURES = dialects().signatures
 TYPES = tuple(
     TextParser(CONTEXT, text, "-").parse_type()
     for text in (
@@ -62,16 +61,15 @@ def numbers(entries: Sequence[int]) -> Attribute:
 
 
 def definition(name: str) -> OpDef:
-    """What xDSL knows of an operation."""
+    """What xDSL knows of an operation: nothing where a signature alone defines it."""
     found = CLASSES[name]
-    assert issubclass(found, IRDLOperation)
-    return found.get_irdl_definition()
+    return found.get_irdl_definition() if issubclass(found, IRDLOperation) else OpDef(name)
 
 
 def signature_of(name: str) -> Signature:
     """The operation's line; where it has none, its definition leaves nothing open."""
-    if name in SIGNATURES:
-        return SIGNATURES[name]
+    if (found := dialects().signature_of(CLASSES[name])) is not None:
+        return found
     known = definition(name)
     return Signature.read(f"{len(known.operands)} -> {len(known.results)}")
 
@@ -207,7 +205,7 @@ class Maker:
         elif body.gives is not None:
             end = special.get((name, number), end)
             regions = (
-                [self.region("scf.reduce", 0, SIGNATURES["scf.reduce"].regions[0], {}) for _ in ends]
+                [self.region("scf.reduce", 0, signature_of("scf.reduce").regions[0], {}) for _ in ends]
                 if end == "scf.reduce"
                 else []
             )

@@ -19,7 +19,7 @@ from meshgen.mlir.operation_signature import KINDS, Count, Signature, is_kind
 from meshgen.mlir.reading import Reading, Source
 from meshgen.mlir.text import parse_text
 from meshgen.mlir.verifying import verify_definition, verify_operations
-from tests.mlir.made_operations import CLASSES, NAMES, SIGNATURES, TYPES, Maker, definition, is_open, made
+from tests.mlir.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
 from tests.sources import refuse
 
 OF_DIALECT: dict[str, list[str]] = {}
@@ -29,9 +29,10 @@ for name in NAMES:
 
 def says_what_it_is_made_of(name: str) -> bool:
     """In its definition, or in its line of the table where that leaves anything open."""
-    listed = {each.name for each in SIGNATURES[name].properties} if name in SIGNATURES else set[str]()
+    signature = dialects().signature_of(CLASSES[name])
+    listed = {each.name for each in signature.properties} if signature else set[str]()
     open_kinds = {key for key, each in definition(name).properties.items() if isinstance(each.constr, AnyAttr)}
-    return (name in SIGNATURES or not is_open(name)) and open_kinds <= listed
+    return (signature is not None or not is_open(name)) and open_kinds <= listed
 
 
 def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
@@ -39,7 +40,7 @@ def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
 
 
 def test_the_table_has_no_lines_for_nothing() -> None:
-    assert set(SIGNATURES) <= set(dialects().importers)
+    assert set(dialects().signatures) <= set(dialects().importers)
 
 
 @pytest.mark.parametrize(
@@ -130,16 +131,17 @@ def is_wrong(operation: Operation) -> bool:
             verify_definition(operation)
     except Exception:  # what xDSL's verifiers raise
         return True
-    return operation.name in SIGNATURES and bool(SIGNATURES[operation.name].faults(operation))
+    signature = dialects().signature_of(type(operation))
+    return signature is not None and bool(signature.faults(operation))
 
 
 def form_of(name: str) -> str:
     """All that says what an operation is made of: of those that have it in common the same is wrong, for the same reason."""
-    known, own = definition(name), inspect.getclosurevars(CLASSES[name].verify_).nonlocals["custom_verify"]
-    traits = sorted(map(repr, known.traits))
+    known, own = definition(name), inspect.getclosurevars(CLASSES[name].verify_).nonlocals.get("custom_verify")
+    traits = sorted(map(repr, CLASSES[name].traits))
     return repr(
         (
-            SIGNATURES.get(name),
+            dialects().signature_of(CLASSES[name]),
             own,
             known.operands,
             known.results,

@@ -1,66 +1,120 @@
-"""Upstream's dialects arith and math as far as meshgen reads them."""
+"""The dialects arith, math, index and affine: their operations by the form of their text."""
 
 from __future__ import annotations
 
+from typing import Self
+
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import AnyAttr, IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.traits import Pure
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i1
+from xdsl.ir import Attribute
+from xdsl.parser import Parser, UnresolvedOperand
 
-from meshgen.mlir.arith.signatures import SIGNATURES
-from meshgen.mlir.plain_ops import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes, define
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.plain_ops import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes
+from meshgen.mlir.text_operation import TextOperation, define
 
 
-@irdl_op_definition
-class ConstantOp(IRDLOperation):
+class Constant(TextOperation):
     """`arith.constant 1.0 : f32`, `arith.constant dense<0> : tensor<4xi32>`, `arith.constant true`"""
 
-    name = "arith.constant"
-    value = prop_def(AnyAttr())
-    result = result_def(AnyAttr())
-    traits = traits_def(Pure())
-
     @classmethod
-    def parse(cls, parser: Parser) -> ConstantOp:
+    def parse(cls, parser: Parser) -> Self:
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
         kind = getattr(value, "type", None) or getattr(getattr(value, "data", None), "type", None)
         if not isinstance(kind, Attribute):
             parser.raise_error("a constant is a number, true, false or dense<...>, with its type")
-        return cls.create(result_types=[kind], properties={"value": value}, attributes=attributes)
+        return cls.of([], [kind], attributes, {"value": value})
 
 
-ARITH: tuple[type[Operation], ...] = (
-    ConstantOp,
-    *define(
-        Plain,
-        "arith",
-        "addf subf mulf divf remf negf maximumf minimumf maxnumf minnumf addi subi muli divsi divui remsi remui "
-        "ceildivsi ceildivui floordivsi maxsi minsi maxui minui andi ori xori shli shrui shrsi",
-        SIGNATURES,
-    ),
-    *define(TwoResults, "arith", "addui_extended mulsi_extended mului_extended", SIGNATURES),
-    *define(
-        Cast,
-        "arith",
-        "extf truncf extsi extui trunci sitofp uitofp fptosi fptoui index_cast index_castui bitcast",
-        SIGNATURES,
-    ),
-    *define(Compare, "arith", "cmpf cmpi", SIGNATURES),
-    *define(Select, "arith", "select", SIGNATURES),
-)
-MATH: tuple[type[Operation], ...] = (
-    *define(
-        Plain,
-        "math",
-        "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh sin cos tan sinh cosh asin acos atan asinh acosh "
-        "atanh absf absi floor ceil trunc round roundeven erf erfc powf ipowi atan2 copysign fma ctpop ctlz cttz",
-        SIGNATURES,
-    ),
-    *define(Test, "math", "isfinite isinf isnan isnormal", SIGNATURES),
-    *define(TwoTypes, "math", "fpowi", SIGNATURES),
-    *define(TwoResults, "math", "sincos", SIGNATURES),
-    *define(Clamp, "math", "clampf", SIGNATURES),
-)
+class OfIndices(Plain):
+    """`%a, %b`: indices, without types."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        names, properties = cls._head(parser)
+        operands = parser.resolve_operands(names, [IndexType()] * len(names), parser.pos)
+        return cls.of(operands, [i1 if properties else IndexType()], parser.parse_optional_attr_dict(), properties)
+
+
+class IndexCompare(OfIndices):
+    """`slt(%a, %b)`"""
+
+    @classmethod
+    def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
+        predicate = StringAttr(parser.parse_identifier())
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        return operands, {"predicate": predicate}
+
+
+class IndexConstant(TextOperation):
+    """`3`, or `true`"""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        number = int(parser.parse_integer(allow_boolean=True, allow_negative=True))
+        value = IntegerAttr(number, IndexType()) if cls.name == "index.constant" else IntegerAttr(number, i1)
+        return cls.of([], [value.type], {}, {"value": value})
+
+
+class Mapped(TextOperation):
+    """`affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`"""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        map = parser.parse_attribute()
+        brackets = (parser.Delimiter.PAREN, parser.Delimiter.SQUARE)
+        lists = [parser.parse_optional_comma_separated_list(each, parser.parse_unresolved_operand) for each in brackets]
+        operands = [parser.resolve_operand(name, IndexType()) for names in lists for name in names or ()]
+        if not isinstance(map, AffineMapAttr) or len(operands) != map.data.num_dims + map.data.num_symbols:
+            parser.raise_error("expected an affine map, and an index for each of its dims and symbols")
+        return cls.of(operands, [IndexType()], parser.parse_optional_attr_dict(), {"map": map})
+
+
+FLAGS = "fastmath?: any, overflowFlags?: any, roundingmode?: string|integer"  # fast-math and overflow flags are ignored
+_PREDICATE = f"predicate: string|integer, {FLAGS}"
+ARITH = (
+    *define(Constant, "arith", {"0 -> 1 <value: number|elements>": "constant"}),
+    *define(Plain, "arith", {
+        f"1 float -> 1 float <{FLAGS}>": "negf",
+        f"2 float -> 1 <{FLAGS}>": "addf divf maximumf maxnumf minimumf minnumf mulf remf subf",
+        f"2 integer -> 1 <{FLAGS}>": "addi andi ceildivsi ceildivui divsi divui floordivsi maxsi maxui minsi minui muli ori "
+        "remsi remui shli shrsi shrui subi xori",
+    }),
+    *define(TwoResults, "arith", {f"2 integer -> 2 <{FLAGS}>": "addui_extended mulsi_extended mului_extended"}),
+    *define(Cast, "arith", {
+        f"1 -> 1 <{FLAGS}>": "bitcast",
+        f"1 float -> 1 float <{FLAGS}>": "extf truncf",
+        f"1 float -> 1 integer <{FLAGS}>": "fptosi fptoui",
+        f"1 integer -> 1 float <{FLAGS}>": "sitofp uitofp",
+        f"1 integer -> 1 integer <{FLAGS}>": "extsi extui index_cast index_castui trunci",
+    }),
+    *define(Compare, "arith", {f"2 float -> 1 <{_PREDICATE}>": "cmpf", f"2 integer -> 1 <{_PREDICATE}>": "cmpi"}),
+    *define(Select, "arith", {f"3 -> 1 <{FLAGS}>": "select"}),
+)  # fmt: skip
+MATH = (
+    *define(Plain, "math", {
+        f"1 float -> 1 <{FLAGS}>": "absf acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 floor log log10 "
+        "log1p log2 round roundeven rsqrt sin sinh sqrt tan tanh trunc",
+        f"1 integer -> 1 <{FLAGS}>": "absi ctlz ctpop cttz",
+        f"2 float -> 1 <{FLAGS}>": "atan2 copysign powf",
+        f"2 integer -> 1 <{FLAGS}>": "ipowi",
+        f"3 float -> 1 <{FLAGS}>": "fma",
+    }),
+    *define(Test, "math", {f"1 float -> 1 <{FLAGS}>": "isfinite isinf isnan isnormal"}),
+    *define(TwoTypes, "math", {f"2 -> 1 float <{FLAGS}>": "fpowi"}),
+    *define(TwoResults, "math", {f"1 float -> 2 <{FLAGS}>": "sincos"}),
+    *define(Clamp, "math", {f"3 float -> 1 <{FLAGS}>": "clampf"}),
+)  # fmt: skip
+INDEX = (
+    *define(OfIndices, "index", {
+        f"2 integer -> 1 <{FLAGS}>": "add and ceildivs ceildivu divs divu floordivs maxs maxu mins minu mul or rems remu shl shrs "
+        "shru sub xor",
+    }),
+    *define(Cast, "index", {f"1 integer -> 1 integer <{FLAGS}>": "casts castu"}),
+    *define(IndexCompare, "index", {f"2 integer -> 1 <{_PREDICATE}>": "cmp"}),
+    *define(IndexConstant, "index", {"0 -> 1 integer <value: integer>": "constant bool.constant"}),
+)  # fmt: skip
+AFFINE = define(Mapped, "affine", {"n -> 1 <map: map(n)>": "apply max min"})
 ATTRIBUTES = (FastMathFlagsAttr, IntegerOverflowAttr)

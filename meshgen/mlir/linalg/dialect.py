@@ -5,8 +5,5 @@ from __future__ import annotations
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.linalg import named, pack, structured
 from meshgen.mlir.linalg.operations import ATTRIBUTES, OPERATIONS
-from meshgen.mlir.linalg.signatures import SIGNATURES
 
-DIALECT = merged(
-    Dialect(signatures=SIGNATURES, operations=OPERATIONS, attributes=ATTRIBUTES), structured.PART, named.PART, pack.PART
-)
+DIALECT = merged(Dialect(operations=OPERATIONS, attributes=ATTRIBUTES), structured.PART, named.PART, pack.PART)

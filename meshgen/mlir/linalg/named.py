@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
@@ -13,39 +13,25 @@ from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.linalg import operations as linalg
 from meshgen.mlir.linalg.named_forms import (
-    CONTRACTIONS,
-    OPERATIONS,
+    SCALAR_OPERATIONS,
     Write,
     block_of,
     convolution_maps,
-    letter_maps,
+    letter_maps_of,
     pooled,
     product,
 )
-from meshgen.mlir.linalg.structured import structured
+from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
+from meshgen.mlir.linalg.structured import input_count, own_maps, structured
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.spread import transposed
 from meshgen.ops.evaluate.common import neutral
 
 
-def input_count(op: Operation) -> int:
-    """How many of the operands are inputs."""
-    sizes = attribute_of(op, "operandSegmentSizes")
-    if isinstance(sizes, DenseArrayBase):
-        return int(next(iter(sizes.get_values())))
-    return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
-
-
 def _operand_element_types(op: Operation) -> list[Attribute]:
     """The element types of the operands."""
     return [getattr(operand.type, "element_type", operand.type) for operand in op.operands]
-
-
-def _own_maps(op: Operation) -> list[AffineMap]:
-    maps = attribute_of(op, "indexing_maps")
-    return [each.data for each in maps if isinstance(each, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
 
 
 def _is_unsigned(op: Operation) -> bool:
@@ -56,7 +42,7 @@ def _is_unsigned(op: Operation) -> bool:
 def import_product(importer: Importer, op: Operation) -> None:
     """Contractions. Maps of its own replace those that the name says."""
     word = op.name.partition(".")[2]
-    maps = _own_maps(op) or (letter_maps(CONTRACTIONS[word].split()) if word in CONTRACTIONS else [])
+    maps = own_maps(op) or letter_maps_of(word)
     if len(maps) == 3 and len(op.operands) == 5:
         maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
     _spelled(importer, op, maps, product(_is_unsigned(op)))
@@ -83,7 +69,7 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     kind = attribute_of(op, "kind")
     word = kind.data if isinstance(kind, StringAttr) else op.name.partition(".")[2]
     rank, count = importer.type(op.operands[-1]).rank, input_count(op)
-    maps = _own_maps(op) or [
+    maps = own_maps(op) or [
         AffineMap.identity(rank) if importer.type(x).rank == rank else AffineMap(rank, 0, ()) for x in op.operands
     ]
     types = _operand_element_types(op)
@@ -127,7 +113,7 @@ def import_body(importer: Importer, op: Operation) -> None:
         return
     combiner = attribute_of(op, "combiner")
     word = combiner.data if isinstance(combiner, StringAttr) else ""
-    if word not in OPERATIONS or word.startswith("arith.cmp"):
+    if word not in SCALAR_OPERATIONS or word.startswith("arith.cmp"):
         raise Refused("MG0103", f"combining by '{word}' is not supported")
     takes = slice(None) if op.name == "linalg.reduce" else slice(count)
     name = word.partition(".")[2]
@@ -162,10 +148,8 @@ PART = Dialect(
         **all_computed(
             "linalg", {"fill": _fill, "transpose": _transpose, "broadcast": _with_new_dims, "softmax": _softmax}
         ),
-        **dict.fromkeys((f"linalg.{word}" for word in linalg.CONTRACTIONS.split()), import_product),
-        **dict.fromkeys(
-            (f"linalg.{w}" for w in (*linalg.CONVOLUTIONS.split(), *linalg.POOLINGS.split())), import_window
-        ),
-        **dict.fromkeys((f"linalg.{word}" for word in linalg.ELEMENTWISE.split()), import_elementwise),
+        **{each.name: import_product for each in CONTRACTIONS},
+        **{each.name: import_window for each in WINDOWS},
+        **{each.name: import_elementwise for each in ELEMENTWISE},
     }
 )

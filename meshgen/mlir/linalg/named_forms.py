@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import Float64Type, IndexType, IntegerType
-from xdsl.dialects.linalg.ops import YieldOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from meshgen.mlir.arith.operations import ARITH, MATH
-from meshgen.mlir.arith.signatures import SIGNATURES as _NUMBERS
 from meshgen.mlir.conversion import Refused
+from meshgen.mlir.linalg.operations import YIELD
 from meshgen.mlir.tosa.operations import OPERATIONS as TOSA
-from meshgen.mlir.tosa.signatures import SIGNATURES as _TOSA
 from meshgen.records import dataclass
 
-OPERATIONS: dict[str, type[Operation]] = {op.name: op for op in (*ARITH, *MATH, *TOSA)}
-SIGNATURES = _NUMBERS | _TOSA
-CONTRACTIONS = {
+SCALAR_OPERATIONS = {op.name: op for op in (*ARITH, *MATH, *TOSA)}
+_CONTRACTIONS = {
     "matmul": "mk kn mn", "matmul_unsigned": "mk kn mn", "quantized_matmul": "mk kn mn",
     "matmul_transpose_a": "km kn mn", "matmul_transpose_b": "mk nk mn",
     "batch_matmul": "bmk bkn bmn", "quantized_batch_matmul": "bmk bkn bmn", "batch_reduce_matmul": "bmk bkn mn",
@@ -51,11 +48,15 @@ class Scalars:
 
     def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
         """The result of an operation of arith or math, or of tosa where those have none. Raises Refused where its signature is another."""
-        cls = next(OPERATIONS[full] for full in (f"arith.{name}", f"math.{name}", f"tosa.{name}") if full in OPERATIONS)
+        cls = next(
+            SCALAR_OPERATIONS[f"{dialect}.{name}"]
+            for dialect in ("arith", "math", "tosa")
+            if f"{dialect}.{name}" in SCALAR_OPERATIONS
+        )
         if not operands:
             raise Refused("MG0104", f"{cls.name} of no elements")
         operation = cls.create(operands=operands, result_types=[result or operands[-1].type])
-        if faults := SIGNATURES[operation.name].faults(operation):
+        if faults := cls.signature.faults(operation):
             raise Refused("MG0104", f"{operation.name} {faults[0]}")
         self.block.add_op(operation)
         return operation.results[0]
@@ -104,7 +105,7 @@ def block_of(kinds: Sequence[Attribute], body: Write) -> Block:
     """A block over one element of each operand, the last of which is the output, that yields what `body` makes."""
     block = Block(arg_types=kinds)
     result = body(Scalars(block), block.args)
-    block.add_op(YieldOp(result))
+    block.add_op(YIELD.create(operands=[result]))
     return block
 
 
@@ -132,8 +133,11 @@ def pooled(word: str) -> Write:
     return body
 
 
-def letter_maps(words: Sequence[str]) -> list[AffineMap]:
-    """Maps of operands whose dims are loops, one letter each."""
+def letter_maps_of(name: str) -> list[AffineMap]:
+    """Maps of a contraction's operands, whose dims are loops, one letter each; none for other operations."""
+    words = _CONTRACTIONS[name].split() if name in _CONTRACTIONS else []
+    if not words:
+        return []
     loops = list(dict.fromkeys("".join([words[-1], *words]).replace(".", "")))
     return [
         AffineMap(len(loops), 0, tuple(AffineExpr.dimension(loops.index(x)) for x in word if x != "."))

@@ -8,79 +8,30 @@ from __future__ import annotations
 import re
 from typing import Self
 
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    IndexType,
-    IndexTypeConstr,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, StringAttr, TensorType, i32, i64
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Region, SSAValue
-from xdsl.irdl import (
-    AnyAttr,
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    var_operand_def,
-    var_region_def,
-    var_result_def,
-)
 from xdsl.parser import Parser
 
-from meshgen.mlir.linalg.signatures import SIGNATURES
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import define, entries
-from meshgen.mlir.stablehlo.attributes import IntegersConstraint
+from meshgen.mlir.plain_ops import entries
+from meshgen.mlir.text_operation import TextOperation, Yield, define, one_or_more_types
 
 _WORD = re.compile(r"#linalg\.\w+<\s*(\w+)\s*>")
 LISTS = ("dimensions", "permutation")
-CONVOLUTIONS = (
-    "conv_1d conv_2d conv_3d conv_1d_nwc_wcf conv_1d_ncw_fcw conv_2d_nhwc_hwcf conv_2d_nhwc_fhwc conv_2d_nchw_fchw "
-    "conv_2d_ngchw_fgchw conv_2d_ngchw_gfchw conv_2d_nhwgc_gfhwc conv_3d_ndhwc_dhwcf conv_3d_ncdhw_fcdhw "
-    "conv_2d_nhwc_hwcf_q conv_2d_nhwc_fhwc_q conv_2d_nchw_fchw_q conv_2d_ngchw_gfchw_q conv_3d_ndhwc_dhwcf_q "
-    "depthwise_conv_1d_nwc_wc depthwise_conv_1d_ncw_cw depthwise_conv_1d_nwc_wcm depthwise_conv_2d_nhwc_hwc "
-    "depthwise_conv_2d_nchw_chw depthwise_conv_2d_nhwc_hwcm depthwise_conv_2d_nhwc_hwc_q "
-    "depthwise_conv_2d_nhwc_hwcm_q depthwise_conv_3d_ndhwc_dhwc depthwise_conv_3d_ncdhw_cdhw "
-    "depthwise_conv_3d_ndhwc_dhwcm"
-)
-POOLINGS = (
-    "pooling_nhwc_sum pooling_nhwc_max pooling_nhwc_max_unsigned pooling_nhwc_min pooling_nhwc_min_unsigned "
-    "pooling_nchw_sum pooling_nchw_max pooling_nwc_sum pooling_nwc_max pooling_nwc_max_unsigned pooling_nwc_min "
-    "pooling_nwc_min_unsigned pooling_ncw_sum pooling_ncw_max pooling_ndhwc_sum pooling_ndhwc_max pooling_ndhwc_min"
-)
-CONTRACTIONS = (
-    "matmul batch_matmul matvec vecmat dot batch_matvec batch_vecmat matmul_transpose_a matmul_transpose_b "
-    "batch_matmul_transpose_a batch_matmul_transpose_b batch_reduce_matmul mmt4d batch_mmt4d matmul_unsigned "
-    "quantized_matmul quantized_batch_matmul contract"
-)
-ELEMENTWISE = (
-    "copy add sub mul div div_unsigned max min powf exp log abs ceil floor negf reciprocal round sqrt rsqrt square "
-    "tanh erf select elementwise"
-)
-OTHERS = "fill transpose broadcast reduce map softmax"
+_LAYOUT = {
+    "outer_dims_perm": "outer_dims_perm",
+    "inner_dims_pos": "inner_dims_pos",
+    "inner_tiles": "static_inner_tiles",
+}
 
 
-class Structured(IRDLOperation):
+class Structured(TextOperation):
     """A named operation: `ins(%a : type) outs(%c : type) dimensions = [1] -> type`.
 
     Its operands are inputs, then outputs; `operandSegmentSizes` says how many there are of each, where the text
     does. A combining operation in braces becomes `combiner`; a region in text is kept.
     """
-
-    arguments = var_operand_def(AnyAttr())
-    regions_ = var_region_def()
-    results_ = var_result_def(AnyAttr())
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -95,20 +46,9 @@ class Structured(IRDLOperation):
         regions = _region(parser)
         results: list[Attribute] = [value.type for value in outputs if isinstance(value.type, TensorType)]
         if parser.parse_optional_punctuation("->") is not None:
-            results = _result_types(parser)
+            results = one_or_more_types(parser)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(inputs), len(outputs)])
-        return cls._made([*inputs, *outputs], results, attributes, properties, regions)
-
-    @classmethod
-    def _made(cls, operands: list[SSAValue], results: list[Attribute], attributes: dict[str, Attribute],
-              properties: dict[str, Attribute], regions: list[Region]) -> Self:  # fmt: skip
-        """Create the operation; entries of the attribute dictionary in text may be properties."""
-        for name in ("strides", "dilations", "cast", *LISTS):
-            if name in attributes:
-                properties[name] = attributes.pop(name)
-        return cls.create(
-            operands=operands, result_types=results, attributes=attributes, properties=properties, regions=regions
-        )
+        return cls.of([*inputs, *outputs], results, attributes, properties, regions)
 
     @classmethod
     def _head(cls, parser: TextParser) -> dict[str, Attribute]:
@@ -146,39 +86,22 @@ def _word(parser: TextParser) -> StringAttr:
     )
 
 
-@irdl_op_definition
-class IndexOp(IRDLOperation):
+class Index(TextOperation):
     """`linalg.index 1 : index`"""
 
-    name = "linalg.index"
-    dim = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    result = result_def(IndexType)
-
     @classmethod
-    def parse(cls, parser: Parser) -> IndexOp:
+    def parse(cls, parser: Parser) -> Self:
         dim = parser.parse_integer()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        kind = parser.parse_type()
-        properties = {"dim": IntegerAttr(dim, IndexType())}
-        return cls.create(result_types=[kind], properties=properties, attributes=attributes)
+        return cls.of([], [parser.parse_type()], attributes, {"dim": IntegerAttr(dim, IndexType())})
 
 
-@irdl_op_definition
-class GenericOp(IRDLOperation):
+class Generic(TextOperation):
     """`linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`"""
 
-    name = "linalg.generic"
-    inputs = var_operand_def(AnyAttr())
-    outputs = var_operand_def(AnyAttr())
-    results_ = var_result_def(AnyAttr())
-    body = region_def("single_block")
-    indexing_maps = prop_def(ArrayAttr[AffineMapAttr])
-    iterator_types = prop_def(ArrayAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-
     @classmethod
-    def parse(cls, parser: Parser) -> GenericOp:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
         attributes = parser.parse_optional_attr_dict()
         inputs, outputs = _group(parser, "ins"), _group(parser, "outs")
@@ -186,17 +109,11 @@ class GenericOp(IRDLOperation):
             parser.parse_punctuation("=")
             attributes |= parser.parse_optional_attr_dict()
         region = parser.parse_region()
-        results = _result_types(parser) if parser.parse_optional_punctuation("->") is not None else []
-        properties = {name: attributes.pop(name, None) for name in ("indexing_maps", "iterator_types")}
-        if None in properties.values():
+        results = one_or_more_types(parser) if parser.parse_optional_punctuation("->") is not None else []
+        if not attributes.keys() >= {"indexing_maps", "iterator_types"}:
             parser.raise_error("linalg.generic needs indexing_maps and iterator_types")
-        return cls(
-            operands=[inputs, outputs],
-            result_types=[results],
-            regions=[region],
-            properties=properties,
-            attributes=attributes,
-        )
+        segments = DenseArrayBase.from_list(i32, [len(inputs), len(outputs)])
+        return cls.of([*inputs, *outputs], results, attributes, {"operandSegmentSizes": segments}, [region])
 
 
 def _group(parser: TextParser, word: str) -> list[SSAValue]:
@@ -204,11 +121,7 @@ def _group(parser: TextParser, word: str) -> list[SSAValue]:
     if parser.parse_optional_keyword(word) is None:
         return []
     with parser.in_parens():
-        start = parser.pos
-        names = parser.parse_values()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    return list(parser.resolve_operands(names, types, start))
+        return parser.parse_typed_values()
 
 
 def _region(parser: TextParser) -> list[Region]:
@@ -217,19 +130,8 @@ def _region(parser: TextParser) -> list[Region]:
     return [] if arguments is None else [parser.parse_region(arguments)]
 
 
-def _result_types(parser: TextParser) -> list[Attribute]:
-    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return list(types) if types is not None else [parser.parse_type()]
-
-
-class Relayout(IRDLOperation):
+class Relayout(TextOperation):
     """`linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : a -> b`"""
-
-    arguments = var_operand_def(AnyAttr())
-    outer_dims_perm = opt_prop_def(IntegersConstraint())
-    inner_dims_pos = prop_def(IntegersConstraint())
-    static_inner_tiles = prop_def(IntegersConstraint())
-    result = result_def(AnyAttr())
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -255,15 +157,58 @@ class Relayout(IRDLOperation):
         parser.parse_punctuation("->")
         second = parser.parse_type()
         operands = [parser.resolve_operand(source, first), parser.resolve_operand(target, second), *pads]
-        return cls.create(operands=operands, result_types=[second], properties=lists, attributes=attributes)
+        return cls.of(operands, [second], attributes, lists)
 
 
-_LAYOUT = {
-    "outer_dims_perm": "outer_dims_perm",
-    "inner_dims_pos": "inner_dims_pos",
-    "inner_tiles": "static_inner_tiles",
-}
+_SEGMENTS = "operandSegmentSizes?: counts(2)"
+_LOOPS = f"{_SEGMENTS}, iterator_types?: array, cast?: any"
+_STEPS = f"{_SEGMENTS}, strides?: integers, dilations?: integers, cast?: any"
+CONTRACTIONS = define(Structured, "linalg", {
+    f"(2, 1) -> 1 {{3 -> 1}}? <indexing_maps?: maps(3), {_LOOPS}>": "batch_matmul batch_matmul_transpose_a batch_matmul_transpose_b "
+    "batch_matvec batch_mmt4d batch_reduce_matmul batch_vecmat dot matmul matmul_transpose_a matmul_transpose_b matmul_unsigned "
+    "matvec mmt4d vecmat",
+    f"(2, 1) -> 1 {{3 -> 1}}? <indexing_maps: maps(3), {_LOOPS}>": "contract",
+    f"(4, 1) -> 1 {{5 -> 1}}? <indexing_maps?: maps, {_LOOPS}>": "quantized_batch_matmul quantized_matmul",
+})  # fmt: skip
+WINDOWS = define(Structured, "linalg", {
+    f"(2, 1) -> 1 {{3 -> 1}}? <{_STEPS}>": "conv_1d conv_1d_ncw_fcw conv_1d_nwc_wcf conv_2d conv_2d_nchw_fchw conv_2d_ngchw_fgchw "
+    "conv_2d_ngchw_gfchw conv_2d_nhwc_fhwc conv_2d_nhwc_hwcf conv_2d_nhwgc_gfhwc conv_3d conv_3d_ncdhw_fcdhw conv_3d_ndhwc_dhwcf "
+    "depthwise_conv_1d_ncw_cw depthwise_conv_1d_nwc_wc depthwise_conv_1d_nwc_wcm depthwise_conv_2d_nchw_chw "
+    "depthwise_conv_2d_nhwc_hwc depthwise_conv_2d_nhwc_hwcm depthwise_conv_3d_ncdhw_cdhw depthwise_conv_3d_ndhwc_dhwc "
+    "depthwise_conv_3d_ndhwc_dhwcm pooling_nchw_max pooling_nchw_sum pooling_ncw_max pooling_ncw_sum pooling_ndhwc_max "
+    "pooling_ndhwc_min pooling_ndhwc_sum pooling_nhwc_max pooling_nhwc_max_unsigned pooling_nhwc_min pooling_nhwc_min_unsigned "
+    "pooling_nhwc_sum pooling_nwc_max pooling_nwc_max_unsigned pooling_nwc_min pooling_nwc_min_unsigned pooling_nwc_sum",
+    f"(4, 1) -> 1 {{5 -> 1}}? <{_STEPS}>": "conv_2d_nchw_fchw_q conv_2d_ngchw_gfchw_q conv_2d_nhwc_fhwc_q conv_2d_nhwc_hwcf_q "
+    "conv_3d_ndhwc_dhwcf_q depthwise_conv_2d_nhwc_hwc_q depthwise_conv_2d_nhwc_hwcm_q",
+})  # fmt: skip
+ELEMENTWISE = define(Structured, "linalg", {
+    f"(1, 1) -> 1 {{2 -> 1}}? <indexing_maps?: maps(2), {_LOOPS}>": "abs ceil copy erf exp floor log negf reciprocal round rsqrt sqrt "
+    "square tanh",
+    f"(2, 1) -> 1 {{3 -> 1}}? <indexing_maps?: maps(3), {_LOOPS}>": "add div div_unsigned max min mul powf sub",
+    f"(3, 1) -> 1 {{4 -> 1}}? <indexing_maps?: maps(4), {_LOOPS}>": "select",
+    f"(1+n, 1) -> 1 {{2+n -> 1}}? <kind: string, indexing_maps?: maps(2+n), {_LOOPS}>": "elementwise",
+})  # fmt: skip
+(YIELD,) = define(Yield, "linalg", {"_ -> 0": "yield"})
 OPERATIONS = (
-    GenericOp, YieldOp, IndexOp, *define(Relayout, "linalg", "pack unpack", SIGNATURES), *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}", SIGNATURES),
+    *CONTRACTIONS,
+    *WINDOWS,
+    *ELEMENTWISE,
+    *define(Structured, "linalg", {
+        f"(1, 1) -> 1 {{2 -> 1}}? <{_SEGMENTS}>": "fill",
+        f"(1, 1) -> 1 {{2 -> 1}}? <permutation: integers, {_SEGMENTS}>": "transpose",
+        f"(1, 1) -> 1 {{2 -> 1}}? <dimensions: integers, {_SEGMENTS}>": "broadcast",
+        f"(1, 1) -> 1 <dimension: integer, {_SEGMENTS}>": "softmax",
+        f"(n, 1) -> 1 {{_ -> 1}}? <combiner?: string, {_SEGMENTS}>": "map",
+        f"(1+n, 1+n) -> 1+n {{2+2n -> 1+n}}? <dimensions: integers, combiner?: string, {_SEGMENTS}>": "reduce",
+    }),
+    *define(Generic, "linalg", {
+        "(m, n) -> n {m+n -> n} <operandSegmentSizes: counts(2), indexing_maps: maps(m+n), iterator_types: array>": "generic",
+    }),
+    YIELD,
+    *define(Index, "linalg", {"0 -> 1 integer <dim: integer>": "index"}),
+    *define(Relayout, "linalg", {
+        "2..3 -> 1 <outer_dims_perm?: integers, inner_dims_pos: integers, static_inner_tiles: integers>": "pack",
+        "2 -> 1 <outer_dims_perm?: integers, inner_dims_pos: integers, static_inner_tiles: integers>": "unpack",
+    }),
 )  # fmt: skip
 ATTRIBUTES = (IteratorTypeAttr,)

@@ -9,25 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Block, Operation
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
 from meshgen.mlir.linalg.choice import choice_of, chosen
 from meshgen.mlir.linalg.loop import looped
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of
-from meshgen.mlir.linalg.operations import GenericOp
 from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
+from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.spread import Loops
 
 
 def import_generic(importer: Importer, op: Operation) -> None:
-    assert isinstance(op, GenericOp)
-    structured(importer, op, op.body.block, [each.data for each in op.indexing_maps], len(op.inputs))
+    structured(importer, op, op.regions[0].block, own_maps(op), input_count(op))
+
+
+def input_count(op: Operation) -> int:
+    """How many of the operands are inputs."""
+    if sizes := integers(attribute_of(op, "operandSegmentSizes")):
+        return sizes[0]
+    return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
+
+
+def own_maps(op: Operation) -> list[AffineMap]:
+    """The indexing maps that an operation says."""
+    maps = attribute_of(op, "indexing_maps")
+    return [each.data for each in maps if isinstance(each, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
 
 
 def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:

@@ -112,7 +112,7 @@ class ClusterOp(IRDLOperation):
 def _parse_dim_sizes(parser: Parser) -> tuple[int, ...]:
     """`[2, 4]`, or `2x?`"""
     assert isinstance(parser, TextParser)
-    if parser.at_integers():
+    if parser.at_mark("["):
         return parse_list(parser, parser.parse_integer)
     found = parser.scan(_SIZES, "expected sizes, as in [2, 4] or 2x4")[0]
     return tuple(int(size) if size.isdigit() else 0 for size in found.split("x"))
@@ -201,7 +201,9 @@ class ShardOp(TensorOp):
         source = parser.parse_unresolved_operand()
         parser.parse_keyword("to")
         sharding = (
-            MeshShardAttr.new(MeshShardAttr.parse_parameter(parser)) if parser.at_angle() else parser.parse_attribute()
+            MeshShardAttr.new(MeshShardAttr.parse_parameter(parser))
+            if parser.at_mark("<")
+            else parser.parse_attribute()
         )
         for_users = parser.parse_optional_keyword("annotate_for_users") is not None
         attributes = parser.parse_optional_attr_dict()

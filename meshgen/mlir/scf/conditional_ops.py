@@ -6,17 +6,12 @@ from typing import Self
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, StringAttr, i1, i64
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Region
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def
 from xdsl.parser import Parser
 
-
-def result_types(parser: Parser) -> list[Attribute]:
-    """`-> type`, `-> (type, type)`, or nothing."""
-    if parser.parse_optional_punctuation("->") is None:
-        return []
-    found = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return [parser.parse_type()] if found is None else list(found)
+from meshgen.mlir.operation_signature import signatures_of
+from meshgen.mlir.text_operation import result_types
 
 
 class IfOp(scf.IfOp):
@@ -54,3 +49,19 @@ class AssertOp(IRDLOperation):
     arg = operand_def(i1)
     msg = prop_def(StringAttr)
     assembly_format = "$arg `,` $msg attr-dict"
+
+
+SIGNATURES = signatures_of("scf", {
+    "1.. -> 0": "condition",
+    "0 -> n {0 -> n}": "execute_region",
+    "3+n -> n {1+n -> n}": "for",
+    "(l, u, s, n) -> n {i+n -> 0} <staticLowerBound: integers(i), staticLowerBound: open(l), staticUpperBound: integers(i), "
+    "staticUpperBound: open(u), staticStep: integers(i), staticStep: open(s), mapping?: any>": "forall",
+    "0 -> 0 {0}": "forall.in_parallel",
+    "1 -> n {0 -> n} {0 -> n}?": "if",
+    "1 -> n {0 -> n}+": "index_switch",
+    "(i, i, i, n) -> n {i -> n}": "parallel",
+    "n -> 0 {2 -> 1}n": "reduce",
+    "n -> m {n -> 1+m} {m -> n}": "while",
+    "_ -> 0": "yield",
+})  # fmt: skip

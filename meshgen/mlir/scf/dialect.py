@@ -6,9 +6,8 @@ from xdsl.dialects import scf
 
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.scf import control, parallel
-from meshgen.mlir.scf.conditional_ops import AssertOp, IfOp, IndexSwitchOp
+from meshgen.mlir.scf.conditional_ops import SIGNATURES, AssertOp, IfOp, IndexSwitchOp
 from meshgen.mlir.scf.parallel_ops import PARALLEL_OPS, ForOp
-from meshgen.mlir.scf.signatures import SIGNATURES
 
 _OPERATIONS = (
     *PARALLEL_OPS, ForOp, IfOp, scf.WhileOp, scf.ConditionOp, IndexSwitchOp, scf.ExecuteRegionOp, scf.YieldOp, AssertOp

@@ -32,6 +32,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsTerminator, NoTerminator
 
 from meshgen.mlir.parser import TextParser
+from meshgen.mlir.text_operation import assignments, result_types
 
 _MAPPING = re.compile(r"\{[^{}]*\}")
 _NUMBERS = DenseArrayBase[I64]
@@ -41,25 +42,6 @@ def _parenthesized_numbers(parser: Parser) -> tuple[list[SSAValue], DenseArrayBa
     """`(0, %n)`"""
     names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX, delimiter=parser.Delimiter.PAREN)
     return [parser.resolve_operand(name, IndexType()) for name in names], DenseArrayBase.from_list(i64, numbers)
-
-
-def _assignments(parser: TextParser) -> tuple[list[UnresolvedOperand], list[UnresolvedOperand]]:
-    """`(%a = %x, %b = %y)`"""
-
-    def one() -> tuple[UnresolvedOperand, UnresolvedOperand]:
-        inner = parser.parse_unresolved_operand()
-        parser.parse_punctuation("=")
-        return inner, parser.parse_unresolved_operand()
-
-    pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
-    return [inner for inner, _ in pairs], [outer for _, outer in pairs]
-
-
-def _results(parser: Parser) -> list[Attribute]:
-    """`-> (types)`, or `-> type`"""
-    parser.parse_punctuation("->")
-    found = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return list(found) if found is not None else [parser.parse_type()]
 
 
 @irdl_op_definition
@@ -88,10 +70,10 @@ class ForallOp(IRDLOperation):
         outer: list[UnresolvedOperand] = []
         types: list[Attribute] = []
         if parser.parse_optional_keyword("shared_outs") is not None:
-            (inner, outer), types = _assignments(parser), _results(parser)
+            (inner, outer), types = assignments(parser), result_types(parser)
         operands = [*(dynamic for dynamic, _ in bounds), list(parser.resolve_operands(outer, types, parser.pos))]
         body = parser.parse_named_region([*((name, IndexType()) for name in loops), *zip(inner, types, strict=True)])
-        if parser.at_brace():
+        if parser.at_mark("{"):
             parser.scan(_MAPPING, "expected attributes in braces")
         names = ("staticLowerBound", "staticUpperBound", "staticStep")
         properties = {name: static for name, (_, static) in zip(names, bounds, strict=True)}
@@ -174,7 +156,7 @@ class ParallelOp(IRDLOperation):
         types, inits = list[Attribute](), list[UnresolvedOperand]()
         if parser.parse_optional_keyword("init") is not None:
             inits = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-            types = _results(parser)
+            types = result_types(parser)
         operands.append(list(parser.resolve_operands(inits, types, parser.pos)))
         body = parser.parse_named_region([(name, IndexType()) for name in loops])
         attributes = parser.parse_optional_attr_dict()
@@ -196,10 +178,7 @@ class ReduceOp(IRDLOperation):
         regions: list[Region] = []
         if parser.parse_optional_punctuation("(") is not None:
             assert isinstance(parser, TextParser)
-            names, start = parser.parse_values(), parser.pos
-            parser.parse_punctuation(":")
-            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-            operands = parser.resolve_operands(names, types, start)
+            operands = parser.parse_typed_values()
             parser.parse_punctuation(")")
             regions = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_region)
         return cls(operands=[operands], regions=[regions])
@@ -227,7 +206,7 @@ class ForOp(scf.ForOp):
             bounds.append(parser.parse_unresolved_operand())
         inner, outer, types = list[UnresolvedOperand](), list[UnresolvedOperand](), list[Attribute]()
         if parser.parse_optional_keyword("iter_args") is not None:
-            (inner, outer), types = _assignments(parser), _results(parser)
+            (inner, outer), types = assignments(parser), result_types(parser)
         carried = parser.resolve_operands(outer, types, parser.pos)
         kind = parser.parse_type() if parser.parse_optional_punctuation(":") is not None else IndexType()
         ends = [parser.resolve_operand(bound, kind) for bound in bounds]

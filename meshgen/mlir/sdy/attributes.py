@@ -18,7 +18,7 @@ _Kind = TypeVar("_Kind", bound="Data[object]")
 def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
     """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or the text after its name."""
     assert isinstance(parser, TextParser)
-    if not parser.at_attribute():
+    if not parser.at_mark("#"):
         return kind(kind.parse_parameter(parser))
     start = parser.pos
     found = parser.parse_attribute()
@@ -138,6 +138,6 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
 def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
     """`=[<...>, <...>]`"""
     parser.parse_punctuation("=")
-    if parser.at_attribute():
+    if parser.at_mark("#"):
         return parse_attribute(parser, ShardingPerValueAttr)
     return ShardingPerValueAttr(ShardingPerValueAttr.parse_list(parser))

@@ -62,7 +62,7 @@ def _parse_sub_axis(parser: AttrParser) -> str:
 def parse_part(parser: AttrParser) -> str:
     """`(1)2`, or `#stablehlo.sub_axis_info<(1)2>`."""
     assert isinstance(parser, TextParser)
-    if not parser.at_attribute():
+    if not parser.at_mark("#"):
         return _parse_sub_axis(parser)
     found = parser.parse_attribute()
     return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("expected a sub-axis")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.tensor import conversion, lookup, slices
-from meshgen.mlir.tensor.operations import OPERATIONS
-from meshgen.mlir.tensor.signatures import SIGNATURES
+from meshgen.mlir.tensor.operations import OPERATIONS, SIGNATURES
 
 DIALECT = merged(Dialect(signatures=SIGNATURES, operations=OPERATIONS), conversion.PART, slices.PART, lookup.PART)

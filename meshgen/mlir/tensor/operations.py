@@ -1,117 +1,72 @@
-"""Upstream's dialect tensor as far as meshgen reads it; most of its operations are xDSL's. With globals of ml_program."""
+"""The dialect tensor, of which most operations are xDSL's, and globals of ml_program."""
 
 from __future__ import annotations
 
+from typing import Self
+
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, StringAttr, TensorType, UnitAttr, i64
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import (
-    AnyAttr,
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.dialects.builtin import IndexType, UnitAttr
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
-from xdsl.traits import Pure
 
+from meshgen.mlir.arith.operations import FLAGS
+from meshgen.mlir.attributes import array
+from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import Cast, define
+from meshgen.mlir.plain_ops import Cast
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
-from meshgen.mlir.tensor.signatures import SIGNATURES
+from meshgen.mlir.text_operation import TextOperation, define
 
 
-@irdl_op_definition
-class GenerateOp(IRDLOperation):
+class Generate(TextOperation):
     """`tensor.generate %n {^bb0(%i: index): ... tensor.yield %x : f32} : tensor<?xf32>`"""
 
-    name = "tensor.generate"
-    sizes = var_operand_def(AnyAttr())
-    body = region_def("single_block")
-    result = result_def(AnyAttr())
-
     @classmethod
-    def parse(cls, parser: Parser) -> GenerateOp:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
         names = parser.parse_values() if parser.at_value() else []
         sizes = parser.resolve_operands(names, [IndexType()] * len(names), parser.pos)
         body = parser.parse_region()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        return cls.create(
-            operands=list(sizes), result_types=[parser.parse_type()], regions=[body], attributes=attributes
-        )
+        return cls.of(sizes, [parser.parse_type()], attributes, regions=[body])
 
 
-@irdl_op_definition
-class GatherOp(IRDLOperation):
-    """`%x[%places] gather_dims([1, 2]) unique : (types) -> type`"""
+class Lookup(TextOperation):
+    """`%x[%i] gather_dims([1, 2]) unique : (types) -> type`, `%rows into %x[%i] scatter_dims([1, 2]) unique : (types) -> type`"""
 
-    name = "tensor.gather"
-    source = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    gather_dims = prop_def(DenseArrayBase.constr(i64))
-    unique = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$source `` `[` $indices `]` `gather_dims` `(` $gather_dims `)` (`unique` $unique^)? attr-dict "
-        "`:` functional-type(operands, results)"
-    )
-
-
-@irdl_op_definition
-class ScatterOp(IRDLOperation):
-    """`%rows into %x[%places] scatter_dims([1, 2]) unique : (types) -> type`"""
-
-    name = "tensor.scatter"
-    source = operand_def(TensorType)
-    dest = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    scatter_dims = prop_def(DenseArrayBase.constr(i64))
-    unique = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$source `into` $dest `` `[` $indices `]` `scatter_dims` `(` $scatter_dims `)` (`unique` $unique^)? attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        operands = [parser.parse_unresolved_operand()]
+        if parser.parse_optional_keyword("into"):
+            operands.append(parser.parse_unresolved_operand())
+        operands += parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
+        dims = f"{cls.name.removeprefix('tensor.')}_dims"
+        parser.parse_keyword(dims)
+        with parser.in_parens():
+            properties: dict[str, Attribute] = {dims: array(parser.parse_integers())}
+        if parser.parse_optional_keyword("unique"):
+            properties["unique"] = UnitAttr()
+        attributes = parser.parse_optional_attr_dict()
+        values, results = parser.parse_signature(operands)
+        return cls.of(values, results, attributes, properties)
 
 
-@irdl_op_definition
-class RankOp(IRDLOperation):
+class Rank(TextOperation):
     """`%x : type`"""
 
-    name = "tensor.rank"
-    tensor = operand_def(TensorType)
-    result = result_def(IndexType)
-    traits = traits_def(Pure())
-
     @classmethod
-    def parse(cls, parser: Parser) -> RankOp:
-        name = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        return cls(operands=[parser.resolve_operand(name, parser.parse_type())], result_types=[IndexType()])
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        return cls.of(parser.parse_typed_values(), [IndexType()], {})
 
 
-@irdl_op_definition
-class GlobalOp(IRDLOperation):
+class Global(TextOperation):
     """`ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`, as torch-mlir puts it before programs."""
 
-    name = "ml_program.global"
-    sym_name = prop_def(StringAttr)
-    type = prop_def(AnyAttr())
-    is_mutable = opt_prop_def(UnitAttr)
-    value = opt_prop_def(AnyAttr())
-    sym_visibility = opt_prop_def(StringAttr)
-
     @classmethod
-    def parse(cls, parser: Parser) -> GlobalOp:
+    def parse(cls, parser: Parser) -> Self:
         for word in ("public", "private", "nested", "mutable"):
             parser.parse_optional_keyword(word)
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
@@ -120,12 +75,38 @@ class GlobalOp(IRDLOperation):
             parser.parse_punctuation(")")
         parser.parse_punctuation(":")
         properties["type"] = parser.parse_type()
-        return cls.create(properties=properties, attributes=parser.parse_optional_attr_dict())
+        return cls.of([], [], parser.parse_optional_attr_dict(), properties)
 
 
-OPERATIONS: tuple[type[Operation], ...] = (
+OPERATIONS = (
     tensor.CastOp, tensor.CollapseShapeOp, tensor.ConcatOp, tensor.DimOp, tensor.EmptyOp, tensor.ExpandShapeOp,
     tensor.ExtractOp, tensor.ExtractSliceOp, tensor.FromElementsOp, tensor.InsertOp, tensor.InsertSliceOp,
-    tensor.PadOp, tensor.ReshapeOp, tensor.SplatOp, GenerateOp, tensor.YieldOp, ParallelInsertSliceOp, GatherOp,
-    ScatterOp, *define(Cast, "tensor", "bitcast", SIGNATURES), RankOp, GlobalOp,
+    tensor.PadOp, tensor.ReshapeOp, tensor.SplatOp, tensor.YieldOp, ParallelInsertSliceOp,
+    *define(Cast, "tensor", {f"1 -> 1 <{FLAGS}>": "bitcast"}),
+    *define(Generate, "tensor", {"_ -> 1 {_ -> 1}": "generate"}),
+    *define(Lookup, "tensor", {
+        "2 -> 1 <gather_dims: integers, unique?: unit>": "gather", "3 -> 1 <scatter_dims: integers, unique?: unit>": "scatter",
+    }),
+    *define(Rank, "tensor", {"1 -> 1 integer": "rank"}),
+    *define(Global, "ml_program", {
+        "0 -> 0 <sym_name: string|symbol, type: type, is_mutable?: unit, value?: any, sym_visibility?: string>": "global",
+    }),
+)  # fmt: skip
+_SLICES = (
+    "static_offsets: integers(i), static_offsets: open(o), static_sizes: integers(i), static_sizes: open(z), static_strides: integers(i), "
+    "static_strides: open(s)"
+)
+SIGNATURES = (  # of operations whose definitions in xDSL leave some of it open
+    signatures_of("tensor", {
+        "1.. -> 1": "concat extract from_elements splat",
+        "(1, n) -> 1 <static_output_shape: open(n)>": "expand_shape",
+        f"(1, o, z, s) -> 1 <{_SLICES}>": "extract_slice",
+        "(1, l, h) -> 1 {i -> 1} <static_low: integers(i), static_low: open(l), static_high: integers(i), static_high: open(h)>": "pad",
+        f"(1, 1, o, z, s) -> 0 <{_SLICES}>": "parallel_insert_slice",
+        "2.. -> 1": "insert",
+        f"(1, 1, o, z, s) -> 1 <{_SLICES}>": "insert_slice",
+        "_ -> 0": "yield",
+        "_ -> 1": "empty",
+    })
+    | signatures_of("bufferization", {"_ -> 1": "alloc_tensor", "2 -> 0..1": "materialize_in_destination"})
 )  # fmt: skip

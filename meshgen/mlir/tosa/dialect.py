@@ -5,10 +5,9 @@ from __future__ import annotations
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.tosa import control, elementwise, lookup, movement, pooling
 from meshgen.mlir.tosa.operations import ATTRIBUTES, OPERATIONS
-from meshgen.mlir.tosa.signatures import SIGNATURES
 
 DIALECT = merged(
-    Dialect(signatures=SIGNATURES, operations=OPERATIONS, attributes=ATTRIBUTES),
+    Dialect(operations=OPERATIONS, attributes=ATTRIBUTES),
     elementwise.PART,
     pooling.PART,
     lookup.PART,

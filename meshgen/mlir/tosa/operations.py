@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i1
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, SSAValue, TypeAttribute
-from xdsl.irdl import (
-    AnyAttr,
-    IRDLOperation,
-    irdl_attr_definition,
-    irdl_op_definition,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
+from xdsl.ir import Attribute, ParametrizedAttribute, Region, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, Pure
 
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import Plain, define, entries
-from meshgen.mlir.tosa.signatures import SIGNATURES
+from meshgen.mlir.plain_ops import Plain, entries
+from meshgen.mlir.text_operation import TextOperation, Yield, assignments, define, result_types
 
 CONDITION = TensorType(i1, [])
 WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND", "NEAREST_NEIGHBOR", "BILINEAR")
@@ -68,159 +58,78 @@ class TosaShapeType(ParametrizedAttribute, TypeAttribute):
         printer.print_string(f"<{self.rank.data}>")
 
 
-@irdl_op_definition
-class ConstShapeOp(IRDLOperation):
+class ConstShape(TextOperation):
     """`tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`"""
 
-    name = "tosa.const_shape"
-    values = prop_def(AnyAttr())
-    result = result_def(TosaShapeType)
-    traits = traits_def(Pure())
-
     @classmethod
-    def parse(cls, parser: Parser) -> ConstShapeOp:
-        assert isinstance(parser, TextParser)
-        parser.parse_punctuation("{")
-        parser.parse_keyword("values")
-        parser.parse_punctuation("=")
-        values = parser.parse_attribute()
-        parser.parse_punctuation("}")
+    def parse(cls, parser: Parser) -> Self:
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        kinds = parser.parse_function_type().outputs.data
-        return cls.create(result_types=list(kinds), properties={"values": values})
+        return cls.of([], parser.parse_function_type().outputs.data, attributes)
 
 
-class Control(IRDLOperation):
-    """Two regions over the operands after the first `leading` ones."""
-
-    arguments = var_operand_def(AnyAttr())
-    results_ = var_result_def(AnyAttr())
-    first = region_def()
-    second = region_def()
-
-
-@irdl_op_definition
-class CondIfOp(Control):
+class CondIf(TextOperation):
     """`%c (%a = %x) : tensor<i1> (type) -> type {^bb0(%a: type): ...} else {...}`, or `%c -> (type) {...} else {...}`"""
 
-    name = "tosa.cond_if"
-
     @classmethod
-    def parse(cls, parser: Parser) -> CondIfOp:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
         condition = parser.parse_unresolved_operand()
-        inner, outer = _assignments(parser)
-        kind = None
-        if parser.parse_optional_punctuation(":") is not None:
-            kind = parser.parse_type()
-        inputs: list[Attribute] = []
-        results: list[Attribute] = []
-        if parser.parse_optional_punctuation("->") is not None:
-            results = _types(parser)
-        elif (function := parser.parse_optional_function_type()) is not None:
-            inputs, results = list(function.inputs.data), list(function.outputs.data)
+        inner, outer = assignments(parser)
+        kind = parser.parse_type() if parser.parse_optional_punctuation(":") is not None else CONDITION
+        inputs: Sequence[Attribute] = ()
+        results: Sequence[Attribute] = result_types(parser)
+        if not results and (function := parser.parse_optional_function_type()) is not None:
+            inputs, results = function.inputs.data, function.outputs.data
         first = _region(parser, inner, inputs)
         parser.parse_keyword("else")
         second = _region(parser, inner, inputs)
-        kinds = [kind or CONDITION, *inputs]
-        operands = parser.resolve_operands([condition, *outer], kinds, parser.pos)
-        return cls.create(operands=list(operands), result_types=results, regions=[first, second])
+        operands = parser.resolve_operands([condition, *outer], [kind, *inputs], parser.pos)
+        return cls.of(operands, results, {}, regions=[first, second])
 
 
-@irdl_op_definition
-class WhileLoopOp(Control):
+class WhileLoop(TextOperation):
     """`(%a = %x) : (type) -> type {...} do {^bb0(%b: type): ...}`"""
 
-    name = "tosa.while_loop"
-
     @classmethod
-    def parse(cls, parser: Parser) -> WhileLoopOp:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
-        inner, outer = _assignments(parser)
+        inner, outer = assignments(parser)
         parser.parse_punctuation(":")
         kind = parser.parse_function_type()
-        inputs = list(kind.inputs.data)
-        first = _region(parser, inner, inputs)
+        first = _region(parser, inner, kind.inputs.data)
         parser.parse_keyword("do")
-        second = _region(parser, inner, inputs)
-        operands = parser.resolve_operands(outer, inputs, parser.pos)
-        return cls.create(operands=list(operands), result_types=list(kind.outputs.data), regions=[first, second])
+        second = _region(parser, inner, kind.inputs.data)
+        operands = parser.resolve_operands(outer, kind.inputs.data, parser.pos)
+        return cls.of(operands, kind.outputs.data, {}, regions=[first, second])
 
 
-def _assignments(parser: TextParser) -> tuple[list[UnresolvedOperand], list[UnresolvedOperand]]:
-    """`(%a = %x, %b = %y)`: the names inside and the values outside."""
-
-    def one() -> tuple[UnresolvedOperand, UnresolvedOperand]:
-        inner = parser.parse_unresolved_operand()
-        parser.parse_punctuation("=")
-        return inner, parser.parse_unresolved_operand()
-
-    pairs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, one) or []
-    return [inner for inner, _ in pairs], [outer for _, outer in pairs]
-
-
-def _types(parser: TextParser) -> list[Attribute]:
-    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return list(types) if types is not None else [parser.parse_type()]
-
-
-def _region(parser: TextParser, inner: list[UnresolvedOperand], types: list[Attribute]) -> Region:
+def _region(parser: TextParser, inner: Sequence[UnresolvedOperand], types: Sequence[Attribute]) -> Region:
     """A region that names its arguments itself (`^bb0(...)`), or has those in front of it."""
     if parser.at_block_label():
         return parser.parse_region()
     return parser.parse_named_region(list(zip(inner, types, strict=False)))
 
 
-@irdl_op_definition
-class YieldOp(IRDLOperation):
-    """`tosa.yield %a, %b : type, type`"""
-
-    name = "tosa.yield"
-    arguments = var_operand_def(AnyAttr())
-    traits = traits_def(IsTerminator())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> YieldOp:
-        assert isinstance(parser, TextParser)
-        operands: list[SSAValue] = []
-        if parser.at_value():
-            names, start = parser.parse_values(), parser.pos
-            parser.parse_punctuation(":")
-            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-            operands = list(parser.resolve_operands(names, types, start))
-        return cls.create(operands=operands)
-
-
-@irdl_op_definition
-class VariableOp(IRDLOperation):
+class Variable(TextOperation):
     """`tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`"""
 
-    name = "tosa.variable"
-    sym_name = prop_def(AnyAttr())
-    initial_value = opt_prop_def(AnyAttr())
-    type = opt_prop_def(AnyAttr())
-    var_shape = opt_prop_def(AnyAttr())
-
     @classmethod
-    def parse(cls, parser: Parser) -> VariableOp:
+    def parse(cls, parser: Parser) -> Self:
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
         if parser.parse_optional_punctuation("=") is not None:
             properties["initial_value"] = parser.parse_attribute()
         else:
             parser.parse_punctuation(":")
             properties["type"] = parser.parse_type()
-        return cls.create(properties=properties, attributes=parser.parse_optional_attr_dict())
+        return cls.of([], [], parser.parse_optional_attr_dict(), properties)
 
 
-class Access(IRDLOperation):
+class Access(TextOperation):
     """`@v`, with `, %x` where it is written, and a type."""
 
-    variable = prop_def(AnyAttr(), prop_name="name")
-    arguments = var_operand_def(AnyAttr())
-    outputs = var_result_def(AnyAttr())
-
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         name, reads = parser.parse_symbol_name(), cls.name.endswith("read")
         values: list[UnresolvedOperand] = []
         if not reads:
@@ -230,21 +139,59 @@ class Access(IRDLOperation):
         parser.parse_punctuation(":")
         type = parser.parse_type()
         operands = [parser.resolve_operand(value, type) for value in values]
-        return cls.create(operands=operands, result_types=[type] if reads else [], properties={"name": name}, attributes=attributes)  # fmt: skip
+        return cls.of(operands, [type] if reads else [], attributes, {"name": name})
 
 
-OPERATIONS: tuple[type[Operation], ...] = (
-    ConstShapeOp, CondIfOp, WhileLoopOp, YieldOp, VariableOp,
-    *define(Access, "tosa", "variable.read variable.write variable_read variable_write", SIGNATURES),
-    *define(
-        Functional,
-        "tosa",
-        "abs add sub mul pow intdiv maximum minimum ceil clz floor exp log tanh sigmoid sin cos erf negate "
-        "reciprocal rsqrt logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor "
-        "bitwise_not arithmetic_right_shift logical_left_shift logical_right_shift equal greater greater_equal "
-        "select clamp cast identity const matmul conv2d conv3d depthwise_conv2d transpose_conv2d avg_pool2d "
-        "max_pool2d fully_connected reduce_sum reduce_max reduce_min reduce_product reduce_prod reduce_any "
-        "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale apply_scale resize table fft2d "
-        "rfft2d", SIGNATURES),
+_WINDOW = "stride?: integers(2), kernel?: integers(2), pad?: integers(4)"
+_PLANE = "pad?: integers(4), stride?: integers(2), dilation?: integers(2), acc_type?: type, local_bound?: flag"
+_SPACE = "pad?: integers(6), stride?: integers(3), dilation?: integers(3), acc_type?: type, local_bound?: flag"
+_NAN = "nan_mode?: PROPAGATE|IGNORE"
+_ENDS = "min_val?: number, max_val?: number, min_fp?: number, max_fp?: number, min_int?: number, max_int?: number"
+_ROUNDING = "rounding_mode?: SINGLE_ROUND|DOUBLE_ROUND|INEXACT_ROUND, double_round?: flag"
+_SCALES = f"{_ROUNDING}, scale32?: flag, per_channel?: flag, input_unsigned?: flag, output_unsigned?: flag"
+OPERATIONS = (
+    *define(ConstShape, "tosa", {"0 -> 1 shape <values: elements>": "const_shape"}),
+    *define(CondIf, "tosa", {"1+m -> n {_ -> n} {_ -> n}": "cond_if"}),
+    *define(WhileLoop, "tosa", {"n -> n {n -> 1} {n -> n}": "while_loop"}),
+    *define(Yield, "tosa", {"_ -> 0": "yield"}),
+    *define(Variable, "tosa", {
+        "0 -> 0 <sym_name: string|symbol, initial_value?: any, type?: type, var_shape?: any>": "variable",
+    }),
+    *define(Access, "tosa", {
+        "0 -> 1 <name: string|symbol>": "variable.read variable_read",
+        "1 -> 0 <name: string|symbol>": "variable.write variable_write",
+    }),
+    *define(Functional, "tosa", {
+        "0 -> 1 <value?: elements, values?: elements>": "const",
+        "1 -> 1": "abs bitwise_not cast ceil clz cos erf exp floor identity log logical_not reciprocal rsqrt sigmoid sin tanh",
+        "1 -> 1 <axis: integer>": "reduce_all reduce_any reduce_prod reduce_product reduce_sum reverse",
+        f"1 -> 1 <axis: integer, {_NAN}>": "argmax reduce_max reduce_min",
+        f"1 -> 1 <{_ENDS}, {_NAN}>": "clamp",
+        f"1 -> 1 <{_WINDOW}, {_NAN}>": "max_pool2d",
+        "1 -> 1 <perms: integers>": "transpose",
+        f"1..3 -> 1 <{_WINDOW}, acc_type?: type>": "avg_pool2d",
+        "1..2 -> 1 <new_shape?: integers>": "reshape",
+        "1..2 -> 1 <multiples?: integers>": "tile",
+        "1..3 -> 1": "negate",
+        "1..3 -> 1 <padding?: integers>": "pad",
+        "1..3 -> 1 <start?: integers, size?: integers>": "slice",
+        "1..4 -> 1 <mode: NEAREST_NEIGHBOR|BILINEAR, scale?: integers(4), offset?: integers(2), border?: integers(2)>": "resize",
+        f"5 -> 1 <{_SCALES}>": "rescale",
+        "1.. -> 1 <axis: integer>": "concat",
+        "2 -> 1": "add bitwise_and bitwise_or bitwise_xor equal gather greater greater_equal intdiv logical_and logical_left_shift "
+        "logical_or logical_right_shift logical_xor pow sub table",
+        "2 -> 1 <round?: flag>": "arithmetic_right_shift",
+        f"2 -> 1 <{_NAN}>": "maximum minimum",
+        "2..3 -> 1 <shift?: integer>": "mul",
+        "2..4 -> 1": "matmul",
+        "3 -> 1": "scatter select",
+        f"3 -> 1 <{_ROUNDING}>": "apply_scale",
+        "3..5 -> 1": "fully_connected",
+        f"3..5 -> 1 <{_PLANE}>": "conv2d depthwise_conv2d",
+        f"3..5 -> 1 <{_SPACE}>": "conv3d",
+        "3..5 -> 1 <out_pad?: integers(4), stride?: integers(2), acc_type?: type, local_bound?: flag>": "transpose_conv2d",
+        "1 -> 2 <local_bound?: flag>": "rfft2d",
+        "2 -> 2 <inverse?: flag, local_bound?: flag>": "fft2d",
+    }),
 )  # fmt: skip
 ATTRIBUTES = (TosaShapeType,)
