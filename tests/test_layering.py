@@ -59,6 +59,7 @@ INNER_LAYERS = {
     ),
     "sharding": (
         ("propagate", "overlap", "collective_combine_large"),
+        ("candidates",),
         ("rewrites",),
         ("stages",),
         ("materialize",),

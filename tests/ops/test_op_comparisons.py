@@ -105,7 +105,7 @@ ABOUT = {
     "sharding/partitioners/joined_rows.py": "slice",
     "sharding/partitioners/legality.py": "iota",
     "sharding/partitioners/scans.py": "broadcast_in_dim",
-    "sharding/propagate.py": "fft",
+    "sharding/candidates/pencils.py": "fft",
     "sharding/propagation/pseudo_ops.py": "carry input manual_operand manual_result output",
     "sharding/propagation/sites.py": "fft",
     "sharding/propagation/splats.py": "broadcast_in_dim",

@@ -1,0 +1,31 @@
+"""Equivalent programs: a candidate for each rewrite that changes the program, and one for all of them together.
+
+    %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate of `slice-into-dot`:  %v = slice %w [:, 0:32]
+    %q = slice %h [:, 0:32] : a third of the columns                                           %q = dot_general %x, %v
+
+The slice on the left takes columns of the activations from other devices, that on the right rows of the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshgen.compilation import Pass
+from meshgen.sharding.candidates.search import Candidate, Search
+from meshgen.sharding.propagation.solve import Solved, solve_as_written
+from meshgen.sharding.rewrites.passes import ALTERNATIVES
+
+
+def rewritten(search: Search, solved: Solved) -> Iterator[Candidate]:
+    """Yield the program after each rewrite, and after all rewrites that change it."""
+    fired: list[Pass] = []
+    whole = solved.module
+    for rewrite in filter(search.context.runs, ALTERNATIVES):
+        with search.context.timed(rewrite):
+            module = rewrite(solved.module, search.context)
+            whole = rewrite(whole, search.context)
+            if module is not solved.module:
+                fired.append(rewrite)
+                yield Candidate(solve_as_written(module), (rewrite,))
+    if len(fired) > 1:
+        yield Candidate(solve_as_written(whole), tuple(fired))

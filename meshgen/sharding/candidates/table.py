@@ -1,0 +1,23 @@
+"""The generators of candidates, in the order in which they are tried: each begins from the program that those before it chose."""
+
+from __future__ import annotations
+
+from meshgen.cost_model.model import DEFAULT
+from meshgen.sharding.candidates import pencils
+from meshgen.sharding.candidates.cut_axes import cut_axes
+from meshgen.sharding.candidates.fewer_collectives import choose_shorter, fewer_collectives
+from meshgen.sharding.candidates.framed import framed
+from meshgen.sharding.candidates.other_starts import other_starts
+from meshgen.sharding.candidates.rewritten import rewritten
+from meshgen.sharding.candidates.search import Generator, Search
+from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
+
+GENERATORS = (
+    Generator("rewrites", rewritten, Search.cheapest),
+    Generator("frames", framed, Search.cheapest, rounds=DEFAULT.search.frames),
+    Generator("cut axes", cut_axes, Search.worth),
+    Generator("other starts", other_starts, Search.worth),
+    Generator("shared work", shared_work, choose_shared),
+    Generator("fewer collectives", fewer_collectives, choose_shorter),
+    Generator(pencils.NAME, pencils.pencils, pencils.choose_pencils),
+)
