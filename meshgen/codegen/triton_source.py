@@ -11,7 +11,7 @@ from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.names import entry_name
-from meshgen.codegen.emit.plan import KernelPlan, UnsuitedError
+from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.missing_kernels import lacking_faults
@@ -83,9 +83,8 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
     tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
     for number in range(max(1, len(tiles))):
-        try:
-            source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
-        except UnsuitedError:
+        source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+        if source is None:
             continue
         source = replace(source, tile=tile_of(tiles[number]) if tiles else {})
         if measured and source.tile == wanted:
@@ -113,9 +112,14 @@ def tile_of(candidate: Any) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
-def _source(name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device) -> KernelSource:
+def _source(
+    name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
+) -> KernelSource | None:
+    """The source of the first candidate of a plan; None if that candidate is of no use."""
     entry = entry_name(name)
-    evaluator, launch, text = _emit_inside(entry, body, lowered, mesh, plan, device)
+    if (written := _emit_inside(entry, body, lowered, mesh, plan, device)) is None:
+        return None
+    evaluator, launch, text = written
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
     params += [("result", i) for i in range(len(body.outputs))]
     params += [("coordinate", axes) for axes in sorted(evaluator.coordinates)]
@@ -127,15 +131,16 @@ def _source(name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan
 
 def _emit_inside(
     entry: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
-) -> tuple[Evaluator, Launch, str]:
+) -> tuple[Evaluator, Launch, str] | None:
     """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so.
 
-    `lowered` is what is generated, `body` what it is called.
+    None if the first candidate of the plan is of no use. `lowered` is what is generated, `body` what it is called.
     """
     outside = frozenset[int]()
     while True:
         evaluator = Evaluator(lowered, mesh, outside)
-        launch = plan.template.emit(evaluator, lowered, plan, device)
+        if (launch := plan.template.emit(evaluator, lowered, plan, device)) is None:
+            return None
         text = _module(entry, body, evaluator, launch)
         unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
         if not unproven:

@@ -10,12 +10,12 @@ from functools import cache
 from meshgen.kernels.architectures import MMA, tensor_cores
 from meshgen.records import dataclass, replace
 
-LEAST_PART = 32  # columns of a part of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
-# Tensor descriptors: what operands of products must be like to be copied as boxes (TMA).
-BOX_K = 512  # elements of the contracted dims; chosen: below, making the descriptors takes a large part of the kernel
-BOX_ROWS = 64  # rows of a tile: those that one instruction multiplies (PTX ISA 8.7, wgmma.mma_async)
-BOX_BYTES = (1, 2)  # of an element: full-precision f32 is not multiplied on tensor cores
-BOX_ALIGNMENT = 16  # bytes, of the address and of the strides (CUDA driver API, cuTensorMapEncodeTiled)
+LEAST_PART = 32  # columns of a subtile of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
+# Tensor descriptors: what operands of products must be like to be copied as TMA tiles.
+TMA_K = 512  # elements of the contracted dims; chosen: below, making the descriptors takes a large part of the kernel
+TMA_ROWS = 64  # rows of a tile: those that one instruction multiplies (PTX ISA 8.7, wgmma.mma_async)
+TMA_BYTES = (1, 2)  # of an element: full-precision f32 is not multiplied on tensor cores
+TMA_ALIGNMENT = 16  # bytes, of the address and of the strides (CUDA driver API, cuTensorMapEncodeTiled)
 SPECIALIZED_GROUPS = 3  # warp groups: one that copies, two that multiply
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
@@ -25,7 +25,7 @@ class Tile:
     """Sizes of the tile and launch options. `speed` is the part of the peak rate of products at which a
     multiprocessor multiplies tiles of this size whose operands are at hand.
 
-    The epilogue takes the accumulator in `parts` of `n / parts` columns, one after the other; where warps are of two kinds, each part is an
+    The epilogue takes the accumulator in `parts` of `n / parts` columns (subtiles), one after the other; in warp-specialized kernels each subtile is an
     accumulator of its own, because Triton 3.6 cannot split what two groups of warps hold.
 
     Attributes:
@@ -58,7 +58,7 @@ _SM90 = (
     Tile(128, 256, 64, 8, 3, 1.0), Tile(128, 128, 64, 8, 3, 1.0), Tile(64, 256, 64, 4, 4, 1.0), Tile(128, 64, 64, 4, 4, 1.0),
     Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 256, 4, 3, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
 )  # fmt: skip
-# Rows of 128 bytes; sums of 8-bit floats are kept twice, so tiles of 256 columns spill.
+# Rows of 128 bytes; accumulators of 8-bit floats are kept twice, so tiles of 256 columns spill.
 _SM90_I8 = (
     Tile(128, 256, 128, 8, 3, 1.0), Tile(128, 128, 128, 8, 3, 1.0), Tile(128, 64, 128, 4, 4, 1.0),
     Tile(64, 128, 128, 4, 4, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
@@ -97,7 +97,7 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
 
 
 def part_columns(tile: Tile) -> set[int]:
-    """Columns of a part of the epilogue, with as many parts as there may be."""
+    """Return the numbers of columns that subtiles of the epilogue can have."""
     return {form.n // form.parts for form in with_parts(tile)}
 
 
@@ -121,7 +121,7 @@ def staged_bytes(tile: Tile, item_bytes: int) -> int:
     return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes
 
 
-# Tiles with warps of two kinds, by the type that is multiplied and the tile with warps of one kind that each stands for; first for results
+# Warp-specialized tiles, by the type that is multiplied and the tile that each stands for; first for results
 # and residuals of at most 2 bytes, then for those of 4, whose changes of layout take more shared memory: (m, n, k, stages, parts), those with
 # the shortest main loop first. Instructions of a warp for each four that multiply (ptxas of Triton 3.6): 34, 25 and 53 of bf16 (of 256, 128 and 256
 # columns), 34 and 44 of 128 columns; 30 and 34 of i8; 103, 107 and 114 of 8-bit floats, of 128 columns, 64 of which add sums in f32; 84, 70 and 138
@@ -133,14 +133,14 @@ _SPECIALIZED_16: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...
 _SPECIALIZED_I8: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
     (128, 256): (((128, 256, 128, 4, 1),), ((256, 128, 128, 3, 1),)),
 }
-# The sums of a step and those of all before it fill registers for 128 columns of each, or for 128 of one and 256 of the other, which are then in parts.
+# The accumulator of a step and that of all before it fill registers for 128 columns of each, or for 128 of one and 256 of the other, which are then in subtiles.
 _SPECIALIZED_F8: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
     (128, 128): (((128, 256, 128, 4, 2), (128, 256, 128, 3, 2), (128, 128, 128, 4, 1)), ((128, 256, 128, 3, 2), (128, 128, 128, 4, 1))),
 }  # fmt: skip
 
 
 def specialized(tile: Tile, dtype: str, is_wide: bool) -> list[Tile]:
-    """The same tile with warps that copy apart from those that multiply, those with the shortest main loop first.
+    """Return the warp-specialized forms of a tile, those with the shortest main loop first.
 
     Args:
         is_wide: whether some tile of the epilogue has elements of 4 bytes.
@@ -154,7 +154,7 @@ def specialized(tile: Tile, dtype: str, is_wide: bool) -> list[Tile]:
 
 
 def with_parts(tile: Tile) -> list[Tile]:
-    """The tile with its epilogue in ever more parts: an epilogue of half a tile keeps half as many values in registers.
+    """Return the tile with its epilogue in 1, 2 and 4 subtiles: an epilogue of half a tile keeps half as many values in registers.
 
     bf16 8192 x 4096 x 4096 with bias, GELU and residual, 128 x 256 on sm_90: 255 registers and 344 bytes of spills at once, 184 and
     none in halves (ptxas of Triton 3.6).

@@ -47,7 +47,7 @@ def ranked_tiles(product: Product, device: Device) -> list[Tile]:
 
 
 def specialized_tiles(tile: Tile, products: Sequence[Product], device: Device, is_wide: bool) -> list[Tile]:
-    """Forms of a tile of products in one launch with warps of two kinds that are predicted to take no longer, the least first; of equal ones that
+    """Warp-specialized forms of a tile of products in one launch that are predicted to take no longer, the least first; of equal ones that
     with the shorter loop.
 
     `is_wide`: whether some tile of the epilogue has elements of 4 bytes.

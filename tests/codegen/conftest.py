@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.emit import attention, attention_gradient, dot, dot_operands, map_tiles
+from meshgen.codegen.emit import attention, attention_gradient, dot_operands, gemm, map_tiles
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.roofline.kernel_time import device_of
@@ -17,7 +17,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.kernels import matmul_time
 from meshgen.kernels.attention import gradient_tiles, tiles
-from meshgen.kernels.matmul import BOX_K, Tile, candidates, staged_bytes
+from meshgen.kernels.matmul import TMA_K, Tile, candidates, staged_bytes
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def boxes_of_fewer_k(monkeypatch: pytest.MonkeyPatch) -> None:
+def tma_of_fewer_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """Descriptors are worth it for three quarters of the k from which they are."""
-    monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
+    monkeypatch.setattr(dot_operands, "TMA_K", TMA_K * 3 // 4)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def staged(tile: Tile, item_bytes: int) -> int:
         return staged_bytes(replace(tile, n=4 * tile.n), item_bytes)
 
-    monkeypatch.setattr(dot, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
+    monkeypatch.setattr(gemm, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
     monkeypatch.setattr(matmul_time, "candidates", large)
     monkeypatch.setattr(triton_source, "plan_body", narrowed)
 

@@ -18,7 +18,7 @@ from meshgen.codegen.building.build import BuiltKernel
 from meshgen.codegen.building.candidates import build_best, missing, multiplies_tiles
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.ir.graph import Graph
-from meshgen.kernels.matmul import BOX_K
+from meshgen.kernels.matmul import TMA_K
 from meshgen.mesh import Mesh
 from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.flops import graph_flops
@@ -97,7 +97,7 @@ def test_products_run_on_tensor_cores_with_asynchronous_copies() -> None:
 def test_plain_products_are_copied_by_tensor_descriptors() -> None:
     for name, each in built().items():
         (dot, *_) = [node for node in each.body.nodes if node.op == "dot_general"]
-        if "attention" not in name and product_extents(dot)[3] >= BOX_K:
+        if "attention" not in name and product_extents(dot)[3] >= TMA_K:
             assert each.kernel.instructions.get("UTMALDG"), name
             assert "LDGSTS" not in each.kernel.instructions, name
 

@@ -19,7 +19,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
-pytestmark = pytest.mark.usefixtures("two_multiprocessors", "boxes_of_fewer_k", "narrow_tiles")
+pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_of_fewer_k", "narrow_tiles")
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 440  # more than the least k that is described here, and no multiple of a tile's

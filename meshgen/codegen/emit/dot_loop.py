@@ -19,9 +19,9 @@ class MainLoop:
     is_described: whether tensor descriptors copy its operands.
     """
 
-    keeps_boxes = True  # whether the same descriptors serve all tiles
+    reuses_descriptors = True  # whether the same descriptors serve all tiles
     more_rows = 0  # rows of tiles of which programs compute parts, besides those of the result
-    is_divisible = True  # whether the warps of its kernel can be of two kinds
+    is_divisible = True  # whether its kernel can be warp-specialized
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
@@ -35,16 +35,16 @@ class MainLoop:
         evaluator.tile.edges = dict(self._edges)
         self.operands.arrange()
         self.is_described = uses_tensor_cores(self.problem) and self.operands.describes(device)
-        self._has_boxes = False
+        self._has_descriptors = False
         self._has_left = True
         self._is_promoted = promotes(self.problem.dtype, device.architecture)
 
     @property
-    def is_boxes_alone(self) -> bool:
+    def reads_tma_tiles_only(self) -> bool:
         """Whether all of its operands that it loads are copied by tensor descriptors."""
-        left, right = (load is not None and load.box is not None for load in self.operands.loads)
-        # Elements past the last of k are zero in boxes, but what is computed from them may not be.
-        computed = self.operands.is_made_of_boxes and not self._edges[self.operands.k[0]]
+        left, right = (load is not None and load.tma is not None for load in self.operands.loads)
+        # Elements past the last of k are zero in TMA tiles, but what is computed from them may not be.
+        computed = self.operands.is_made_of_tma_tiles and not self._edges[self.operands.k[0]]
         return self.is_described and right and (left or computed or not self._has_left)
 
     def _parts(self, m: Var, n: Var) -> Mapping[Var, str]:
@@ -65,10 +65,10 @@ class MainLoop:
 
     def describe(self) -> None:
         """Make the tensor descriptors, if it has any, once."""
-        if self.is_described and not self._has_boxes:
+        if self.is_described and not self._has_descriptors:
             self.evaluator.tile.edges = dict(self._edges)
             self.operands.describe()
-            self._has_boxes = True
+            self._has_descriptors = True
 
     def without_left(self) -> None:
         """The loop of another product, which multiplies the same rows, has the tile of the left operand."""
@@ -88,7 +88,7 @@ class MainLoop:
             self._by_products(products[0][1][0])
 
     def convert(self, accumulator: str) -> None:
-        """Make the sum a register of the result's type."""
+        """Convert the accumulator to the type of the result."""
         dtype = self.node.result.type.dtype
         if dtype not in NARROW and self.problem.accumulator != dtype:
             self.evaluator.write(f"{accumulator} = {accumulator}.to({register_type(dtype)})")
@@ -115,10 +115,10 @@ class MainLoop:
             loop.describe()
         sides = [(self, 0), *((loop, 1) for loop, _ in products)]
         pointers = [loop.operands.pointers(number) for loop, number in sides]
-        boxes = [loop.operands.boxes[number] for loop, number in sides]
+        descriptors = [loop.operands.descriptors[number] for loop, number in sides]
         self._open()
-        whole = all(pointer or box for pointer, box in zip(pointers, boxes, strict=True))
-        if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(boxes)):
+        whole = all(pointer or descriptor for pointer, descriptor in zip(pointers, descriptors, strict=True))
+        if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(descriptors)):
             evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")
@@ -138,7 +138,7 @@ class MainLoop:
         self.evaluator.open(f"for start in {kinds}:")
 
     def write_sum(self, accumulators: Sequence[str], others: Sequence[MainLoop]) -> None:
-        """One loop for this product and others that are added to it, all of boxes in one layout: a step is of one of them."""
+        """One loop for this product and others that are added to it, whose operands are all TMA tiles in one layout: a step is of one of them."""
         evaluator, loops = self.evaluator, [self, *others]
         for loop in loops:
             loop.describe()
@@ -146,18 +146,18 @@ class MainLoop:
         for loop in loops:
             starts.append(starts[-1] + -(-loop.problem.k // block) * block)
         evaluator.open(f"for start in tl.range(0, {starts[-1]}, BLOCK_K, warp_specialize=True):")
-        boxes, place = [evaluator.names.fresh(f"{side}_box") for side in ("a", "b")], "start"
+        descriptors, place = [evaluator.names.fresh(f"{side}_box") for side in ("a", "b")], "start"
         for number, (loop, first) in enumerate(zip(loops, starts, strict=False)):
             if number:
                 evaluator.write(f"if start >= {first}:")
                 place = f"tl.where(start >= {first}, start - {first}, {place})"
-            for name, box in zip(boxes, loop.operands.boxes, strict=True):
-                evaluator.write(f"{'    ' if number else ''}{name} = {box}")
+            for name, descriptor in zip(descriptors, loop.operands.descriptors, strict=True):
+                evaluator.write(f"{'    ' if number else ''}{name} = {descriptor}")
         self.operands.step = evaluator.assign("place", place)
-        left, right = (load.box if load else None for load in self.operands.loads)
-        a = self.operands.copied(0, boxes[0], left)
+        left, right = (load.tma if load else None for load in self.operands.loads)
+        a = self.operands.copied(0, descriptors[0], left)
         for part, accumulator in enumerate(accumulators):
-            b = self.operands.copied(1, boxes[1], right, part)
+            b = self.operands.copied(1, descriptors[1], right, part)
             self.add(accumulator, a, b)
         evaluator.close()
 

@@ -1,13 +1,13 @@
-"""The operands of a dot's main loop: copied as boxes by tensor descriptors, loaded through pointers that advance, or computed.
+"""The operands of a dot's main loop: copied as TMA tiles by tensor descriptors, loaded through pointers that advance, or computed.
 
-A plain operand is one load seen through index maps. Where its rows are evenly spaced and aligned, a box of it is
+A plain operand is one load seen through index maps. Where its rows are evenly spaced and aligned, a tile of it is
 copied by one instruction of one thread (TMA), and what is outside of the tensor is zero.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_problem import Problem
@@ -20,7 +20,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.kernels.architectures import tensor_cores
-from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_BYTES, BOX_K, BOX_ROWS, Tile
+from meshgen.kernels.matmul import TMA_ALIGNMENT, TMA_BYTES, TMA_K, TMA_ROWS, Tile
 from meshgen.ops.classes import LAYOUT, POINTWISE
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, rounded, zero
@@ -35,19 +35,19 @@ class Load:
 
     Attributes:
         stride: elements by which the address grows with k; None: not evenly, or it is checked.
-        box: how a tensor descriptor describes the operand; None: it cannot.
+        tma: how a tensor descriptor describes the operand; None: it cannot.
     """
 
     value: Value
     index: Index
     guards: Guards
     stride: int | None
-    box: Box | None
+    tma: TmaTile | None
 
 
 @dataclass(frozen=True)
-class Box:
-    """An operand as rows of contiguous elements, a tile of which is a box.
+class TmaTile:
+    """An operand as rows of contiguous elements, a tile of which one instruction copies (TMA).
 
     Attributes:
         first: offset of the first element, in elements; the same in all lanes.
@@ -79,11 +79,11 @@ class Operands:
         self.dims = DotDims.of(node)
         self.order = tuple(range(len(self.dims.contract[0])))
         self.loads: tuple[Load | None, Load | None] = (None, None)
-        self.boxes: list[str] = ["", ""]
-        self.step = "start"  # where the boxes of a step begin along k, in source
-        self.leaves: tuple[Load, ...] = ()  # boxes that the left operand is computed from
-        self.is_made_of_boxes = False  # and of nothing else that varies
-        self._leaf_boxes: list[str] = []
+        self.descriptors: list[str] = ["", ""]
+        self.step = "start"  # where the TMA tiles of a step begin along k, in source
+        self.leaves: tuple[Load, ...] = ()  # TMA tiles that the left operand is computed from
+        self.is_made_of_tma_tiles = False  # and of nothing else that varies
+        self._leaf_descriptors: list[str] = []
 
     def arrange(self) -> None:
         """Choose an order of the contracted dims in which the addresses of both operands grow evenly with k, if any."""
@@ -98,7 +98,7 @@ class Operands:
             self._find_leaves()
 
     def _find_leaves(self) -> None:
-        """The boxes that the left operand is computed from, element by element: of values that it reads at one index."""
+        """Find the TMA tiles that the left operand is computed from, element by element: of values that it reads at one index."""
         found, others = dict[Value, set[Index]](), False
         stack = [(self.node.operands[0], self.index(0))]
         while stack:
@@ -114,40 +114,40 @@ class Operands:
                 stack += [(operand, index if operand.type.rank else ()) for operand in node.operands]
             else:
                 others |= not is_constant(node)
-        boxes = {v: self._leaf(v, next(iter(places))) for v, places in found.items() if len(places) == 1}
-        self.leaves = tuple(load for load in boxes.values() if load)
+        tma_tiles = {v: self._leaf(v, next(iter(places))) for v, places in found.items() if len(places) == 1}
+        self.leaves = tuple(load for load in tma_tiles.values() if load)
         read_once = [v for v in found if v.type.size > 1]
-        self.is_made_of_boxes = not others and bool(self.leaves) and all(boxes.get(v) for v in read_once)
+        self.is_made_of_tma_tiles = not others and bool(self.leaves) and all(tma_tiles.get(v) for v in read_once)
 
     def _leaf(self, value: Value, index: Index) -> Load | None:
-        """A value that the left operand is computed from, as a box."""
+        """A value that the left operand is computed from, as a TMA tile."""
         offset, k, side = ex.linearize(index, value.type.sizes), self.k[0], self.free[0]
         if set(self.evaluator.over(offset)) != {k, side} or k not in dict(offset.terms) or _is_inside(k, offset):
             return None
-        box = self._box(value, offset, k, side, (*BOX_BYTES, 4))
-        return Load(value, index, (), None, box) if box else None
+        tma = self._tma_tile(value, offset, k, side, (*TMA_BYTES, 4))
+        return Load(value, index, (), None, tma) if tma else None
 
     def describes(self, device: Device) -> bool:
         """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
-        has = tensor_cores(device.architecture).has_tma and self.tile.m >= BOX_ROWS
-        return has and self.problem.k >= BOX_K and (bool(self.leaves) or any(load and load.box for load in self.loads))
+        has = tensor_cores(device.architecture).has_tma and self.tile.m >= TMA_ROWS
+        return has and self.problem.k >= TMA_K and (bool(self.leaves) or any(load and load.tma for load in self.loads))
 
     def describe(self) -> None:
         """Tensor descriptors of the operands that have them, before the loop."""
         for number, load in enumerate(self.loads):
-            if load is not None and load.box is not None:
-                self.boxes[number] = self._described(load.value, load.box, f"{_SIDES[number]}_box")
-        self._leaf_boxes = [self._described(load.value, load.box, "a_box") for load in self.leaves if load.box]
+            if load is not None and load.tma is not None:
+                self.descriptors[number] = self._described(load.value, load.tma, f"{_SIDES[number]}_box")
+        self._leaf_descriptors = [self._described(load.value, load.tma, "a_box") for load in self.leaves if load.tma]
 
-    def _described(self, value: Value, box: Box, preferred: str) -> str:
-        self.evaluator.next_is_checked()  # `_box` has proven that all of it is inside
+    def _described(self, value: Value, tma: TmaTile, preferred: str) -> str:
+        self.evaluator.next_is_checked()  # `_tma_tile` has proven that all of it is inside
         pointer = self.evaluator.pointer_of[value]
-        start = pointer if box.first == ZERO else f"{pointer} + {ex.render(box.first)}"
-        sides = (box.row, box.column)
+        start = pointer if tma.first == ZERO else f"{pointer} + {ex.render(tma.first)}"
+        sides = (tma.row, tma.column)
         sizes = [self.parts.get(var) or str(var.high + 1) for var in sides]
-        strides, blocks = [str(box.stride), "1"], [self._block(var) for var in sides]
-        if box.outer:
-            var, distance = box.outer
+        strides, blocks = [str(tma.stride), "1"], [self._block(var) for var in sides]
+        if tma.outer:
+            var, distance = tma.outer
             sizes, strides, blocks = [str(var.high + 1), *sizes], [str(distance), *strides], ["1", *blocks]
         text = (
             f"tl.make_tensor_descriptor({start}, [{', '.join(sizes)}], [{', '.join(strides)}], [{', '.join(blocks)}])"
@@ -193,11 +193,11 @@ class Operands:
             return None
         factors = dict(offset.terms)
         is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
-        box = self._box(value, offset, k, side) if is_even and not guards else None
-        if side not in over:  # a row, whose other rows only a box leaves zeros for
-            return Load(value, index, guards, None, box) if box else None
+        tma = self._tma_tile(value, offset, k, side) if is_even and not guards else None
+        if side not in over:  # a row, whose other rows only a TMA tile leaves zeros for
+            return Load(value, index, guards, None, tma) if tma else None
         advances = is_even and not self.evaluator.checked and k not in self.parts
-        return Load(value, index, guards, factors[k] if advances else None, box)
+        return Load(value, index, guards, factors[k] if advances else None, tma)
 
     def _is_zero(self, fill: Value | str) -> bool:
         if isinstance(fill, str):
@@ -205,7 +205,9 @@ class Operands:
         node = self.evaluator.producer.get(fill)
         return is_constant(node) and not node.attrs.value.any()
 
-    def _box(self, value: Value, offset: Expr, k: Var, side: Var, sizes: Sequence[int] = BOX_BYTES) -> Box | None:
+    def _tma_tile(
+        self, value: Value, offset: Expr, k: Var, side: Var, sizes: Sequence[int] = TMA_BYTES
+    ) -> TmaTile | None:
         """The operand as rows of a matrix; None where they are not contiguous, aligned and evenly spaced."""
         factors, nbytes = dict(offset.terms), DTYPES[value.type.dtype].itemsize
         if side.high == 0:  # the distance between rows does not matter
@@ -219,29 +221,30 @@ class Operands:
         outer = next(
             ((atom, f) for atom, f in first.terms if isinstance(atom, Var) and atom == self.group and f > 0), None
         )
-        if factors[column] != 1 or stride <= 0 or any(step * nbytes % BOX_ALIGNMENT for step in steps):
+        if factors[column] != 1 or stride <= 0 or any(step * nbytes % TMA_ALIGNMENT for step in steps):
             return None
         low, high = first.bounds
         is_inside = low >= 0 and high + row.high * stride + column.high < value.type.size
         if outer:
             first -= Expr((outer,))
-        return Box(first, row, column, stride, outer) if is_inside else None
+        return TmaTile(first, row, column, stride, outer) if is_inside else None
 
     @property
     def layout(self) -> tuple[bool, ...]:
-        """Of each operand that is a box whether k counts its rows."""
-        return tuple(load.box.row in self.k for load in self.loads if load and load.box)
+        """Of each operand that is a TMA tile whether k counts its rows."""
+        return tuple(load.tma.row in self.k for load in self.loads if load and load.tma)
 
     # ---- the tile of a step
 
     def pointers(self, number: int) -> str:
         """Addresses of the first step's tile, before the loop; empty for an operand without."""
         load = self.loads[number]
-        if load is None or load.stride is None or self.boxes[number]:
+        if load is None or load.stride is None or self.descriptors[number]:
             return ""
         arange = f"tl.arange(0, BLOCK_K){self.evaluator.wide}{'[None, :]' if number == 0 else '[:, None]'}"
-        pointer, _ = self.evaluator.address(load.value, load.index)
-        return self.evaluator.assign(f"{_SIDES[number]}_ptrs", re.sub(rf"\b{self.k[number].text}\b", arange, pointer))
+        first = {self.k[number]: one(replace(self.k[number], text=arange))}
+        pointer, _ = self.evaluator.address(load.value, tuple(ex.substitute(e, first) for e in load.index))
+        return self.evaluator.assign(f"{_SIDES[number]}_ptrs", pointer)
 
     def advance(self, number: int, pointer: str) -> None:
         """Addresses of the next step's tile."""
@@ -252,8 +255,8 @@ class Operands:
     def tile_of(self, number: int, pointer: str, part: int = 0) -> str:
         """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
         load, evaluator = self.loads[number], self.evaluator
-        if load is not None and self.boxes[number]:
-            return self.copied(number, self.boxes[number], load.box, part)
+        if load is not None and self.descriptors[number]:
+            return self.copied(number, self.descriptors[number], load.tma, part)
         if load is None or self.free[number].high == 0:
             return self._computed(number)
         if not pointer:
@@ -265,9 +268,9 @@ class Operands:
             _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         )
 
-    def copied(self, number: int, name: str, box: Box | None, number_of_part: int = 0) -> str:
-        """A box, and its transpose where k is on the other side of it."""
-        assert box is not None
+    def copied(self, number: int, name: str, tma: TmaTile | None, number_of_part: int = 0) -> str:
+        """A TMA tile, and its transpose where k is on the other side of it."""
+        assert tma is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
         # Triton 3.6 gives the second group of warps its rows by adding to the number of the first row, which no other code may use.
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
@@ -282,20 +285,20 @@ class Operands:
                 var: text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
                 for var, text in starts.items()
             }
-        sides = (box.row, box.column)
+        sides = (tma.row, tma.column)
         place = ", ".join(starts[var] for var in sides)
-        turned = ".T" if (box.row in self.k) == (number == 0) else ""
-        if box.outer:
-            place = f"{box.outer[0].text}{narrow}, {place}"
+        turned = ".T" if (tma.row in self.k) == (number == 0) else ""
+        if tma.outer:
+            place = f"{tma.outer[0].text}{narrow}, {place}"
             turned = f".reshape({', '.join(map(self._block, sides))}){turned}"
         return self.evaluator.assign(_SIDES[number], f"{name}.load([{place}]){turned}")
 
     def _computed(self, number: int) -> str:
         """An operand that is computed in registers: lanes past the end of k must be 0."""
         evaluator = self.evaluator
-        leaves = zip(self.leaves, self._leaf_boxes, strict=True) if number == 0 and self._leaf_boxes else ()
+        leaves = zip(self.leaves, self._leaf_descriptors, strict=True) if number == 0 and self._leaf_descriptors else ()
         for load, name in leaves:
-            tile = self.copied(0, name, load.box)
+            tile = self.copied(0, name, load.tma)
             wide = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
             evaluator.placed[load.value] = (load.index, Code(f"{tile}{wide}", load.value.type.dtype))
         code = evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number)))

@@ -48,7 +48,7 @@ def uses_tensor_cores(problem: Problem) -> bool:
 
 
 def tiles_of(body: Graph, dots: Sequence[Node], device: Device, columns: int = 0) -> tuple[Tile, ...]:
-    """Tiles for dots like the first in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts.
+    """Tiles for dots like the first in one launch, the best predicted first: each warp-specialized, then with its epilogue at once and in subtiles.
 
     `columns`: of the parts of rows that are reduced, if any: those of a part of the epilogue.
     """
@@ -64,7 +64,7 @@ def tiles_of(body: Graph, dots: Sequence[Node], device: Device, columns: int = 0
 def forms_of(
     tile: Tile, body: Graph, dots: Sequence[Node], products: Sequence[Product], device: Device, is_wide: bool = False
 ) -> list[Tile]:
-    """A tile of products in one launch, of which `dots` of a body are one together: with warps of two kinds, with its epilogue at once and in parts.
+    """A tile of products in one launch, of which `dots` of a body are one together: warp-specialized, then with its epilogue at once and in subtiles.
 
     `is_wide`: whether some tile of another body's epilogue has elements of 4 bytes.
     """
@@ -87,7 +87,7 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
         return tuple(each for tile in tiles for each in with_parts(tile))
     both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
     for tile in tiles:
-        # Their sums are like those of halves of a tile of 256 columns: half of one of 128 has a loop that is not shorter.
+        # Their accumulators are like those of halves of a tile of 256 columns: half of one of 128 has a loop that is not shorter.
         special = specialized_tiles(replace(tile, n=2 * tile.n), [both], device, has_wide_tiles(body, dots))
         halves = dict.fromkeys(replace(each, n=each.n // 2, parts=1) for each in special if each.n > 128)
         forms += _forms(tile, list(halves))
@@ -95,7 +95,7 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
 
 
 def _forms(tile: Tile, special: Sequence[Tile]) -> list[Tile]:
-    """A tile's forms in the order in which they are tried: of those with warps of two kinds first one of each number of parts."""
+    """A tile's forms in the order in which they are tried: first one warp-specialized form of each number of subtiles."""
     first = [each for number, each in enumerate(special) if each.parts not in {e.parts for e in special[:number]}]
     return [*first, *with_parts(tile), *(each for each in special if each not in first)]
 

@@ -39,10 +39,6 @@ class KernelPlan:
     candidates: tuple[Any, ...] = ()
 
 
-class UnsuitedError(Exception):
-    """A candidate of a plan is of no use for the body, which is known once its source is written: the next one is taken."""
-
-
 @dataclass(frozen=True)
 class Template:
     """One way to generate kernels, and the traits that passes and reports ask for.
@@ -51,8 +47,8 @@ class Template:
 
     Attributes:
         match: the plan of a body on a device; None for a body that the template does not generate.
-        emit: writes the source of the plan's first candidate, and says how it is launched; raises UnsuitedError for some of
-            several candidates, never for all of them.
+        emit: writes the source of the plan's first candidate, and says how it is launched; None for a candidate that is of no
+            use for the body. Of several candidates one at least is of use.
         form: the form of its kernels. The candidates of a GEMM that joins others are of type `kernels.matmul.Tile`.
         fuses: whether its kernels take in operations that others would compute.
         joins: whether its kernels can share a launch with others, each in a range of programs (`segmented`).
@@ -60,7 +56,7 @@ class Template:
 
     name: str
     match: Callable[[Graph, Device], KernelPlan | None]
-    emit: Callable[[Evaluator, Graph, KernelPlan, Device], Launch]
+    emit: Callable[[Evaluator, Graph, KernelPlan, Device], Launch | None]
     form: KernelForm
     fuses: bool = True
     joins: bool = False

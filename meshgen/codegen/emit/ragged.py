@@ -8,7 +8,7 @@ Where rows are kept, rows of tiles are cut where groups start and end, so that a
     parts     |  0  |4|     1      |5|   3   |        numbered by tiles first (the third has none of its own here), then by starts and ends
 
 A program computes the whole tile that a part is in, for the groups of the part, and stores the rows of the part. So neither copies of
-boxes nor loads depend on groups but for the matrix, and one main loop without conditions goes through it. Where rows are
+TMA tiles nor loads depend on groups but for the matrix, and one main loop without conditions goes through it. Where rows are
 contracted, the main loop of each group goes over its rows.
 """
 
@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.dot import Dot
+from meshgen.codegen.emit.dot import GemmWriter
 from meshgen.codegen.emit.dot_loop import MainLoop
 from meshgen.codegen.emit.dot_problem import joint_tiles_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.gemm import gemm_of
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of
 from meshgen.codegen.expr import Expr, Var
@@ -32,7 +33,7 @@ from meshgen.kernels.matmul import Tile
 
 _NAMES = ("group", "groups", "starts", "ends", "bound", "is_new", "has_rows", "is_inside", "first_group", "last_group", "first_row", "start_row",
           "end_row", "in_rows", "step")  # fmt: skip
-_MOST_GROUPS = 128  # of kernels whose warps are of two kinds: lanes of four warps (Triton 3.6 refuses more)
+_MOST_GROUPS = 128  # of warp-specialized kernels: lanes of four warps (Triton 3.6 refuses more)
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -45,11 +46,12 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     return KernelPlan(RAGGED, space, {"dot": dots[0]}, tiles)
 
 
-def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch | None:
     assert plan.space is not None and plan.space.dot is not None
     evaluator.names.take(*_NAMES)
     loop = _OverRows if plan.space.dot.attrs.contracts else _ByRows
-    return Dot(evaluator, body, plan.space, plan.candidates[0], device, loop).emit()
+    gemm = gemm_of(evaluator, body, plan.space, plan.candidates[0], device, loop)
+    return None if gemm is None else GemmWriter(evaluator, gemm).emit()
 
 
 class _Ragged(MainLoop):
@@ -147,7 +149,7 @@ class _ByRows(_Ragged):
 class _OverRows(_Ragged):
     """A product per group, summed over its rows; groups are the batch."""
 
-    keeps_boxes = False
+    reuses_descriptors = False
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip

@@ -97,7 +97,7 @@ def _with_tile(alike: Alike, tile: Tile) -> Alike:
     return replace(alike, plan=replace(alike.plan, candidates=(tile,)))
 
 
-def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch | None:
     """A branch for each class of segments."""
     pointers = dict(evaluator.pointer_of) | dict(zip(body.outputs, evaluator.results, strict=True))
     launches, programs = list[Launch](), 0
@@ -108,6 +108,8 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     for alike in segmented.classes:
         evaluator.open(_BRANCH)
         launch = _emit_alike(evaluator, alike, pointers, device)
+        if launch is None:
+            return None
         evaluator.close()
         count, at = launch.grid[0] * len(alike.bodies), evaluator.lines.index(f"    {_BRANCH}")
         evaluator.lines[at : at + 1] = [f"    {line}" for line in _head(programs, count, len(alike.bodies))]
@@ -127,7 +129,7 @@ def _head(first: int, count: int, segments: int) -> list[str]:
     return lines
 
 
-def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str], device: Device) -> Launch:
+def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str], device: Device) -> Launch | None:
     """Source for all of them, in programs `block`; the launch of one."""
     rows = [[pointers[value] for value in (*part.inputs, *part.outputs)] for part in alike.bodies]
     names = _pointers_of_segment(evaluator, list(zip(*rows, strict=True)))

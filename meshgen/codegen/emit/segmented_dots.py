@@ -1,4 +1,4 @@
-"""Products of unequal sizes side by side, of which some warps copy the operands and others multiply: one main loop for all.
+"""Warp-specialized products of unequal sizes side by side: one main loop for all.
 
     for block in range(tl.program_id(0), 640, PROGRAMS):      a program computes several tiles, of any of the products
         tile_m = tl.where(block < 512, ..., ...)              where the tile is
@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from meshgen.codegen.emit.dot import DOT, Dot
-from meshgen.codegen.emit.dot_operands import Operands
+from meshgen.codegen.emit.dot import DOT, GemmWriter
+from meshgen.codegen.emit.dot_loop import MainLoop
 from meshgen.codegen.emit.dot_problem import forms_of, has_wide_tiles
 from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.gemm import gemm_of
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import UnsuitedError
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile
@@ -38,7 +38,7 @@ _MOST = 8  # chosen: products whose epilogues every tile goes through, masked bu
 
 
 def forms_together(tile: Tile, bodies: Sequence[Graph], dots: Sequence[Node], device: Device) -> list[Tile]:
-    """A tile of products side by side with its epilogue at once and in parts, and first, of a few products, with warps of two kinds."""
+    """Return the forms of a tile for products side by side: warp-specialized ones first if the products are few, then its epilogue in subtiles."""
     products = [Product(*product_extents(dot), multiplied_as(dot)) for dot in dots]
     own = [[node for node in body.nodes if node.op in DOTS] for body in bodies]
     is_wide = any(has_wide_tiles(body, each) for body, each in zip(bodies, own, strict=True))
@@ -46,51 +46,50 @@ def forms_together(tile: Tile, bodies: Sequence[Graph], dots: Sequence[Node], de
     return found if len(dots) <= _MOST else [form for form in found if not form.is_specialized]
 
 
-class _Product(Dot):
+class _Segment(GemmWriter):
     """One of the products: `first` is the number of its first tile among those of all."""
 
     first = 0
 
-    def _edge(self, name: str, size: int, block: int) -> str:
-        """Always: the tile may be another product's."""
-        return f"{name} < {size}"
-
     @property
-    def operands(self) -> Operands:
-        ((_, (loop,)),) = self.sums
-        return loop.operands
+    def loop(self) -> MainLoop:
+        (loop,) = self.gemm.loops
+        return loop
 
     def write_place(self) -> tuple[str, str]:
         """Names of the place that a tile has if it is one of this product; of others it is some place inside."""
         write, names = self.evaluator.write, self.evaluator.names
-        inside = f"tl.minimum(block - {self.first}, {self.blocks - 1})" if self.first else "block"
-        write(f"tile = {f'tl.maximum({inside}, 0)' if self.first else f'tl.minimum(block, {self.blocks - 1})'}")
-        self.place(self.rows, self.columns)
+        inside = f"tl.minimum(block - {self.first}, {self.gemm.blocks - 1})" if self.first else "block"
+        write(f"tile = {f'tl.maximum({inside}, 0)' if self.first else f'tl.minimum(block, {self.gemm.blocks - 1})'}")
+        self.place(self.gemm.tile_rows, self.gemm.tile_columns)
         found = names.fresh("tile_m"), names.fresh("tile_n")
         for name, text in zip(found, ("tile_m", "tile_n"), strict=True):
             write(f"{name} = {text}")
         return found
 
     def write_epilogue(self, accumulators: list[str]) -> None:
-        here = self.evaluator.assign("here", f"(block >= {self.first}) & (block < {self.first + self.blocks})")
-        self.edges = {self.m: f"({self.edges[self.m]}) & {here}", self.n: self.edges[self.n]}
+        here = self.evaluator.assign("here", f"(block >= {self.first}) & (block < {self.first + self.gemm.blocks})")
+        m, n = self.gemm.m, self.gemm.n
+        self.edges = {m: f"({self.edges[m]}) & {here}", n: self.edges[n]}
         self.names = [accumulators]
         self.evaluator.tile.edges = self.edges
         self.epilogue()
 
 
 def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Mapping[Value, str], tile: Tile,
-                     device: Device) -> Launch:  # fmt: skip
-    """Source for the products of all bodies. Raises UnsuitedError where their operands are not boxes of one layout."""
+                     device: Device) -> Launch | None:  # fmt: skip
+    """Source for the products of all bodies; None if their operands are not TMA tiles of one layout."""
     singles = [single for body in bodies for single in _singles(body)]
-    products: list[_Product] = []
+    products: list[_Segment] = []
     for body in singles:
         with _block_part(evaluator, body, pointers):
-            products.append(_described(evaluator, body, tile, device))
-        products[-1].first = sum(each.blocks for each in products[:-1])
-    if len({each.operands.layout for each in products}) > 1:
-        raise UnsuitedError("operands in several layouts have boxes of several shapes")
-    total = sum(each.blocks for each in products)
+            if (product := _described(evaluator, body, tile, device)) is None:
+                return None
+        product.first = sum(each.gemm.blocks for each in products)
+        products.append(product)
+    if len({each.loop.operands.layout for each in products}) > 1:
+        return None
+    total = sum(each.gemm.blocks for each in products)
     programs = min(total, device.multiprocessors)
     evaluator.constant("PROGRAMS", programs)
     evaluator.open(f"for block in range(tl.program_id(0), {total}, PROGRAMS):")
@@ -115,49 +114,52 @@ def _block_part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]
     return evaluator.part(body, "block", own, [pointers[value] for value in body.outputs])
 
 
-def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Product:
-    """A product with its descriptors."""
+def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Segment | None:
+    """A product with its descriptors; None if it has a batch, loops beside the product, or an operand that is not a TMA tile alone."""
     plan = DOT.match(body, device)
     if plan is None or plan.space is None:
-        raise UnsuitedError("a product among other loops")
-    found = _Product(evaluator, body, plan.space, tile, device)
-    ((_, (loop,)),) = found.sums
-    if found.problem.batch > 1 or not all(load and load.box for load in loop.operands.loads):
-        raise UnsuitedError("a batch, or an operand that is not a box alone")
+        return None
+    # The tile may be another product's: rows and columns are compared with sizes even if tiles divide these.
+    gemm = gemm_of(evaluator, body, plan.space, tile, device, masks_all=True)
+    if gemm is None or gemm.problem.batch > 1:
+        return None
+    segment = _Segment(evaluator, gemm)
+    if not all(load and load.tma for load in segment.loop.operands.loads):
+        return None
     if not evaluator.constants:
         for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (tile.m, tile.n, tile.k), strict=True):
             evaluator.constant(name, size)
-    loop.describe()
-    return found
+    segment.loop.describe()
+    return segment
 
 
-def _multiply(evaluator: Evaluator, products: Sequence[_Product], tile: Tile) -> list[str]:
+def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) -> list[str]:
     """The main loop, and the accumulators, one for each part of the columns."""
     write, first = evaluator.write, products[0]
     places = [each.write_place() for each in products]
     for side, name in enumerate(("tile_m", "tile_n")):
         write(f"{name} = {_selected(products, [place[side] for place in places])}")
-    boxes = [evaluator.names.fresh(f"{name}_box") for name in ("a", "b")]
+    descriptors = [evaluator.names.fresh(f"{name}_box") for name in ("a", "b")]
     for number, each in enumerate(products):
         if number:
             write(f"if block >= {each.first}:")
-        for name, box in zip(boxes, each.operands.boxes, strict=True):
-            write(f"{'    ' if number else ''}{name} = {box}")
+        for name, descriptor in zip(descriptors, each.loop.operands.descriptors, strict=True):
+            write(f"{'    ' if number else ''}{name} = {descriptor}")
     first.write_lanes()
-    ((_, (loop,)),) = first.sums
+    loop, operands = first.loop, first.loop.operands
     kind, columns = (
-        register_type(first.problem.accumulator),
+        register_type(first.gemm.problem.accumulator),
         f"BLOCK_N // {tile.parts}" if tile.parts > 1 else "BLOCK_N",
     )
     names = [evaluator.names.fresh("acc") for _ in range(tile.parts)]
     for name in names:
         write(f"{name} = tl.zeros((BLOCK_M, {columns}), {kind})")
-    steps = _selected(products, [str(each.problem.k) for each in products])
+    steps = _selected(products, [str(each.gemm.problem.k) for each in products])
     evaluator.open(f"for start in tl.range(0, {steps}, BLOCK_K, warp_specialize=True):")
-    left, right = (load.box if load else None for load in first.operands.loads)
-    a = first.operands.copied(0, boxes[0], left)
+    left, right = (load.tma if load else None for load in operands.loads)
+    a = operands.copied(0, descriptors[0], left)
     for part, name in enumerate(names):
-        b = first.operands.copied(1, boxes[1], right, part)
+        b = operands.copied(1, descriptors[1], right, part)
         loop.add(name, a, b)
     evaluator.close()
     for name in names:
@@ -165,7 +167,7 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Product], tile: Tile) ->
     return names
 
 
-def _selected(products: Sequence[_Product], texts: Sequence[str]) -> str:
+def _selected(products: Sequence[_Segment], texts: Sequence[str]) -> str:
     """Of what each product has, that of the one whose tile is in hand."""
     if len(set(texts)) == 1:
         return texts[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Node, Value
-from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_BYTES, BOX_K
+from meshgen.kernels.matmul import TMA_ALIGNMENT, TMA_BYTES, TMA_K
 from meshgen.ops.dot_dims import DotDims
 
 Dims = tuple[int, ...]
@@ -16,7 +16,7 @@ def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
     order = tuple(range(len(sizes)))
     if item_bytes == 1 and contract and order[-1] not in contract:
         order = (*(d for d in order if d not in contract), *contract)
-    step = BOX_ALIGNMENT // item_bytes
+    step = TMA_ALIGNMENT // item_bytes
     return order, -(-sizes[order[-1]] // step) * step
 
 
@@ -27,11 +27,11 @@ def longer_share(node: Node, side: int) -> float:
     item_bytes = DTYPES[value.type.dtype].itemsize
     if (
         lhs.dtype != rhs.dtype
-        or item_bytes not in BOX_BYTES
+        or item_bytes not in TMA_BYTES
         or value.type.rank < 2
-        or dims.extents(lhs, rhs)[3] < BOX_K
+        or dims.extents(lhs, rhs)[3] < TMA_K
     ):
         return 0.0
     order, _ = wanted_layout(value, dims.contract[side])
-    is_turned, is_unaligned = order[-1] != value.type.rank - 1, value.type.sizes[-1] * item_bytes % BOX_ALIGNMENT
+    is_turned, is_unaligned = order[-1] != value.type.rank - 1, value.type.sizes[-1] * item_bytes % TMA_ALIGNMENT
     return model.transposed_share * is_turned + (model.unaligned_share if is_unaligned else 0.0)

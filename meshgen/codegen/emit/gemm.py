@@ -1,0 +1,164 @@
+"""The description of a kernel of matrix products for one tile: what its programs compute, before any source is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.dot_loop import MainLoop
+from meshgen.codegen.emit.dot_operands import one
+from meshgen.codegen.emit.dot_problem import Problem, problem_of
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.plan import spread
+from meshgen.codegen.emit.tile import Lanes
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
+from meshgen.codegen.fusion.space import Space
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import DTYPES, Graph, Node, Value
+from meshgen.kernels.matmul import Tile, staged_bytes
+from meshgen.ops.dot_dims import DotDims
+from meshgen.records import dataclass
+
+_SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """A value that accumulators hold after the main loops that add to it."""
+
+    total: Value
+    loops: tuple[MainLoop, ...]
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A kernel of matrix products.
+
+    Attributes:
+        problem: sizes and types of the first product.
+        dots: the dots of one left operand of which each program computes one; for other kernels the first dot.
+        accumulations: the values that each program accumulates.
+        shares_loop: whether one main loop adds to all accumulators.
+        m, n: the row and the column of the result that a lane computes.
+        edges: the conditions under which m and n are inside the result ("": always).
+        table: the variables of `space`, which are dims of the result, in terms of the batch, m and n.
+        most_programs: the programs of a persistent kernel, which compute several tiles each; None for other kernels.
+    """
+
+    body: Graph
+    space: Space
+    tile: Tile
+    problem: Problem
+    dots: tuple[Node, ...]
+    accumulations: tuple[Accumulation, ...]
+    shares_loop: bool
+    m: Var
+    n: Var
+    edges: dict[Var, str]
+    table: dict[Var, Expr]
+    most_programs: int | None
+
+    @property
+    def loops(self) -> list[MainLoop]:
+        return [loop for each in self.accumulations for loop in each.loops]
+
+    @property
+    def lanes(self) -> dict[Var, Lanes]:
+        """m and n as the first row or column of the tile and what each lane adds to it."""
+        return {v: Lanes(Var(f"{v.text}_first", 0, v.high), Var(f"{v.text}_lane", 0, v.high)) for v in (self.m, self.n)}
+
+    @property
+    def tile_rows(self) -> int:
+        """Tiles along m, and partial ones where groups of rows start or end."""
+        return -(-self.problem.m // self.tile.m) + self.loops[0].more_rows
+
+    @property
+    def tile_columns(self) -> int:
+        """Tiles along n."""
+        return -(-self.problem.n // self.tile.n)
+
+    @property
+    def blocks(self) -> int:
+        """Tiles of all dots and batches."""
+        return self.tile_rows * self.tile_columns * self.problem.batch * len(self.dots)
+
+    @property
+    def programs(self) -> int:
+        return self.blocks if self.most_programs is None else min(self.blocks, self.most_programs)
+
+
+def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device,
+            loop: type[MainLoop] = MainLoop, masks_all: bool = False) -> Gemm | None:  # fmt: skip
+    """Describe the kernel of a body in tiles of one shape.
+
+    Args:
+        evaluator: of the kernel; index maps of the operands may add parameters to it.
+        masks_all: whether rows and columns are compared with the sizes of the result even if tiles divide these.
+    Returns:
+        None if the tile is of no use: warp-specialized although not all operands are TMA tiles, or with an epilogue in other
+        subtiles than those whose rows the body reduces.
+    """
+    assert space.dot is not None
+    problem, joint = problem_of(space.dot), joint_products(body)
+    batch, m, n = ex.variable("batch", problem.batch), _always("m", problem.m), _always("n", problem.n)
+    edges = {var: f"{var.text} < {var.high + 1}" if masks_all or (var.high + 1) % block else ""
+             for var, block in ((m, tile.m), (n, tile.n))}  # fmt: skip
+    dots = (space.dot,) if joint else tuple(space.dots)
+    accumulators = joint or [Accumulator((space.dot,), space.dot.result)]
+    shares_loop, accumulations = share_a_loop(accumulators), list[Accumulation]()
+    for each in accumulators:
+        loops = (loop(evaluator, dot, tile, batch, (m, n), edges, device) for dot in each.products)
+        accumulations.append(Accumulation(each.total, tuple(loops)))
+    if shares_loop:
+        accumulations[1].loops[0].without_left()
+    is_unsuited = tile.is_specialized and not _can_specialize(accumulations, shares_loop, loop, evaluator)
+    if is_unsuited or space.columns not in (0, tile.n // tile.parts):
+        return None
+    is_plain = loop.reuses_descriptors and not evaluator.is_part and problem.batch == len(dots) == 1
+    is_persistent = is_plain and _fills_multiprocessor(accumulations, shares_loop, tile, problem, device)
+    return Gemm(body, space, tile, problem, dots, tuple(accumulations), shares_loop, m, n, edges, _table(space, batch, m, n),
+                device.multiprocessors if is_persistent else None)  # fmt: skip
+
+
+def _always(text: str, size: int) -> Var:
+    """A variable of the tile, also where there is one element along it."""
+    return Var(text, 0, size - 1)
+
+
+def _can_specialize(
+    accumulations: Sequence[Accumulation], shares_loop: bool, loop: type[MainLoop], evaluator: Evaluator
+) -> bool:
+    """Whether some warps can copy while others multiply: in one loop, all of whose operands are TMA tiles."""
+    loops = [each for accumulation in accumulations for each in accumulation.loops]
+    is_one = shares_loop or len(loops) == 1
+    if len(accumulations) == 1 and not is_one:  # each step takes the TMA tiles of one product
+        layouts = {each.operands.layout for each in loops}
+        is_one = len(layouts) == 1 and len(layouts.pop()) == len(_SIDES) and loop is MainLoop
+    return is_one and all(each.reads_tma_tiles_only for each in loops) and loops[0].is_divisible and not evaluator.wide
+
+
+def _fills_multiprocessor(
+    accumulations: Sequence[Accumulation], shares_loop: bool, tile: Tile, problem: Problem, device: Device
+) -> bool:
+    """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
+    columns = tile.n * (2 if shares_loop else 1)
+    shared = staged_bytes(replace(tile, n=columns), DTYPES[problem.dtype].itemsize)
+    is_described = any(loop.is_described for each in accumulations for loop in each.loops)
+    return is_described and 2 * shared > device.shared_bytes
+
+
+def _table(space: Space, batch: Expr, m: Var, n: Var) -> dict[Var, Expr]:
+    """The space's variables (dims of the result) in terms of batch, m and n."""
+    assert space.dot is not None
+    dims = DotDims.of(space.dot)
+    free = len(dims.free[0])
+    count = space.dot.result.type.rank - free - len(dims.free[1])
+    groups = ((0, count, batch), (count, count + free, one(m)), (count + free, None, one(n)))
+    place = space.index[space.dot.result]
+    table = {v: one(v) for v in space.parts}
+    for start, stop, position in groups[: 2 if table else 3]:
+        variables = tuple(v for e in place[start:stop] for v in ex.variables(e))
+        table |= spread(variables, position)
+    return table
