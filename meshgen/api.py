@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
-from meshgen.codegen.targets import DEFAULT_TARGET, built_for
-from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
+from meshgen.codegen.targets import built_for
+from meshgen.codegen.tuning.table import given_table
 from meshgen.compilation import Compilation
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
@@ -22,9 +22,9 @@ from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating
-from meshgen.frontend.entries import options_of, programs_of
+from meshgen.frontend.entries import programs_of
 from meshgen.frontend.next_values import with_next_values
-from meshgen.frontend.option_values import names_option, strict_option, text_option
+from meshgen.frontend.option_values import text_option
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated, mesh_of_specs, warned_of_mesh
 from meshgen.ir.graph import Module
@@ -32,6 +32,7 @@ from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.ops.precision import with_precision
+from meshgen.options import CompileOptions, with_options
 from meshgen.pipeline import Options, Progress, Timing, context_of, make_schedule, run_stages, verify_program
 from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.sizes import Given, Sizes, bound
@@ -50,12 +51,8 @@ __all__ = ["EntriesExecutable", "Executable", "OpenExecutable", "compile", "load
 
 
 @at_callers_line
-def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-            out_specs: Specs = None, target: str | None = None, arguments: str = "local",
-            sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-            memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, search: bool | float = False,
-            progress: Progress | None = None) -> Executable:  # fmt: skip
+@with_options(CompileOptions)
+def compile(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
     """Compile a program to a scheduled, buildable step; one with open sizes to an `OpenExecutable`, with a step for each of `sizes`.
 
     Args:
@@ -63,110 +60,74 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` returns; an ONNX model, or its path; a Module; an xDSL module.
         mesh: the devices; may be left out where the program declares its mesh. Of several meshes each by name:
             `{"first": {"dp": 2}, "second": {"x": 4}}`, or a list of named meshes.
-        args: for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and
-            dtype), nested in dicts, lists and tuples as the function takes them, which gets dicts with sorted keys; for
-            other programs, types or shapes of inputs whose sizes they leave open, in order or by name.
-        in_specs: required shardings of inputs: by name (`params.w`, `params['w']`, `arg1.w`; `*` matches), one per
-            input, or in the structure of the arguments; None leaves it open.
-        out_specs: the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.
-        target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries; default: the machine's device, else `cuda:sm_90`.
-        arguments: `local`: each rank is given its shards; `global`: the whole arrays.
-        sizes: of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of
-            open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
-        strict: refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for values by name and for lines.
-        memory_limit: bytes per device that a step may use to hide more communication; default: the memory of the machine's
-            device, without a machine what the step needs where nothing overlaps.
-        skip: names of passes to leave out, such as `chunks` (docs/passes.md has all).
-        entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
-            all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
-            `EntriesExecutable` and one module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.
-        donate: arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as
-            JAX's `donate_argnums`), each for the result that has its structure, or a dict from them to results: `{"params": 0, "opt": "result.1"}`.
-            Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
-        machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
-            the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
-        precision: of all f32 products on GPUs: `default` (tf32), `high` (three products of tf32), `highest`; default: as the program says.
-        tuning: a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.
-        search: choose the shardings of arguments without an annotation as `search` does: True, or the seconds that it may take.
-        progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
+        {options}
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
         UsageError: a bad option, name or path.
     """
-    executable = plan(
-        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
-        strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, machine=machine,
-        precision=precision, tuning=tuning, search=search, progress=progress,
-    )  # fmt: skip
-    executable.build(progress)
+    executable = planned(graph, mesh, options)
+    executable.build(options.progress)
     return executable
 
 
 @at_callers_line
-def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None, target: str | None = None, arguments: str = "local",
-         sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-         memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, search: bool | float = False,
-         progress: Progress | None = None,
-         timing: Timing | None = None) -> Executable:  # fmt: skip
-    """As `compile`, without building binaries; counts into `timing`, if one is given."""
+@with_options(CompileOptions)
+def plan(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
+    """As `compile`, without building binaries."""
+    return planned(graph, mesh, options)
+
+
+def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | None = None) -> Executable:
+    """As `plan`; counts into `timing`, if one is given."""
+    progress = cast("Any", options.progress)
     if progress is not None and not callable(progress):
         raise UsageError(
             Diagnostic("MG0001", f"progress must be a function of (what, done, total), got {progress!r:.60}")
         )
-    given: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate,
-                             "machine": machine, "precision": precision}  # fmt: skip
-    others: dict[str, Any] = {
-        "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip, "search": search, "tuning": given_table(tuning), "timing": timing or Timing(),
-    }  # fmt: skip
-    if (several := programs_of(graph, entry)) is not None:
-        return _plan_entries(several, mesh, given, others, progress)
+    timing, options = timing or Timing(), replace(options, tuning=given_table(options.tuning))
+    if (several := programs_of(graph, options.entry)) is not None:
+        return _plan_entries(several, mesh, options, timing)
     try:
-        return _plan_one(graph, text_option(entry, "entry"), given, progress, mesh=mesh, **others)
+        return _plan_one(graph, mesh, replace(options, entry=text_option(options.entry, "entry")), timing)
     except EntryError as error:
         if graph == "-":
             raise  # stdin is read once
-        return _plan_entries({name: (graph, name) for name in error.names}, mesh, given, others, progress)
+        return _plan_entries({name: (graph, name) for name in error.names}, mesh, options, timing)
 
 
-def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: Mapping[str, Any], others: Mapping[str, Any],
-                  progress: Progress | None) -> EntriesExecutable:  # fmt: skip
+def _plan_entries(
+    programs: Mapping[str, tuple[Any, str]], mesh: Meshes, options: CompileOptions, timing: Timing
+) -> EntriesExecutable:
     """Plan each entry function: a program, and the name of the function in it."""
-    own = {name: options_of(name, programs, given) for name in programs}
-    found = {name: _plan_one(*programs[name], own[name], progress, mesh=mesh, **others) for name in programs}
-    return EntriesExecutable(found, "-".join(found))
+    chosen = {name: options.of_entry(name, entry, programs.keys()) for name, (_, entry) in programs.items()}
+    planned_entries = {name: _plan_one(programs[name][0], mesh, chosen[name], timing) for name in programs}
+    return EntriesExecutable(planned_entries, "-".join(planned_entries))
 
 
-def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str | None,
-              arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None, skip: Sequence[str], tuning: TuningTable | None, search: bool | float,
-              timing: Timing) -> Executable:  # fmt: skip
-    """As `plan`, of one function."""
-    limits = text_option(arguments, "arguments"), strict_option(strict), memory_limit, names_option(skip, "skip")
-    options = Options(DEFAULT_TARGET if target is None else target, *limits, tuning=tuning)
+def _plan_one(graph: Any, mesh: Meshes, chosen: CompileOptions, timing: Timing) -> Executable:
+    """As `planned`, of one function."""
+    options, progress = chosen.for_stages(), chosen.progress
     if progress:
         progress("import", 0, 1)
     with timing.of("import"):
-        module, signature = read(graph, mesh, entry=entry, **given)
-    options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
-    if search:
+        module, signature = read_with(graph, mesh, chosen)
+    options = replace(options, target=built_for(chosen.target, module.meshes or (module.mesh,)))
+    if chosen.search:
         from meshgen.search.best import SECONDS
         from meshgen.search.best import search as best
 
-        seconds: Any = SECONDS if search is True else search
+        seconds: Any = SECONDS if chosen.search is True else chosen.search
         if not (isinstance(seconds, int | float) and seconds > 0):
-            raise UsageError(Diagnostic("MG0001", f"search={search!r} is not True, nor a number of seconds"))
-        found = best(module, options, planning(signature), seconds=seconds, progress=progress)
-        return cast("Executable", found.planned)
-    args = given["args"]
-    program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
-    wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
+            raise UsageError(Diagnostic("MG0001", f"search={chosen.search!r} is not True, nor a number of seconds"))
+        searched = best(module, options, planning(signature), seconds=seconds, progress=progress)
+        return cast("Executable", searched.planned)
+    program = open_program(module, {} if signature.is_typed else shapes_of(chosen.args, signature), options)
+    combined = combinations(chosen.sizes)
+    sizes = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combined]
     if not program.is_open:
         return plan_module(module, options, timing, signature, progress)
     executable = OpenExecutable(module, program, options, timing, signature, plan_module)
-    for each in wanted:
+    for each in sizes:
         executable.specialise_for(each)
     return executable
 
@@ -237,21 +198,26 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str | None = None, arguments: str = "local",
           entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, precision: str = "") -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
-    module, _ = read(
-        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine,
-        precision=precision,
+    chosen = CompileOptions(
+        args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, entry=entry, donate=donate,
+        machine=machine, precision=precision,
     )  # fmt: skip
-    options = Options(DEFAULT_TARGET if target is None else target, text_option(arguments, "arguments"))
-    options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
+    module, _ = read_with(graph, mesh, chosen)
+    options = replace(chosen.for_stages(), target=built_for(target, module.meshes or (module.mesh,)))
     return run_stages(module, options, Timing(), text_option(stage, "stage"))[stage]
 
 
-def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None, entry: str = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, precision: str = "") -> tuple[Module, Signature]:  # fmt: skip
+@with_options(CompileOptions)
+def read(graph: Any, mesh: Meshes, options: CompileOptions) -> tuple[Module, Signature]:
     """The program as a verified module with its annotations, and its signature."""
+    return read_with(graph, mesh, options)
+
+
+def read_with(graph: Any, mesh: Meshes, chosen: CompileOptions) -> tuple[Module, Signature]:
+    """As `read`."""
+    args, in_specs, out_specs, machine = chosen.args, chosen.in_specs, chosen.out_specs, chosen.machine
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
-    module, known = import_program(graph, given, args, text_option(entry, "entry"))
+    module, known = import_program(graph, given, args, text_option(chosen.entry, "entry"))
     signature = warned_of_mesh(known or signature_of(input_names(module.graph)), graph, module, given)
     module = placed_on(module, given or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
     module = on_machine(module, profile) if profile else module
@@ -259,8 +225,9 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
-    module, signature = with_next_values(donating(module, donate, signature), signature)
-    module = with_precision(module, text_option(precision, "precision")) if precision else module
+    module, signature = with_next_values(donating(module, chosen.donate, signature), signature)
+    precision = text_option(chosen.precision, "precision")
+    module = with_precision(module, precision) if precision else module
     verify_program(module)
     return annotated(module, in_specs, out_specs, signature), signature
 

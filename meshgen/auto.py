@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from meshgen.api import planning, read
+from meshgen.api import planning, read_with
 from meshgen.calls.callers import at_callers_line
 from meshgen.codegen.targets import built_for
 from meshgen.compiled.executable import Executable
@@ -17,7 +18,8 @@ from meshgen.frontend.specs import Specs
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import Meshes
-from meshgen.pipeline import Options, Progress
+from meshgen.options import CompileOptions
+from meshgen.pipeline import Progress
 from meshgen.search import best
 from meshgen.search import mutate as mutation
 from meshgen.search.best import SECONDS
@@ -42,10 +44,12 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
         ProgramError, ShardingError, UsageError: as `compile`, and for programs on several meshes and of unknown sizes.
     """
     began = time.monotonic()
-    module, signature = read(
-        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine
-    )
-    options = Options(built_for(target, module.meshes or (module.mesh,)), arguments, False, memory_limit, tuple(skip))
+    chosen = CompileOptions(
+        args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, memory_limit=memory_limit,
+        skip=skip, entry=entry, donate=donate, machine=machine,
+    )  # fmt: skip
+    module, signature = read_with(graph, mesh, chosen)
+    options = replace(chosen.for_stages(), target=built_for(target, module.meshes or (module.mesh,)))
     left = seconds - (time.monotonic() - began)
     return best.search(module, options, planning(signature), seconds=left, progress=progress)
 

@@ -20,6 +20,7 @@ LAYERS = (
     ("testing",),
     ("__init__", "auto"),
     ("api",),
+    ("options",),
     ("compiled",),
     ("search",),
     ("reports",),

@@ -46,6 +46,8 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
 
 def _keywords(function: Callable[..., Any]) -> frozenset[str]:
     """Return the keywords that a function takes; none where it takes any."""
+    if (declared := getattr(function, "__signature__", None)) is not None:
+        return frozenset(declared.parameters)
     code = function.__code__
     if code.co_flags & inspect.CO_VARKEYWORDS:
         return frozenset()

@@ -12,7 +12,8 @@ from typing import Any
 
 from meshgen import api
 from meshgen.commands.combinations import specialise
-from meshgen.commands.common import add_program, add_target, program_options, target_options
+from meshgen.commands.common import add_program, add_target, source_of
+from meshgen.commands.options import OF_PROGRAM, OF_TARGET, add_options, chosen_options
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table
 from meshgen.compiled.entries import EntriesExecutable
@@ -21,6 +22,7 @@ from meshgen.compiled.kernels import kernel_records
 from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.gc_pace import rarely_collecting
+from meshgen.options import CompileOptions
 from meshgen.pipeline import Timing
 from meshgen.reports.comms import comms_table
 from meshgen.reports.cost import cost_table
@@ -43,11 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write every stage's text, every kernel's source, PTX and resources, and every decision (decisions.json) to this folder",
     )
-    parser.add_argument(
-        "--tuning",
-        metavar="FILE.json",
-        help="a table that meshgen tune has written: kernels take the tiles that were measured to be best",
-    )
+    add_options(parser, ("tuning",))
     text = "write the weights that came with the program (ONNX and PyTorch models have them) to this file, and not into the module"
     parser.add_argument("--weights", metavar="FILE.safetensors", help=text)
     parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
@@ -61,10 +59,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     for place in (options.output, options.weights):
         if place:
             refuse_place(Path(place))
-    chosen = program_options(options) | target_options(options)
+    names = (*OF_PROGRAM, *OF_TARGET, "tuning")
     timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
-        executable = api.plan(**chosen, tuning=options.tuning, progress=progress, timing=timing)
+        chosen = CompileOptions(**chosen_options(options, names), progress=progress)
+        executable = api.planned(*source_of(options), chosen, timing)
         specialise(executable, options, output)
         executable.build(progress)
         if progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 from meshgen.commands.arrays import load_arrays
@@ -10,17 +9,6 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.constants import Constant, constant
 
 _WORDS = {"true": True, "false": False}
-
-
-def add_constants(parser: argparse.ArgumentParser) -> None:
-    """Add the option for inputs that have a value when a program is compiled."""
-    parser.add_argument(
-        "--constant",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="value of an input of an ONNX model, which becomes a constant: sr=16000, axes=0,2, or table=@table.npy",
-    )
 
 
 def constants_option(texts: Sequence[str]) -> dict[str, Constant]:

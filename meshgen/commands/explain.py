@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, line_or_name, planned, specs_option
+from meshgen.commands.common import add_program, add_target, planned
+from meshgen.commands.options import line_or_name, specs_option
 from meshgen.commands.output import Output
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError

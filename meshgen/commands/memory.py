@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.commands.common import bytes_of
+from meshgen.commands.options import bytes_of
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, Location, RuntimeFailure
 from meshgen.host_memory import free_bytes

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, program_options
+from meshgen.commands.common import add_program, source_of
+from meshgen.commands.options import OF_PROGRAM, chosen_options
 from meshgen.commands.output import Output
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module
+from meshgen.options import CompileOptions
 from meshgen.pipeline import STAGES, Options, Timing, context_of, run_pass, run_stage, unknown_passes
 from meshgen.runtime.module_file.files import write_text
 
@@ -42,16 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     from meshgen.mlir.text import print_text
 
-    chosen, timing = program_options(options), Timing()
+    chosen, timing = CompileOptions(**chosen_options(options, OF_PROGRAM)), Timing()
     names = [name for name in options.passes.split(",") if name]
     watched = [name for name in options.print_after if name != "all"]
     if faults := unknown_passes(name for name in [*names, *watched] if name not in STAGES):
         raise UsageError(*faults)
-    chosen_options = Options("cpu", chosen.pop("arguments"), skip=tuple(options.skip))
+    of_stages = Options("cpu", chosen.arguments, skip=tuple(options.skip))
     show = _program_printer(options.print_after)
-    context = replace(context_of(chosen_options, timing), skip=frozenset(options.skip), show=show)
+    context = replace(context_of(of_stages, timing), skip=frozenset(options.skip), show=show)
     with timing.of("import"):
-        module, _ = api.read(**chosen)
+        module, _ = api.read_with(*source_of(options), chosen)
     for name in names:
         with timing.of(name):
             if name in STAGES:

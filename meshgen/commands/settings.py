@@ -23,7 +23,6 @@ from meshgen.errors import Diagnostic, Location, UsageError, system_reason
 from meshgen.names import nearest_names
 from meshgen.records import dataclass
 
-SHARED = ("machine", "memory-limit", "mesh", "precision", "spec", "target")
 MOST_BYTES = 1 << 26  # of the file
 _FILE = "pyproject.toml"
 
@@ -42,6 +41,14 @@ class Setting:
         return ".".join(filter(None, ("tool.meshgen", self.command, self.option)))
 
 
+def shared_options() -> tuple[str, ...]:
+    """Return the names of options that are set for all commands that read a program."""
+    from meshgen.options import FLAGS  # the command line of modules needs no compiler
+
+    flags = (flag for each in FLAGS.values() for flag in each if flag.is_shared)
+    return ("mesh", *(flag.name.removeprefix("--") for flag in flags))
+
+
 def settings(commands: Sequence[str], start: Path | None = None) -> list[Setting]:
     """What the nearest file sets; nothing without a file. Raises UsageError MG0001 for tables and keys that mean nothing."""
     here = (start or Path.cwd()).resolve()
@@ -54,7 +61,7 @@ def settings(commands: Sequence[str], start: Path | None = None) -> list[Setting
             _known(name, commands, "a command", file)
             found += [Setting(option, each, name, file) for option, each in value.items()]
         else:
-            _known(name, SHARED, "an option of all programs", file)
+            _known(name, shared_options(), "an option of all programs", file)
             found.append(Setting(name, value, "", file))
     return found
 

@@ -26,14 +26,3 @@ def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
             Diagnostic("MG0001", f"names of entry functions must be identifiers, got {[*found]!r:.60}", hint=hint)
         )
     return found
-
-
-def options_of(name: str, programs: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of one entry function: a dict by their names has one for each, anything else applies to all."""
-    found: dict[str, Any] = {}
-    for what, option in options.items():
-        is_by_entry = (
-            isinstance(option, Mapping) and bool(option) and {*cast("Mapping[Any, Any]", option)} <= {*programs}
-        )
-        found[what] = cast("Mapping[Any, Any]", option).get(name) if is_by_entry else option
-    return found

@@ -61,10 +61,10 @@ def test_a_compiler_that_is_not_installed_is_missing(place: Path) -> None:
 def test_a_package_that_is_broken_is_told_apart(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(**_: object) -> None:
+    def broken(*_: object) -> None:
         raise ImportError("libfoo.so: cannot open shared object file", name="jaxlib.xla")
 
-    monkeypatch.setattr("meshgen.api.read", broken)
+    monkeypatch.setattr("meshgen.api.read_with", broken)
     assert main(["check", "p.mlir", *MESH]) == 5
     assert "the Python package 'jaxlib' cannot be imported: libfoo.so" in capsys.readouterr().err
 

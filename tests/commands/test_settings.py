@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from meshgen.cli import COMMANDS, Parser, add_common, main
-from meshgen.commands.settings import SHARED, Setting, parse_configured
+from meshgen.commands.settings import Setting, parse_configured, shared_options
 
 PROGRAM = """import meshgen as mg
 
@@ -149,7 +149,7 @@ def test_option_means_the_same_in_file_and_on_line(command: str, option: str, ac
     on_line = parsed(command, needed + words, of={})
     assert on_line[action.dest] != action.default
     assert parsed(command, needed, of={(command, option): value}) == on_line
-    if option in SHARED and "program" in on_line:
+    if option in shared_options() and "program" in on_line:
         assert parsed(command, needed, of={("", option): value}) == on_line
         assert parsed(command, needed, of={("", option): "b", (command, option): value}) == on_line
         kept = [word if word not in ("p.mlir", "model:mlp") else "own.mgx" for word in needed]
@@ -161,8 +161,8 @@ def test_every_command_that_reads_a_program_has_shared_options() -> None:
         command for command, parser in PARSERS.items() if any(each.dest == "program" for each in parser._actions)
     }
     assert reading == {"compile", "check", "opt", "search", "explain", "report"}
-    assert {f"--{name}" for name in SHARED} <= set(PARSERS["compile"]._option_string_actions)
-    assert not set(SHARED) & set(COMMANDS)
+    assert {f"--{name}" for name in shared_options()} <= set(PARSERS["compile"]._option_string_actions)
+    assert not set(shared_options()) & set(COMMANDS)
 
 
 SHARED_VALUES = {
@@ -176,7 +176,7 @@ SHARED_VALUES = {
 
 
 def test_shared_option_from_file_compiles_the_same_module(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(SHARED_VALUES) == set(SHARED)
+    assert set(SHARED_VALUES) == set(shared_options())
     words = ["compile", "settings_program:mlp", *TYPES]
     lines = [f"--{name}={value}" for name, value in SHARED_VALUES.items()]
     settings = "".join(f"{name} = {value!r}\n" for name, value in SHARED_VALUES.items())

@@ -1,0 +1,106 @@
+"""Options of `compile` on the command line: the flags that `meshgen/options.py` declares, and their values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, cast
+
+from meshgen.commands.constants import constants_option
+from meshgen.commands.sizes import fixed_shapes
+from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.names import byte_count, whole_number
+from meshgen.notation import parse_sharding
+from meshgen.options import FLAGS, CompileOptions, Flag
+from meshgen.spec import Sharding
+
+OF_PROGRAM = ("machine", "entry", "args", "in_specs", "out_specs", "donate", "arguments", "precision")
+OF_TARGET = ("target", "strict", "memory_limit", "skip")
+
+
+def add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Add the flags of some options."""
+    defaults = {each.name: each.default for each in fields(cast("Any", CompileOptions))}
+    for name in names:
+        for flag in FLAGS[name]:
+            parser.add_argument(flag.name, help=flag.help, **_settings(flag, defaults[name]))
+
+
+def _settings(flag: Flag, default: Any) -> dict[str, Any]:
+    if flag.is_switch:
+        return {"action": "store_true"}
+    settings: dict[str, Any] = {"metavar": flag.metavar} if flag.metavar else {}
+    if flag.choices:
+        return settings | {"choices": flag.choices, "default": default}
+    return settings | ({"action": "append", "default": []} if flag.repeats else {})
+
+
+def chosen_options(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of some options, by their names in `CompileOptions`. Raises UsageError, ShardingError."""
+    return {name: _READERS[name](options) for name in names}
+
+
+def _entries(names: Sequence[str]) -> str | Sequence[str]:
+    """The function to compile; several for one module."""
+    return names if len(names) > 1 else "".join(names)
+
+
+def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
+    """Donated arguments by name, each with its result; None: the result of its structure."""
+    pairs = (text.partition("=") for text in texts)
+    return {name: result or None for name, _, result in pairs}
+
+
+def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
+    """Shardings by name. Raises UsageError with all that is malformed."""
+    found: dict[str, Sharding] = {}
+    faults: list[Diagnostic] = []
+    for text in texts:
+        name, equals, spec = text.partition("=")
+        if not equals or not name:
+            faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SPEC", hint="write for example w1=_,tp"))
+            continue
+        if name in found:
+            faults.append(
+                Diagnostic("MG0001", f"two shardings of '{name}' are given", hint="give one; * matches several names")
+            )
+        try:
+            found[name] = parse_sharding(spec)
+        except ShardingError as error:
+            faults += error.diagnostics
+    if faults:
+        raise UsageError(*faults)
+    return found
+
+
+def line_or_name(text: str) -> int | str:
+    """A line by its number, or a value by its name."""
+    number = whole_number(text)
+    return text if number is None else number
+
+
+def bytes_of(text: str, option: str) -> int:
+    """Return the bytes of a size such as `64GB`. Raises UsageError MG0001."""
+    size = byte_count(text)
+    if size is None:
+        hint = f"write for example {option} 64GB, 64GiB or 64G (GiB)"
+        raise UsageError(Diagnostic("MG0001", f"{option}: '{text:.40}' is not a size", hint=hint))
+    return size
+
+
+_READERS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
+    "args": lambda options: {**fixed_shapes(options), **constants_option(options.constant)} or options.arg or None,
+    "in_specs": lambda options: specs_option(options.spec) or None,
+    "out_specs": lambda options: specs_option(options.out_spec) or None,
+    "donate": lambda options: donate_option(options.donate),
+    "arguments": lambda options: options.arguments,
+    "entry": lambda options: _entries(options.entry),
+    "machine": lambda options: options.machine,
+    "precision": lambda options: options.precision,
+    "target": lambda options: options.target,
+    "strict": lambda options: options.strict or tuple(map(line_or_name, options.strict_at)) or False,
+    "memory_limit": lambda options: bytes_of(options.memory_limit, "--memory-limit") if options.memory_limit else None,
+    "skip": lambda options: tuple(options.skip),
+    "tuning": lambda options: options.tuning,
+}

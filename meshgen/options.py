@@ -1,0 +1,299 @@
+"""The options of `compile`, each declared once: its type, default and meaning, and its flags on the command line.
+
+Python takes them as keywords (`with_options`), the command line as flags (`commands/options.py`), and pyproject.toml as settings with
+the names of flags (`commands/settings.py`). Pages of the reference are written from the same declarations.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.codegen.tuning.table import Tuning, given_table
+from meshgen.frontend.arguments import Args
+from meshgen.frontend.donate import Donate
+from meshgen.frontend.option_values import names_option, strict_option, text_option
+from meshgen.frontend.specs import Specs
+from meshgen.machine.profiles import MACHINES, Machine
+from meshgen.mesh import Meshes
+from meshgen.ops.precision import PRECISIONS
+from meshgen.pipeline import Options, Progress
+from meshgen.records import dataclass
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+_DOC_WIDTH = 140
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option is written on the command line; the fields are arguments of `ArgumentParser.add_argument`.
+
+    Attributes:
+        repeats: the flag may be given several times.
+        is_switch: the flag has no value.
+        is_shared: `[tool.meshgen]` in pyproject.toml may set it for all commands that read a program.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    repeats: bool = False
+    is_switch: bool = False
+    is_shared: bool = False
+
+
+def _about(text: str, *flags: Flag) -> Mapping[str, Any]:
+    """The metadata of a field: what the option means, and its flags."""
+    return {"help": text, "flags": flags}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions:
+    """What a caller chooses besides the program and its mesh."""
+
+    args: Args = field(
+        default=None,
+        metadata=_about(
+            'for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and dtype), nested in dicts, lists '
+            "and tuples as the function takes them, which gets dicts with sorted keys; for other programs, types or shapes of inputs "
+            "whose sizes they leave open, in order or by name.",
+            Flag("--arg", "type of the function's next parameter, such as f32[8,16]", "TYPE", repeats=True),
+            Flag(
+                "--shape",
+                "shape of an input with open sizes, such as x=8x64 (? keeps the program's size); x=8x?|16x? lists several",
+                "NAME=SIZES",
+                repeats=True,
+            ),
+            Flag(
+                "--constant",
+                "value of an input of an ONNX model, which becomes a constant: sr=16000, axes=0,2, or table=@table.npy",
+                "NAME=VALUE",
+                repeats=True,
+            ),
+        ),
+    )
+    in_specs: Specs = field(
+        default=None,
+        metadata=_about(
+            "required shardings of inputs: by name (`params.w`, `params['w']`, `arg1.w`; `*` matches), one per input, or in the structure "
+            "of the arguments; None leaves it open.",
+            Flag(
+                "--spec",
+                "required sharding of an input, such as w1=_,tp (* matches names); on one of several meshes w1=_,tp@first",
+                "NAME=SPEC",
+                repeats=True,
+                is_shared=True,
+            ),
+        ),
+    )
+    out_specs: Specs = field(
+        default=None,
+        metadata=_about(
+            "the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.",
+            Flag("--out-spec", "required sharding of an output (result, result.0, ...)", "NAME=SPEC", repeats=True),
+        ),
+    )
+    target: str | None = field(
+        default=None,
+        metadata=_about(
+            "`cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries; default: the machine's device, else "
+            f"`{DEFAULT_TARGET}`.",
+            Flag(
+                "--target",
+                f"cuda:sm_90[,sm_80] or cpu (default: the machine's, else {DEFAULT_TARGET})",
+                is_shared=True,
+            ),
+        ),
+    )
+    arguments: str = field(
+        default="local",
+        metadata=_about(
+            "`local`: each rank is given its shards; `global`: the whole arrays.",
+            Flag("--arguments", "ranks get their shards, or whole arrays that they slice", choices=("local", "global")),
+        ),
+    )
+    sizes: Sequence[Mapping[str, Any]] = field(
+        default=(),
+        metadata=_about(
+            "of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of open mesh axes, and "
+            '`args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.'
+        ),
+    )
+    strict: bool | Sequence[str | int] = field(
+        default=False,
+        metadata=_about(
+            "refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for values by name and for lines.",
+            Flag("--strict", "refuse values that are gathered though no annotation replicates them", is_switch=True),
+            Flag("--strict-at", "the same, of one value or line only", "VALUE|LINE", repeats=True),
+        ),
+    )
+    memory_limit: int | None = field(
+        default=None,
+        metadata=_about(
+            "bytes per device that a step may use to hide more communication; default: the memory of the machine's device, without a "
+            "machine what the step needs where nothing overlaps.",
+            Flag(
+                "--memory-limit",
+                "device memory, such as 80GB, that a step may use to hide communication (default: the machine's, else what it needs without)",
+                "SIZE",
+                is_shared=True,
+            ),
+        ),
+    )
+    skip: Sequence[str] = field(
+        default=(),
+        metadata=_about(
+            "names of passes to leave out, such as `chunks` (docs/passes.md has all).",
+            Flag("--skip", "a pass to skip, such as chunks (meshgen opt --list-passes)", "NAME", repeats=True),
+        ),
+    )
+    entry: str | Sequence[str] = field(
+        default="",
+        metadata=_about(
+            "of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else all of them. "
+            'Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one `EntriesExecutable` and one '
+            "module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.",
+            Flag(
+                "--entry",
+                "the entry function, where IN has several; compile accepts several, and takes all where none is @main",
+                "NAME",
+                repeats=True,
+            ),
+        ),
+    )
+    donate: Donate = field(
+        default=None,
+        metadata=_about(
+            "arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as JAX's "
+            "`donate_argnums`), each for the result that has its structure, or a dict from them to results: "
+            '`{"params": 0, "opt": "result.1"}`. Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report '
+            "lists unused ones.",
+            Flag(
+                "--donate",
+                "an argument whose memory a result reuses: the one of its structure, or the named one (params=result.0)",
+                "NAME[=RESULT]",
+                repeats=True,
+            ),
+        ),
+    )
+    machine: str | Path | Machine | None = field(
+        default=None,
+        metadata=_about(
+            "whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in the "
+            "order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.",
+            Flag(
+                "--machine",
+                f"the hosts that the mesh is on: {', '.join(MACHINES)}, or a profile.json of your own (default: what the program says, else one host)",
+                is_shared=True,
+            ),
+        ),
+    )
+    precision: str = field(
+        default="",
+        metadata=_about(
+            "of all f32 products on GPUs: `default` (tf32), `high` (three products of tf32), `highest`; default: as the program says.",
+            Flag(
+                "--precision",
+                "of all f32 dots and convolutions on GPUs: tf32, three products of it, or f32 (default: what the program says)",
+                choices=tuple(PRECISIONS),
+                is_shared=True,
+            ),
+        ),
+    )
+    tuning: Tuning = field(
+        default=None,
+        metadata=_about(
+            "a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.",
+            Flag(
+                "--tuning",
+                "a table that meshgen tune has written: kernels take the tiles that were measured to be best",
+                "FILE.json",
+            ),
+        ),
+    )
+    search: bool | float = field(
+        default=False,
+        metadata=_about(
+            "choose the shardings of arguments without an annotation as `search` does: True, or the seconds that it may take."
+        ),
+    )
+    progress: Progress | None = field(
+        default=None,
+        metadata=_about(
+            "called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins."
+        ),
+    )
+
+    def for_stages(self) -> Options:
+        """Return the options of the stages, checked; the target is the default where none is given. Raises UsageError MG0001."""
+        target = DEFAULT_TARGET if self.target is None else self.target
+        arguments, strict = text_option(self.arguments, "arguments"), strict_option(self.strict)
+        skip = names_option(self.skip, "skip")
+        return Options(target, arguments, strict, self.memory_limit, skip, given_table(self.tuning))
+
+    def of_entry(self, name: str, entry: str, names: Collection[str]) -> CompileOptions:
+        """Return the options of one entry function of several; an option that is a dict by their names has one for each.
+
+        Args:
+            entry: the name of the function in its program.
+        """
+        chosen: dict[str, Any] = {"entry": entry}
+        for option in ("args", "in_specs", "out_specs", "donate", "machine", "precision"):
+            value = getattr(self, option)
+            if isinstance(value, Mapping) and value and {*cast("Mapping[Any, Any]", value)} <= {*names}:
+                chosen[option] = cast("Mapping[Any, Any]", value).get(name)
+        return replace(self, **chosen)
+
+
+FLAGS: Mapping[str, tuple[Flag, ...]] = {
+    each.name: each.metadata["flags"] for each in fields(cast("Any", CompileOptions))
+}
+
+
+class TakesOptions(Protocol[P, R_co]):
+    """A function of a program, its mesh, and options as keywords."""
+
+    def __call__(self, graph: Any, mesh: Meshes = None, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+def with_options(
+    options: Callable[P, CompileOptions],
+) -> Callable[[Callable[[Any, Meshes, CompileOptions], R_co]], TakesOptions[P, R_co]]:
+    """Let a function take the options as keywords; its docstring gets what they mean where it says `{options}`."""
+
+    def decorated(function: Callable[[Any, Meshes, CompileOptions], R_co]) -> TakesOptions[P, R_co]:
+        @wraps(function)
+        def called(graph: Any, mesh: Meshes = None, *args: P.args, **kwargs: P.kwargs) -> R_co:
+            return function(graph, mesh, options(*args, **kwargs))
+
+        called.__dict__["__signature__"] = _signature_with_options()
+        called.__doc__ = (function.__doc__ or "").replace("{options}", _described())
+        return called
+
+    return decorated
+
+
+def _signature_with_options() -> inspect.Signature:
+    """The parameters of a function that takes a program, a mesh and the options."""
+    both, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    first = [inspect.Parameter("graph", both), inspect.Parameter("mesh", both, default=None)]
+    declared = fields(cast("Any", CompileOptions))
+    return inspect.Signature(
+        [*first, *(inspect.Parameter(each.name, keyword, default=each.default) for each in declared)]
+    )
+
+
+def _described() -> str:
+    """What each option means, as lines of the section of arguments in a docstring."""
+    texts = (f"{each.name}: {each.metadata['help']}" for each in fields(cast("Any", CompileOptions)))
+    wrapper = textwrap.TextWrapper(_DOC_WIDTH, " " * 8, " " * 12, break_on_hyphens=False)
+    wrapped = map(wrapper.wrap, texts)
+    return "\n".join(line for lines in wrapped for line in lines).lstrip()

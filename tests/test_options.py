@@ -1,0 +1,48 @@
+"""The options of `compile`: declared once for Python, the command line and pyproject.toml."""
+
+from __future__ import annotations
+
+import inspect
+from argparse import ArgumentParser
+from dataclasses import fields
+
+import pytest
+
+import meshgen as mg
+from meshgen.commands import compile as compile_command
+from meshgen.commands.options import OF_PROGRAM, OF_TARGET, chosen_options
+from meshgen.errors import UsageError
+from meshgen.options import FLAGS, CompileOptions
+
+NAMES = [each.name for each in fields(CompileOptions)]
+
+
+def test_keywords_of_compile_are_the_fields_with_their_meaning() -> None:
+    parameters = inspect.signature(mg.compile).parameters
+    assert [*parameters] == ["graph", "mesh", *NAMES]
+    defaults = {each.name: each.default for each in fields(CompileOptions)}
+    assert {name: parameters[name].default for name in NAMES} == defaults
+    assert all(f"\n        {name}: " in (mg.compile.__doc__ or "") for name in NAMES)
+
+
+def test_command_line_without_flags_means_the_defaults() -> None:
+    parser = ArgumentParser()
+    compile_command.add_arguments(parser)
+    options = parser.parse_args(["p.mlir", "-o", "p.mgx"])
+    names = (*OF_PROGRAM, *OF_TARGET, "tuning")
+    assert set(names) == {name for name, flags in FLAGS.items() if flags}
+    given = CompileOptions(**chosen_options(options, names))
+    assert given.for_stages() == CompileOptions().for_stages()
+    assert all(getattr(given, name) in (getattr(CompileOptions(), name), {}) for name in names)
+
+
+def test_options_by_entry_function_apply_to_that_one() -> None:
+    options = CompileOptions(args={"f": ["f32[8]"], "g": ["f32[4]"]}, in_specs={"x": mg.P("d")}, donate={"f": "x"})
+    own = options.of_entry("g", "main", ("f", "g"))
+    assert (own.args, own.in_specs, own.donate, own.entry) == (["f32[4]"], {"x": mg.P("d")}, None, "main")
+
+
+def test_unknown_keywords_are_refused_with_similar_ones() -> None:
+    with pytest.raises(UsageError, match="compile has no argument 'in_spec'") as error:
+        mg.compile("", in_spec={})  # type: ignore[call-arg]
+    assert "did you mean 'in_specs'?" in str(error.value)
