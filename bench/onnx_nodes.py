@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -22,7 +23,6 @@ from meshgen.frontend.constants import constant
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.ir.graph import Module
 from meshgen.ops.evaluate.evaluator import evaluate
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -14,6 +14,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -25,7 +26,6 @@ from meshgen.calls.arrays import plain_array
 from meshgen.errors import MeshgenError
 from meshgen.frontend.torch.kinds import is_module
 from meshgen.ops.evaluate.evaluator import evaluate
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]

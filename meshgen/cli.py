@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,7 +36,6 @@ from meshgen.gc_pace import rarely_collecting
 from meshgen.names import nearest_names
 from meshgen.packages import install_line
 from meshgen.printable import printable
-from meshgen.records import dataclass
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
 COMMANDS = {

@@ -10,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Graph, Module
-from meshgen.records import dataclass
 
 Applies = Literal["always", "if cheaper", "unless dearer"]
 DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one

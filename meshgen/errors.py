@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath
 
 from meshgen.printable import printable
-from meshgen.records import dataclass, replace
 
 _LONG_WORD, _LONG_TEXT = 400, 8000  # characters
 _LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")

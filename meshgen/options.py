@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
@@ -24,7 +24,6 @@ from meshgen.machine.profiles import MACHINES, Machine
 from meshgen.mesh import Meshes
 from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Progress
-from meshgen.records import dataclass
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

@@ -7,6 +7,7 @@ run, so that reading this table costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -20,7 +21,6 @@ from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 Progress = Callable[[str, int, int], None]  # the stage, or stage and pass; steps done, of how many

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import FILES, PACKAGE, ROOT, TESTS, lines_of, nodes_of, place, refuse, tree_of
+from tests.sources import FILES, ROOT, TESTS, lines_of, nodes_of, place, refuse, tree_of
 
 LEFTOVER = re.compile(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)")
 MOST_LINES = 350
@@ -63,22 +63,6 @@ def test_private_names_can_be_searched_for() -> None:
 
 def test_no_leftovers() -> None:
     refuse([offender for path in FILES for offender in leftovers(path)])
-
-
-# What `meshgen.records` does not do: slots, order, and the bases of xDSL.
-STANDARD_DATACLASSES = {"emulator/execute.py", "ccl/routes.py", "mlir/stablehlo/attributes.py"}
-
-
-def test_dataclasses_are_those_of_records() -> None:
-    """The standard library's take several times as long to import."""
-    using = {
-        str(path.relative_to(PACKAGE)): line.lineno
-        for path in FILES
-        for line in nodes_of(path, ast.ImportFrom)
-        if line.module == "dataclasses"
-        if any(each.name == "dataclass" for each in line.names)
-    }
-    refuse([f"{path}:{line}" for path, line in using.items() if path not in STANDARD_DATACLASSES])
 
 
 def test_names_of_test_files_are_unique() -> None:

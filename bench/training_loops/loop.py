@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Batch = tuple[Array, Array]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from meshgen.benchmarks.records import IDENTITY, Record, Run, identity
 from meshgen.benchmarks.samples import median_interval
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.records import dataclass
 
 _LIMIT = re.compile(r"(?P<name>[a-z_]+):\+(?P<number>\d+(?:\.\d+)?)(?P<unit>%|)")
 _TIMES = ("us", "in_us", "cold_us")  # sampled: each has its own spread

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,6 @@ from meshgen.benchmarks.records import Record
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import Link, Machine
 from meshgen.machine.reading import machine_record
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.container import refuse_place
 from meshgen.runtime.module_file.files import write_text
 

@@ -10,12 +10,12 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, UsageError, system_reason
-from meshgen.records import dataclass
 from meshgen.reports.tables import Table
 from meshgen.runtime.module_file.files import write_text
 

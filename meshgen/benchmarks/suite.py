@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from meshgen.benchmarks.records import Record
-from meshgen.records import dataclass
 
 Take: TypeAlias = Callable[[Record], object]  # is given each record as soon as it is there
 Options: TypeAlias = Any  # an argparse.ArgumentGroup, or the parser itself

@@ -7,6 +7,7 @@ softmax f32. A device's share of the batch is `ROWS` sequences of `LENGTH` token
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, MissingError, UsageError
 from meshgen.mesh import Axis, Mesh
 from meshgen.packages import install
-from meshgen.records import dataclass
 
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
 NODE = 8  # GPUs that NVLink joins; the ranks of other nodes are behind the network

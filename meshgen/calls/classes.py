@@ -15,14 +15,13 @@ import re
 import sys
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, make_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any, cast
 
 from meshgen.calls.torch_classes import torch_object
 from meshgen.calls.trees import children
-from meshgen.records import dataclass
 
 KINDS = ("none", "dict", "ordered", "mapping", "list", "tuple", "named", "object", "constant")
 LOOSE = "~"  # before the text of static fields that equal texts do not prove equal, such as functions

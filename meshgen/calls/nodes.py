@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from meshgen.calls.classes import Form, Maker, made_of, opened
 from meshgen.calls.trees import Path, require_depth
 from meshgen.ir.limits import MAX_NESTING
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -20,7 +20,6 @@ from meshgen.calls.state import State
 from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
 from meshgen.names import nearest_names
-from meshgen.records import dataclass
 
 SHOWN = 400  # characters of a signature in a message
 
@@ -69,7 +68,7 @@ class Signature:
     weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
     weight_names: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
-    state: State = State()
+    state: State = field(default_factory=State)
 
     @cached_property
     def slots(self) -> list[Slot]:

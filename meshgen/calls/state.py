@@ -6,9 +6,7 @@ step(params, x) -> (loss, new_params)     State({"params.w": 1, "params.b": 2})
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-
-from meshgen.records import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,6 @@ from meshgen.ccl.wires import Wires
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, poisoned
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 

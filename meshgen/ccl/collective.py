@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import group_axes, ring_bytes, seconds_of
@@ -15,7 +15,6 @@ from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Node, TensorType
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

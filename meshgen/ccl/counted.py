@@ -9,14 +9,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ccl.exchange import exchange
 from meshgen.ccl.halo import RowFetch, parts_of, rows_moved
 from meshgen.ir.symbols import Expr, names_in
 from meshgen.mesh import Axis, Mesh, split_ref
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 Names = Mapping[str, int]  # numbers of devices, open sizes and trips, by name

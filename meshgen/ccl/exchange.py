@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass
 from meshgen.spec import Halo, Sharding
 
 Numbers = NDArray[np.int64]

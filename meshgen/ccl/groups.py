@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ Several such fetches may share one message.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
 from meshgen.ops.collective_checks import farthest_start
-from meshgen.records import dataclass
 
 _FAR = 2.0**62  # rows: beyond the end of any tensor
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,7 +28,6 @@ from meshgen.cost_model.links import Algorithm
 from meshgen.cost_model.model import DEFAULT
 from meshgen.machine.profiles import Link, Machine
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to", "gather_to", "scatter_from")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from meshgen.ccl.transport import Launch, launches
 from meshgen.ccl.wires import Wires
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

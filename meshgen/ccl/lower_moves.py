@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.lower_groups import BYTES, rows_of, tile_rows
 from meshgen.ccl.point_to_point import PointToPoint, copies
 from meshgen.ccl.steps import Box, Fill, Group, Step
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

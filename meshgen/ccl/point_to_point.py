@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.ccl.steps import SCRATCH, Box, Copy, Message, Messages, Step, dense
-from meshgen.records import dataclass
 
 
 @dataclass

@@ -10,7 +10,7 @@ Source: `shard` dialect, "Collective Communication Operations".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
 from meshgen.ops.evaluate.elementwise import convert
 from meshgen.ops.rules.rule import OP_OF_KIND
-from meshgen.records import dataclass
 
 
 @dataclass

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from meshgen.ccl.between import Ends
@@ -22,7 +22,6 @@ from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.symbols import Expr
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from meshgen.codegen.fuse import fuse
@@ -20,7 +20,6 @@ from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 

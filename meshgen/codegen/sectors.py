@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from meshgen.codegen.building.build import parameters
 from meshgen.codegen.expr import Var
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.ir.graph import Graph
-from meshgen.records import dataclass
 
 SECTOR = 32  # bytes; what the L2 cache of an NVIDIA GPU moves at least (Nsight Compute, "Memory Tables")
 _SAMPLES = 3  # of programs and trips: the first, the middle and the last

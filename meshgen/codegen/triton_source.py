@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
@@ -23,7 +23,6 @@ from meshgen.kernels.functions import FUNCTIONS
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
-from meshgen.records import dataclass
 
 WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
 WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from meshgen.errors import Diagnostic, MeshgenError, NumbersDiffer, UsageError
 from meshgen.ir.graph import Module
 from meshgen.numbers import natural, positive
 from meshgen.pipeline import verify_program
-from meshgen.records import dataclass
 from meshgen.reports.comms import comms_table
 from meshgen.reports.tables import counted
 from meshgen.sharding.unknown import trial_meshes, trial_shapes

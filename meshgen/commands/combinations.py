@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import Shape, fixed_shapes, shapes_option
@@ -15,7 +16,6 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.notation import parse_mesh_choices
 from meshgen.pipeline import Options
-from meshgen.records import dataclass
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +12,6 @@ import numpy as np
 from meshgen.commands.arrays import Array, is_raw
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

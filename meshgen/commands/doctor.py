@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.benchmarks.environment import (
@@ -21,7 +22,6 @@ from meshgen.commands.output import Output
 from meshgen.commands.settings import Setting, settings
 from meshgen.errors import MissingError
 from meshgen.packages import CORE, EXTRAS, RUNTIME, allows, install_command, name_of
-from meshgen.records import dataclass
 from meshgen.reports.tables import Table, table_of
 
 DEVICES = ("reference", "interpret", "emulate", "cuda")  # of `run --device`, which imports NumPy

@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, Location, UsageError, system_reason
 from meshgen.names import nearest_names
-from meshgen.records import dataclass
 
 MOST_BYTES = 1 << 26  # of the file
 _FILE = "pyproject.toml"

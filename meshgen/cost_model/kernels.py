@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.cost_model.fields import chosen, known, required
-from meshgen.records import dataclass
 
 _SHEET = "data sheets of NVIDIA A100 SXM, H100 SXM, H200 SXM and B200; dense operands"
 _GUIDE = "CUDA C++ programming guide, table of technical specifications per compute capability"

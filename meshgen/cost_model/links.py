@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.cost_model.fields import chosen, known, required
-from meshgen.records import dataclass
 
 _RING = "NCCL's maintainers: 370 of NVLink 4's 450 GB/s (github.com/NVIDIA/nccl-tests/issues/212)"
 _PORT = "NCCL's maintainers: 46 to 48 of 50 GB/s (github.com/NVIDIA/nccl-tests/issues/290), less a margin"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.cost_model.codegen import Chunks, Fusion, Scheduling
@@ -12,7 +12,6 @@ from meshgen.cost_model.links import Links
 from meshgen.cost_model.propagation import Propagation
 from meshgen.cost_model.rewriting import Messages, Resharding, Rewriting
 from meshgen.cost_model.search import Search
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.cost_model.fields import chosen, known
-from meshgen.records import dataclass
 
 _LEXICAL = "derived: larger than every cost that it goes before, smaller than what goes before it"
 

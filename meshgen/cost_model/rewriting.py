@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.cost_model.fields import chosen, known
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from meshgen.emulator.types import Array
 from meshgen.identity import IdentityDict
-from meshgen.records import dataclass
 
 
 @dataclass

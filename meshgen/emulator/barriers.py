@@ -6,6 +6,7 @@ Source: PTX ISA 8.7, "Parallel Synchronization and Communication Instructions: b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from meshgen.emulator.program import Instruction
 from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Mask, Wave
-from meshgen.records import dataclass
 
 BARRIERS = 16  # of a block
 

@@ -6,6 +6,7 @@ import functools
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from meshgen.emulator.types import TYPES, Array
 from meshgen.emulator.wave import WARP, Wave, initial_registers
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.names import whole_number
-from meshgen.records import dataclass
 
 LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
 MOST_THREADS = 1024  # of a block, on every architecture

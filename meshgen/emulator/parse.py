@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.operands import operand_of, split_operands
@@ -27,7 +27,6 @@ from meshgen.emulator.program import (
     layout,
 )
 from meshgen.errors import Location
-from meshgen.records import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.M)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.errors import Location
-from meshgen.records import dataclass
 
 PREDICATE = 0  # as the width of a register
 

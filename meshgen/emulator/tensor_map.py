@@ -6,9 +6,9 @@ A GPU's encoding is not published; this one is the emulator's own. `tensormap.re
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 from meshgen.emulator.faults import DeviceFault
-from meshgen.records import dataclass
 
 NBYTES = 128  # of a map: `CUtensorMap` of the CUDA driver API, "Tensor Map Object Management"
 ALIGNMENT = 64  # bytes, of a map in memory

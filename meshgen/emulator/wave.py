@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from meshgen.emulator.global_memory import GlobalMemory
 from meshgen.emulator.program import Entry, Instruction, Operand, Register, Sink, registers_of
 from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import BITS, Array
-from meshgen.records import dataclass
 
 WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
 WARPS = 4  # of a warp group

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ from meshgen.frontend.jax_signature import kept_leaves, key_kind, leaf_shape, wi
 from meshgen.frontend.jax_wrappers import Passed, Wrapper, duplicate, is_nnx_node
 from meshgen.identity import IdentityDict
 from meshgen.ir.graph import Module
-from meshgen.records import dataclass
 
 
 def placeholders(given: Any, to_type: Callable[[Any], Any]) -> Any:

@@ -15,12 +15,10 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Any, NoReturn
-
-from meshgen.records import dataclass
 
 _ATTRIBUTES = ("jitted_fn", "_cached")  # of flax.nnx and of equinox
 _REPLACING = Lock()  # held while the jitted function of a wrapper is replaced

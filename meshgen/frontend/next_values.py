@@ -16,7 +16,7 @@ continues an argument. The rules here, for the largest structures first:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.calls.nodes import Branch, Node, Slot, slots_of, tree_of
 from meshgen.calls.signature import Signature
@@ -24,7 +24,6 @@ from meshgen.calls.state import State
 from meshgen.calls.trees import Path, canonical, dotted
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module, TensorType
-from meshgen.records import dataclass
 
 
 def with_next_values(module: Module, signature: Signature) -> tuple[Module, Signature]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass, replace
 from meshgen.spec import Sharding
 
 MAX_REF = 1024  # characters of a reference to an axis

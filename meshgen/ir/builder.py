@@ -7,6 +7,7 @@ attributes of the text that is read (`mlir/arith/payload.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.ir.notes import NO_NOTES, Notes
-from meshgen.records import dataclass
 
 Scalar = bool | int | float
 

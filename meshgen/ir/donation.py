@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module, TensorType
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,6 @@ from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.dtypes import DTYPES
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real and imaginary parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from meshgen.budget import MAX_OPERATIONS, require_operations
 from meshgen.errors import Diagnostic, Location, ProgramError, about, listed
@@ -10,7 +11,6 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.limits import MAX_NESTING, too_deep
 from meshgen.ir.predicates import is_call
 from meshgen.ir.regions import all_nodes, nodes_with_depth
-from meshgen.records import replace
 
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:

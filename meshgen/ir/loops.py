@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_loop
 from meshgen.ir.regions import rewired_graph
-from meshgen.records import dataclass
 
 
 def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from meshgen.records import dataclass
+from dataclasses import dataclass
+
 from meshgen.spec import Sharding
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
-
-from meshgen.records import dataclass
 
 Factors: TypeAlias = "tuple[Atom, ...]"
 

@@ -6,7 +6,7 @@ A new architecture of a known generation is one row of `ARCHITECTURES`. A new ge
 
 from __future__ import annotations
 
-from meshgen.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

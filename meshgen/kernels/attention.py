@@ -7,9 +7,9 @@ the smaller ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meshgen.kernels.architectures import MMA, tensor_cores
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

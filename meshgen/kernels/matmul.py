@@ -5,10 +5,10 @@ The candidates were checked with ptxas for sm_80 and sm_90: none spills, all fit
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 
 from meshgen.kernels.architectures import MMA, tensor_cores
-from meshgen.records import dataclass, replace
 
 LEAST_PART = 32  # columns of a subtile of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
 # Tensor descriptors: what operands of products must be like to be copied as TMA tiles.

@@ -9,13 +9,13 @@ latencies, not each other's work. `python -m bench.products` compares with publi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
 from meshgen.kernels.architectures import tensor_cores
 from meshgen.kernels.matmul import Tile, candidates, promotes, specialized, staged_bytes
-from meshgen.records import dataclass
 
 _REGISTERS = 65536  # of a multiprocessor
 _MOST_REGISTERS = 255  # of a thread

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-
-from meshgen.records import dataclass
+from dataclasses import dataclass
 
 RANK = 4  # dims of a box
 THREADS = 256  # per block

@@ -6,8 +6,9 @@ domains of a level (hosts, say) uses the links of the next level too. A profile 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from meshgen.ir.graph import TensorType
 from meshgen.mlir.reading import Reading
 from meshgen.ops.types.site import types_agree
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

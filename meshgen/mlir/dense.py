@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -21,7 +22,6 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
 from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 from meshgen.runtime.module_file.tensors import content_of
 

@@ -11,7 +11,7 @@ them. What the reader and the printer look up is all of them merged:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,7 +24,6 @@ from meshgen.ir.graph import Module, Node, TensorType
 from meshgen.mlir.late import LateContext, LateOperation
 from meshgen.mlir.operation_signature import Signature
 from meshgen.mlir.text_operation import TextOperation
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from xdsl.dialects.builtin import (
@@ -43,7 +44,6 @@ from xdsl.traits import IsTerminator
 
 from meshgen.mlir.attributes import integers, is_integers
 from meshgen.mlir.dense import DenseElements
-from meshgen.records import dataclass
 
 Letters = dict[str, int]
 """The numbers that letters stand for in one operation."""

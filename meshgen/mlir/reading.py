@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from xdsl.dialects import builtin
@@ -27,7 +27,6 @@ from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.mlir.dense import COMPLEX_NAMES
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.recipes import Recipe
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 NO_MESH = Mesh(())

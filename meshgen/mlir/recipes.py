@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from meshgen.errors import Location
 from meshgen.ir.attributes.base import Attributes
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.notes import Notes
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 

@@ -9,6 +9,7 @@ some of it; to define an operation by IRDL takes longer than to read several lin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -18,7 +19,6 @@ from xdsl.traits import IsTerminator
 
 from meshgen.mlir.operation_signature import Property, Signature
 from meshgen.mlir.parser import TextParser
-from meshgen.records import dataclass, replace
 
 Values = Mapping[str, Any]
 Properties = dict[str, Attribute]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from meshgen.ir.attributes.contraction import Convolution, Ragged
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.records import dataclass
 
 Dims = tuple[int, ...]
 TypeOf = Callable[[Value], TensorType]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.ir.graph import Node, TensorType
-from meshgen.records import dataclass
 
 Names = tuple[str, ...]
 _TEXT = re.compile(r"[a-z]\w*( [a-z]\w*)*|\(\)")

@@ -8,13 +8,13 @@ is factorised by itself, so it gets the same bits whatever is beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.graph import COMPLEX_PARTS, TensorType, dtype_name, is_complex, real_dtype
 from meshgen.ops.evaluate.common import Array
-from meshgen.records import dataclass
 
 Options = Mapping[str, str]
 Sizes = Mapping[str, int]

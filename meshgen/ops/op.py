@@ -7,6 +7,7 @@ have is said by name (`NO_KERNEL`, `NO_RULE`, ...): a field that is left out fai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, TypeAlias
 
@@ -18,7 +19,6 @@ from meshgen.ops.rules.rule import Rule
 from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.triton.registers import Expression
 from meshgen.ops.types.site import Inference
-from meshgen.records import dataclass
 
 TypeOf: TypeAlias = Callable[[Value], TensorType]
 """The type of a value: its own, or that of a tile of it."""

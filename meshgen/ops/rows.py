@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meshgen.ir.graph import Node, is_float
 from meshgen.ops.classes import REDUCTIONS
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.ir.predicates import is_annotation
-from meshgen.records import dataclass
 from meshgen.reports.changes import Change
 from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.interface import Compiled

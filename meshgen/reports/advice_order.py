@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from meshgen.errors import place_text
@@ -21,7 +21,6 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.registry import has_rule, rule_of
-from meshgen.records import dataclass
 from meshgen.reports.changes import Change
 from meshgen.reports.interface import Compiled
 

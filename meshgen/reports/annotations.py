@@ -7,12 +7,12 @@ than its own part: then the collective that made it, and the slice after it, are
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_nodes, used_values
 from meshgen.ops.live import without_dead
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
 from meshgen.sharding.propagation.chains import state_text

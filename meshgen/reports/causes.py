@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.records import dataclass
 from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.collectives import edges_of
 from meshgen.reports.comms import Collective, numbers_text

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ir.graph import Module
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 
 FIGURES = ("ring_bytes", "step_seconds", "peak_memory_bytes")

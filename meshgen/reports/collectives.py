@@ -6,7 +6,7 @@ The edges are those of stage `materialize` whose numbers it carries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.errors import Location
@@ -14,7 +14,6 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import flow_regions
 from meshgen.mesh import overlaps
 from meshgen.ops.classes import LOCAL_OPS
-from meshgen.records import dataclass
 from meshgen.reports.comms import Collective, collective_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import crossing_lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
@@ -16,7 +16,6 @@ from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.reports.alike import joined, said_once, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import place_text
 from meshgen.ir.graph import Node
-from meshgen.records import dataclass
 from meshgen.reports.collectives import Edge, edges_of
 from meshgen.reports.comms import Collective, Comms
 from meshgen.reports.interface import Compiled

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meshgen.codegen.roofline.kernel_time import kernel_bytes
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 from meshgen.reports.comms import Comms
 from meshgen.reports.tables import Table, bytes_text, counted, flops_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Item, Schedule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from meshgen.errors import Diagnostic, UsageError
@@ -10,7 +11,6 @@ from meshgen.ir.regions import all_nodes
 from meshgen.mesh import overlaps
 from meshgen.names import nearest_names
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.records import dataclass
 from meshgen.reports.comms import Collective
 from meshgen.reports.interface import Compiled
 from meshgen.reports.sentences import plain_scope

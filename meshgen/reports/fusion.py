@@ -7,7 +7,7 @@ template generates both as one kernel, whether something comes between them, and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import chain
 
 from meshgen.codegen.emit.plan import Template
@@ -20,7 +20,6 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import COMMUNICATING, LAYOUT, LOOKUPS, PRODUCTS, REDUCTIONS, UNLAUNCHED, VIEWS
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from meshgen.axis_refs import parts_left
@@ -11,7 +11,6 @@ from meshgen.errors import Diagnostic, Location, ShardingError, UsageError, plac
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.mesh import Mesh, overlaps
-from meshgen.records import dataclass
 from meshgen.reports.collectives import Edge, chains_of, edges_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text, seconds_text, table_of

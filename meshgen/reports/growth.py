@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.records import dataclass
 from meshgen.reports.tables import bytes_text, seconds_text
 
 # What may be limited, and how figures of `diff` of that kind end; `collectives` is all kinds together.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ccl.links import spans_of
@@ -10,7 +11,6 @@ from meshgen.codegen.targets import machine_title, predicted_machine
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_record
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.reports.comms import Collective
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.records import dataclass
 from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from meshgen.errors import ShardingError
 from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 MOST_GRIDS = 16  # that are drawn; the rest is counted

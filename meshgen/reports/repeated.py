@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.targets import predicted_on
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import flops_text
 from meshgen.sharding.arithmetic import Work

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
 from meshgen.errors import place_text
-from meshgen.records import dataclass
 from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.causes import ALL, Filter, Group, groups_of
 from meshgen.reports.comms import numbers_text

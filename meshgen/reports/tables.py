@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
 from meshgen.printable import bytes_text as bytes_text
-from meshgen.records import dataclass
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis

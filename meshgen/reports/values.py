@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
@@ -14,7 +14,6 @@ from meshgen.ir.predicates import is_annotation, is_branching, is_loop, is_manua
 from meshgen.ir.regions import program_nodes
 from meshgen.names import nearest_names
 from meshgen.notation import format_sharding
-from meshgen.records import dataclass
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross

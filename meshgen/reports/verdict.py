@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.errors import place_text
-from meshgen.records import dataclass
 from meshgen.reports.alike import joined
 from meshgen.reports.causes import Group
 from meshgen.reports.gathers import gathers

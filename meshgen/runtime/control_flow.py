@@ -15,11 +15,11 @@ every rank follows it independently.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.predicates import is_control, is_if, is_loop, is_scan
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Item, Schedule
 
 Request = TypeVar("Request", covariant=True)  # the condition that an engine waits for before it goes on

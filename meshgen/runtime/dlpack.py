@@ -11,12 +11,12 @@ import ctypes
 import math
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, dtype_name
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType

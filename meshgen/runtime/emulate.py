@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from meshgen.emulator.launch import Checks, launch
 from meshgen.emulator.memory import Memory
 from meshgen.emulator.parse import parse
 from meshgen.emulator.program import Entry
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 
 Array = np.ndarray[Any, Any]

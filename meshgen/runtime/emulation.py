@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.manifest import Kernel
 
 DEFAULT_ARCH = "sm_80"  # for a module without code for any

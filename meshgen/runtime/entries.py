@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from meshgen.records import dataclass
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file import limits
 from meshgen.runtime.module_file.json_values import each_of, get, read_name, read_text, shown, table_of

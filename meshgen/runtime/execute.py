@@ -7,7 +7,7 @@ results of collectives are poison, as is their scratch.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -24,7 +24,6 @@ from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import OVERWRITING
 from meshgen.ops.evaluate.common import poison
-from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.measured import timed

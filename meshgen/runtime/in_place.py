@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import ELEMENTWISE, POINTWISE, REGROUPING
 from meshgen.ops.segments import segments
-from meshgen.records import dataclass
 
 UPDATE = "update_in_place"
 _UPDATES = {"dynamic_update_slice", UPDATE}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.errors import Diagnostic, MissingError, UsageError
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.manifest import Binary, Kernel
 from meshgen.runtime.module_file.members import Members
 

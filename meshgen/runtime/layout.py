@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.shards import assemble, shard_array
 from meshgen.spec import Sharding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import finalize
 
@@ -12,7 +12,6 @@ import numpy as np
 from meshgen.calls.signature import Signature
 from meshgen.calls.state import State
 from meshgen.ccl.world import World
-from meshgen.records import dataclass
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 

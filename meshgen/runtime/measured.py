@@ -12,8 +12,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Item
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.arguments import Shapes as Shapes
 from meshgen.runtime.arguments import shapes_given
 from meshgen.runtime.module_file.stage_texts import stage_member

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +27,6 @@ from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control, is_scan, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, OVERWRITING
-from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION, NETWORK = 0, 1, 2

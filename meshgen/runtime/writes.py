@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.errors import Diagnostic
-from meshgen.records import dataclass
 from meshgen.runtime.plan import MOST_PARTS, Buffer, Schedule
 
 UNWRITTEN = ("input", "constant", "given")  # buffers that nothing in the step writes

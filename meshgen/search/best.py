@@ -16,13 +16,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meshgen.compilation import Compilation
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
 from meshgen.pipeline import Options, Progress, Timing
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text
 from meshgen.reports.what_if import annotated_values, values_by_id

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
+from dataclasses import dataclass
 
 from meshgen.ir.graph import Module
 from meshgen.notation import format_sharding
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.search.words import sentences

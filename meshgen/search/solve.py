@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,6 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.eliminate import cheapest, least_cost
 from meshgen.sharding.propagation.network import Array, Network, Table
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +22,6 @@ import numpy as np
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
-from meshgen.records import dataclass
 from meshgen.search.work import Placing, TileWork
 from meshgen.sharding.propagation.choices import AxisProblem
 from meshgen.sharding.propagation.labels import Label, labels_of

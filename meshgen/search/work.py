@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.codegen.roofline.kernel_time import memory_seconds
 from meshgen.cost_model.kernels import Device
@@ -22,7 +22,6 @@ from meshgen.kernels.matmul_time import Product, product_seconds
 from meshgen.ops.classes import CONTRACTIONS, MATRIX_PRODUCTS
 from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.precision import multiplied_as
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes, ring_bytes, seconds_of
@@ -21,7 +21,6 @@ from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.flops import loop_runs, named_trips
-from meshgen.records import dataclass
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
 from meshgen.sharding.optimizations.rewrite import moved_ends

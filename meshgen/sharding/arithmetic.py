@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import place_text
@@ -12,7 +13,6 @@ from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
 from meshgen.ir.predicates import is_kernel
 from meshgen.mesh import Mesh, overlaps
 from meshgen.ops.flops import loop_runs, node_flops, trips
-from meshgen.records import dataclass
 from meshgen.sharding.live import local_type
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from meshgen.ccl.cost import link_axes
 from meshgen.cost_model.model import DEFAULT
@@ -16,7 +17,6 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, overlaps
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.records import dataclass
 from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
 from meshgen.sharding.reshard.problem import Cost
 from meshgen.spec import Sharding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import program_regions, used_by
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE, REGROUPING, UNLAUNCHED
-from meshgen.records import dataclass
 
 _UNCOPIED = REGROUPING | UNLAUNCHED  # no storage of their own
 

@@ -12,7 +12,7 @@ as long as with plain numbers (37 programs: 2.3 s, not 1.1 s), and every later p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.codegen.fuse import SIMPLIFICATIONS
 from meshgen.compilation import Compilation
@@ -21,7 +21,6 @@ from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.records import dataclass
 from meshgen.sharding.analyze import Volume, volume_of
 from meshgen.sharding.optimizations.collective_combine import combined
 from meshgen.sharding.optimize import optimize_local

@@ -10,6 +10,7 @@ its reason: the edge, the shardings at its ends, and what propagation noted abou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
@@ -19,7 +20,6 @@ from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
 from meshgen.ir.regions import flow_regions, rewired
 from meshgen.mesh import Mesh
-from meshgen.records import replace
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
 from meshgen.sharding.propagation.tiles import free_part

@@ -10,6 +10,7 @@ node whose shardings its rule does not allow is refused with a located message (
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
@@ -20,7 +21,6 @@ from meshgen.ir.predicates import is_control, is_manual, is_optimization_barrier
 from meshgen.mesh import Mesh
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
-from meshgen.records import replace
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, local_type, sharding_of
 from meshgen.sharding.partitioners.legality import find_barrier_fault, find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut

@@ -13,11 +13,12 @@ each candidate is planned up to partitioning, and the cheapest is taken if it is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.compilation import Compilation, Decisions
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Module
 from meshgen.ops.manual_tiles import manual_faults
-from meshgen.records import dataclass
 from meshgen.sharding.candidates.search import Search
 from meshgen.sharding.candidates.table import GENERATORS
 from meshgen.sharding.propagation.solve import Solved, solve_as_written

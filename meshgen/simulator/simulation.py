@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,6 @@ from meshgen.ir.predicates import is_transfer
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.retiming import retimed
 from meshgen.simulator.timeline import Conditions, Span, Timeline, is_rank

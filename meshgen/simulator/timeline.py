@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from meshgen.identity import IdentityDict
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 from meshgen.simulator.contention import Interval, issue_order, stretched
 from meshgen.simulator.network import axes_of, linked_seconds, packing_seconds

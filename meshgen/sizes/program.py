@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.types.inference import infer_types
 from meshgen.ops.types.site import known, shapes_agree
-from meshgen.records import dataclass
 from meshgen.sizes.size_ops import KnownSizes
 from meshgen.sizes.ties import Ties, ties_of
 from meshgen.spec import Sharding

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.types.inference import verify_node
 from meshgen.ops.types.site import shapes_agree
-from meshgen.records import dataclass
 
 LARGEST = 256  # elements: lists of sizes are short; larger constants are not examined
 _PLACES = re.compile(r"\{(\d+)\}")

@@ -6,7 +6,7 @@ A value whose size no operand determines (a constant broadcast over an unknown d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.op_names import ANNOTATIONS
@@ -14,7 +14,6 @@ from meshgen.ir.predicates import is_control, is_loop
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
-from meshgen.records import dataclass
 
 Place = tuple[Value, int]
 _ALIKE = with_trait(Trait.ELEMENTWISE) | {*ANNOTATIONS, "bitcast_convert", "dynamic_update_slice"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
@@ -18,7 +18,6 @@ from meshgen.ir.manual import meshes_of, settle_manual
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 from meshgen.testing.lockstep_collectives import COLLECTIVES, Row, Rows
 

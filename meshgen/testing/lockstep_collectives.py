@@ -8,7 +8,7 @@ The rows of a tile that a device does not own are padding. As in `ccl/simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral, poisoned
 from meshgen.ops.rules.rule import OP_OF_KIND
-from meshgen.records import dataclass
 
 Row = list[Value]  # a value on each device
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -26,7 +26,6 @@ from meshgen.ir.parts import whole_graph
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.tolerance.bounds import error_bound
-from meshgen.records import dataclass
 from meshgen.runtime.simulate import check_arguments, simulate, simulate_shards
 from meshgen.testing.lockstep import on_one_device
 from meshgen.testing.random_graphs import random_arguments

@@ -10,6 +10,7 @@ import contextlib
 import tempfile
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Progress, Timing, context_of, make_schedule, run_stages
-from meshgen.records import dataclass
 from meshgen.runtime.loading import load
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.plan import Schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from test_fuse import fused, launches, run
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate
-from meshgen.records import dataclass
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 Function = Callable[[Body, Value], Value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from meshgen.codegen.roofline.kernel_time import kernel_seconds
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ops.evaluate.evaluator import evaluate
-from meshgen.records import dataclass
 
 Softmax = Callable[[Body, Value, Value, Value, Value], Value]
 
@@ -86,7 +85,7 @@ def causal_bias(body: Body, scores: Value) -> Value:
     return body.op("add", scores, body.op("broadcast_in_dim", bias, to=f"f32[{b},{h},{t},{n}]", dims=(2, 3)))
 
 
-def training(form: Form, of: Scores = Scores(), softmax: Softmax = by_quotient) -> Graph:  # noqa: B008
+def training(form: Form, of: Scores = Scores(), softmax: Softmax = by_quotient) -> Graph:
     """Result and gradients of attention of queries [b, t, h, d], and keys and values [b, n, g, d], scaled by 1/8."""
     b, t, h, d, n, g = form.sizes
     keys, queries = f"{form.dtype}[{b},{n},{g},{d}]", f"{form.dtype}[{b},{t},{h},{d}]"

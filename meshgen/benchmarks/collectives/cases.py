@@ -8,6 +8,7 @@ Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -17,7 +18,6 @@ from meshgen.ccl.simulated import reduce_arrays
 from meshgen.ccl.steps import OPERAND, RESULT, Group, Lowered, Message, Messages, dense
 from meshgen.ir.graph import DTYPES
 from meshgen.mesh import Axis, Mesh
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "sendrecv")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from meshgen.benchmarks.collectives.cases import Case, Layout
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

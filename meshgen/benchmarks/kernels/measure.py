@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.cost_model.kernels import Device as Sheet
 from meshgen.ir.graph import Graph
 from meshgen.ops.precision import multiplied_as, products_of
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.cuda.one_kernel import OneKernel

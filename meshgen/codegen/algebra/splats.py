@@ -6,6 +6,7 @@ A splat is kept as a 0-d constant that is broadcast, so that computing with it n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import all_nodes, captured, rewired_graph
 from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
-from meshgen.records import replace
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.ranges import Ranges
 from meshgen.codegen.bounds.values import Exact, Fact, Need, Number
 from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
-from meshgen.records import dataclass
 
 _MOST_POINTS = 2**18  # of an exact enumeration
 _MOST_VALUE = 2**62  # of an expression at a point

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeGuard
 
 from meshgen.codegen import expr as ex
@@ -20,7 +21,6 @@ from meshgen.codegen.bounds.prove import Question, prove
 from meshgen.codegen.bounds.values import LANE, Condition, Fact, Known, Number, Pointer, fits
 from meshgen.codegen.canonical_source import function_of, walked
 from meshgen.codegen.expr import Expr
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ a side of a comparison, an offset added to a pointer) the two agree if it is in 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from meshgen.codegen.expr import Expr
-from meshgen.records import dataclass
 
 Exact = np.ndarray[Any, np.dtype[np.int64]]
 FAR = 2**70  # no bound

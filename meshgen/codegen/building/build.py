@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +28,6 @@ from meshgen.kernels.architectures import ARCHITECTURES
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
 from meshgen.packages import install_line
 from meshgen.printable import bytes_apart
-from meshgen.records import dataclass
 from meshgen.reproducers import keep_reproducer
 
 FORMAT = 6  # of the cache's entries

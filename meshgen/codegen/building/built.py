@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from typing import Any, cast
 
 from meshgen.codegen.building.cubin import has_kernel, read_resources
-from meshgen.records import dataclass
 
 WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
 _COUNTS = ("regs", "stack_bytes", "spill_bytes")

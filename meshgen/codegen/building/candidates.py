@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen.building.build import Progress, Request, compile_each, limit_faults, request_of
 from meshgen.codegen.building.built import BuiltKernel
@@ -18,7 +19,6 @@ from meshgen.ir.graph import Graph
 from meshgen.kernels.architectures import tensor_cores
 from meshgen.ops.classes import PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise
-from meshgen.records import dataclass
 
 _MOST_WARPS = 16  # chosen: blocks of more leave half of a multiprocessor's threads to one
 _TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something

@@ -10,8 +10,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-
-from meshgen.records import dataclass
+from dataclasses import dataclass
 
 _OPCODES = {
     0x23C: "HMMA", 0x237: "IMMA", 0x23F: "DMMA", 0x9F0: "HGMMA", 0x9F1: "IGMMA",

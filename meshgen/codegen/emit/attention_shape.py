@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient
@@ -21,7 +22,6 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, LOOPS, POINTWISE
 from meshgen.ops.dot_dims import DotDims
-from meshgen.records import dataclass
 
 _LONE_ROWS = 64  # rows of one dim of the result from which a tile has rows of that dim only
 

@@ -13,6 +13,7 @@ product of elements and a sum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float
 from meshgen.ops.dot_dims import is_depthwise
 from meshgen.ops.types.inference import infer_types
-from meshgen.records import dataclass
 
 
 def lower_convolutions(body: Graph) -> Graph:

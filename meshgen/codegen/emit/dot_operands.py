@@ -7,7 +7,7 @@ copied by one instruction of one thread (TMA), and what is outside of the tensor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_problem import Problem
@@ -24,7 +24,6 @@ from meshgen.kernels.matmul import TMA_ALIGNMENT, TMA_BYTES, TMA_K, TMA_ROWS, Ti
 from meshgen.ops.classes import LAYOUT, POINTWISE
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, rounded, zero
-from meshgen.records import dataclass
 
 _SIDES = ("a", "b")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.codegen.emit.joint_time import timed_tiles
 from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
@@ -13,7 +13,6 @@ from meshgen.kernels.matmul import Tile, part_columns, with_parts
 from meshgen.kernels.matmul_time import Product, ranked_tiles, specialized_tiles
 from meshgen.ops.dot_dims import DotDims, product_extents
 from meshgen.ops.precision import common_type, multiplied_as
-from meshgen.records import dataclass
 
 _BARRIER_BYTES = 512  # of shared memory: barriers of all stages, and what sums of several warps need
 MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill or do not fit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_loop import MainLoop
@@ -19,7 +19,6 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value
 from meshgen.kernels.matmul import Tile, staged_bytes
 from meshgen.ops.dot_dims import DotDims
-from meshgen.records import dataclass
 
 _SIDES = ("left", "right")
 

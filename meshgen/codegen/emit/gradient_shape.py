@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Var
@@ -14,7 +15,6 @@ from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, contracted
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.dot_dims import DotDims
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

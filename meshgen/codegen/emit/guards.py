@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Value
 from meshgen.ops.triton.registers import Code
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
@@ -10,7 +11,6 @@ from meshgen.codegen.expr import ZERO, Expr
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import Code, both, literal
-from meshgen.records import dataclass
 
 if TYPE_CHECKING:
     from meshgen.codegen.emit.eval import Evaluator

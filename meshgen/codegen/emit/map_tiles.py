@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
@@ -19,7 +20,6 @@ from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import JOINING, LAYOUT, LEAVING, POINTWISE
-from meshgen.records import dataclass
 
 _BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf16
 _SIDE = 32  # of a square

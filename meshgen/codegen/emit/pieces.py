@@ -13,6 +13,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.map_tiles import Box, Tile
@@ -20,7 +21,6 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.matchers import values_behind
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import POINTWISE
-from meshgen.records import dataclass
 
 _VECTOR = 4  # elements of f32 that one load has: pieces begin and end between them
 _MOST = 64  # pieces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from meshgen.codegen.emit.eval import Evaluator
@@ -18,7 +18,6 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import LOOPS, POINTWISE, REDUCTIONS
 from meshgen.ops.segments import connected
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

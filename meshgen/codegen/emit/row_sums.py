@@ -12,6 +12,8 @@ Another kernel adds up the sums of the runs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -29,7 +31,6 @@ from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.rows import Runs, runs_of_rows
 from meshgen.ops.triton.registers import Code
-from meshgen.records import dataclass
 
 _ELEMENTS = 4096  # of a tile: 16 of each value in each thread, in half the registers of a multiprocessor
 _PER_THREAD = (16, 32)  # elements of a tile: more take fewer registers for addresses, which are per thread

@@ -16,7 +16,7 @@ which some warps copy the operands, and others multiply, share a main loop inste
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.codegen.emit.dot_problem import MOST_TILES
@@ -31,7 +31,6 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile, part_columns
 from meshgen.ops.segments import segments
-from meshgen.records import dataclass
 
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
 

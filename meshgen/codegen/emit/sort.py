@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
@@ -22,7 +23,6 @@ from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.triton.registers import Code
-from meshgen.records import dataclass
 
 _SIDE = 64  # elements that a block ranks
 _COMPARED = 128  # bytes of keys of a row with which a block compares each of them at once: more would spill

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.codegen.expr import Var
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.triton.registers import Code
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

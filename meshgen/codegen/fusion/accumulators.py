@@ -10,6 +10,7 @@ Products of groups of rows are of one kernel only where they share a main loop: 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meshgen.ir.attributes.contraction import Ragged
 from meshgen.ir.graph import Graph, Node, Value, is_float
@@ -17,7 +18,6 @@ from meshgen.ops.classes import MATRIX_PRODUCTS, REGROUPING
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.ops.segments import segments
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

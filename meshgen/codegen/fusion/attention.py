@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from meshgen.kernels.attention import widest_head
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import multiplied_as
-from meshgen.records import dataclass
 
 Producer = Callable[[Value], Node | None]
 Readers = Callable[[Value], Iterable[Node]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.codegen.fusion.attention import Producer
 from meshgen.codegen.fusion.layout_indices import Index
@@ -11,7 +11,6 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, is_recomputed, narrow, weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS, LOOPS, POINTWISE
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ half of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,6 @@ from meshgen.codegen.fusion.attention import splat
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Node, Value, is_float
 from meshgen.ops.classes import LAYOUT, LEAVING
-from meshgen.records import dataclass
 
 _UNDERFLOW = 128.0  # exp(-104) is less than half of the least number of f32
 _LARGE_FILL = -1e8  # a fill that is added masks from here on: what people write is -1e9 to the least float

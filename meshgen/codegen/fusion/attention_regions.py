@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from meshgen.codegen.fusion.attention import ROWS_OF_A_TILE, Attention, attention_of
@@ -13,7 +14,6 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import POINTWISE
-from meshgen.records import dataclass
 
 
 class Reading(Protocol):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Node, Value
-from meshgen.records import dataclass
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen.fusion.body_space import space_of_row_sums
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
@@ -18,7 +19,6 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.matchers import values_behind
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.segments import segments
-from meshgen.records import dataclass
 
 _FLOATS = ("f32", "f64")
 _COLUMN_ROWS = 64  # of a column of elements, which registers hold

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from meshgen.codegen.fusion.space import Space
-from meshgen.records import dataclass
 
 WHOLE_ROW = 16384  # elements of a row that registers of one block hold
 CHUNK = 4096  # elements that a block reads at once of a longer row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
@@ -14,7 +15,6 @@ from meshgen.codegen.fusion.ordering import wait
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Var
@@ -22,7 +23,6 @@ from meshgen.kernels.attention import widest_gradient
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import TF32, multiplied_as
-from meshgen.records import dataclass
 
 _MOST_STEPS = 64  # values that are looked at between the product and the exponentials
 _MOST_VALUES = 256  # between the scores and the product

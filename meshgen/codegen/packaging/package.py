@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,6 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Module, TensorType, Value
 from meshgen.ir.parts import parts_of
-from meshgen.records import replace
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file import container, tensors
 from meshgen.runtime.module_file.limits import beyond, faults, over, refuse_unreadable

@@ -16,6 +16,8 @@ Source: `src/device/reduce_kernel.h` of NCCL 2.30, `FuncMinMax`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from meshgen.ccl.lower_groups import NCCL_TYPES
@@ -24,7 +26,6 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
-from meshgen.records import dataclass
 
 _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits

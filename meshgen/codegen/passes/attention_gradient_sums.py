@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import DOTS, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.live import without_dead
-from meshgen.records import dataclass
 
 Factor = tuple[Value, Index, int]  # a value at an index, and its power: 1 or -1
 _MOST_FACTORS = 32  # of a product (chosen: no gradient of attention has so long a chain of multiplications)

@@ -11,7 +11,7 @@ A kernel of one element meets an element or zeros: the zeros are put between its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ops.types.inference import infer_types
-from meshgen.records import dataclass
 
 
 @module_pass("convolution-to-phases", "partition")

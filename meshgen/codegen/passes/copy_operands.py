@@ -12,6 +12,7 @@ bytes only: rows of 1,003 elements are padded. Index maps undo the copy, so the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.notes import Notes
 from meshgen.ops.classes import LAYOUT
 from meshgen.ops.dot_dims import DotDims
-from meshgen.records import dataclass
 
 Producer = Callable[[Value], Node | None]
 

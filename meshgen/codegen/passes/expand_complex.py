@@ -14,7 +14,7 @@ transform of a large prime length) stays as it is, and so does one for CPUs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meshgen.codegen.algebra.complex_rules import RULES, imaginary_part, part_type
 from meshgen.codegen.algebra.fourier import Pair, can_transform
@@ -27,7 +27,6 @@ from meshgen.ir.predicates import is_control, is_optimization_barrier
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDUCTIONS, TAKING
 from meshgen.ops.live import without_dead
-from meshgen.records import dataclass
 
 # Linear in all of their complex operands, or moving their elements.
 _BY_PARTS = (

@@ -11,7 +11,7 @@ else reads the rows, they stay one tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.ccl.halo import Part, RowFetch, parts_of
 from meshgen.codegen.access_neighbors import Neighbours
@@ -19,7 +19,6 @@ from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from meshgen.ops.classes import POINTWISE
 from meshgen.ops.constants import constant_of
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import with_meaning
-from meshgen.records import dataclass
 from meshgen.runtime.plan import ROW_ALIGNMENT
 
 Numbers = np.ndarray[Any, Any]

@@ -11,6 +11,7 @@ with the surrounding operations, and their carried values stay in registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from meshgen.ir.loops import always_ends, trip_count
 from meshgen.ir.predicates import is_branching, is_loop, is_transfer
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
-from meshgen.records import replace
 
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE

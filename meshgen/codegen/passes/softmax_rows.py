@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.codegen.passes.indexed_rows import IndexedRows
 from meshgen.ir.graph import Graph, Node, Value, is_float
@@ -19,7 +19,6 @@ from meshgen.kernels.matmul import reducible_columns
 from meshgen.ops.classes import DOTS, POINTWISE, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
-from meshgen.records import dataclass
 
 COLUMNS = 128  # of a part: all of a tile's or half of the largest tiles', which registers hold (`kernels/matmul.py`)
 _MOST_NODES = 32  # between a product, and what is taken of its rows (chosen: a logarithm of a softmax has four)

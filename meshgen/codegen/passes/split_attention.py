@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import DOTS, LAYOUT
 from meshgen.ops.dot_dims import DotDims
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

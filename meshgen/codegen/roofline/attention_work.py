@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from meshgen.codegen.fusion.attention_mask import Mask, mask_of
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, narrow, weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS
-from meshgen.records import dataclass
 
 _HALVES = 2  # products in bf16 that one in f32 is computed by: of the upper and of the lower half of its digits
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.codegen.scheduling.program import Program, place_of
 from meshgen.codegen.scheduling.timeline import Task
@@ -16,7 +16,6 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import REPEATED
 from meshgen.ops.classes import OVERWRITING
-from meshgen.records import dataclass
 from meshgen.runtime.in_place import Pairs, overwrites
 
 

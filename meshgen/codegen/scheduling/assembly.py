@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from meshgen.codegen.scheduling import memory
@@ -15,7 +16,6 @@ from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.attributes.control import Loop
 from meshgen.ir.predicates import is_scan
 from meshgen.ir.reasons import reason_of
-from meshgen.records import replace
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 

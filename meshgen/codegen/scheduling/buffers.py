@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.codegen.scheduling import memory
 from meshgen.codegen.scheduling.program import Program
 from meshgen.errors import place_text
 from meshgen.ir.graph import Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Buffer, Schedule, aligned
 
 FIXED = ("input", "constant")  # kinds of buffers that are in place before the step

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from meshgen.codegen.communicating import is_message
@@ -20,7 +20,6 @@ from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import OVERWRITING, UNLAUNCHED, VIEWS
-from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 
 

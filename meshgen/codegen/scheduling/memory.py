@@ -8,6 +8,7 @@ each stream, how many of its tasks are surely done when the task starts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.printable import bytes_text
-from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]

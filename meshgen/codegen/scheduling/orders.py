@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy as np
 from meshgen.codegen.scheduling.memory import Clock, join
 from meshgen.codegen.scheduling.timeline import Task
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS
 
 Priority = Callable[[int], tuple[float, int]]

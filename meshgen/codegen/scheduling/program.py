@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from meshgen.codegen.scheduling.storages import Storages
 from meshgen.codegen.scheduling.timeline import Task
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant, is_kernel
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 

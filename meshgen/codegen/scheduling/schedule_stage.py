@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from meshgen.codegen.scheduling.region_modules import region_module
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -10,7 +11,6 @@ from meshgen.ir.notes import Place, Slot
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import UNLAUNCHED
-from meshgen.records import replace
 from meshgen.runtime.plan import Schedule
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from meshgen.codegen.passes.slice_to_subview import byte_range
@@ -16,7 +17,6 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_optimization_barrier
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import VIEWS
-from meshgen.records import dataclass
 
 
 class Made(NamedTuple):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from meshgen.ccl.collective import Collective
 from meshgen.ir.graph import Graph
-from meshgen.records import dataclass, replace
 from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item, Schedule, runs_of
 
 

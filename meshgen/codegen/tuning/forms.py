@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.codegen.building.build import BuiltKernel, compile_each, limit_faults, request_of
 from meshgen.codegen.packaging.package import add_binaries, form_member, kernel_entry
 from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, kernel_sources, with_warps
 from meshgen.ir.graph import Graph
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Form as LaunchForm
 from meshgen.runtime.module_file.manifest import Kernel

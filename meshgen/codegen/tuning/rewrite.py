@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.codegen.packaging.entries import digest, entries_members
 from meshgen.codegen.packaging.open_sizes import open_members
 from meshgen.codegen.packaging.package import form_member, sealed
 from meshgen.codegen.tuning.forms import Form
-from meshgen.records import dataclass
 from meshgen.runtime.entries import decode_entries
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Json, Kernel

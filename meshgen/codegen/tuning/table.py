@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from meshgen.budget import read_file
 from meshgen.codegen.tuning.keys import kernel_digest, shape_class
 from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import Graph
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.module_file.json_values import (

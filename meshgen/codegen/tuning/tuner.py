@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from meshgen.codegen.tuning.table import Row
 from meshgen.errors import CodegenError, Diagnostic, MissingError, RuntimeFailure
 from meshgen.ir.graph import Graph
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import runs_on
 from meshgen.runtime.cuda.device import Device, Launch

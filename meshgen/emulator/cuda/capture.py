@@ -9,11 +9,10 @@ Source: CUDA C++ programming guide, "Stream capture".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.emulator.cuda.timeline import Timeline, Work
 from meshgen.emulator.cuda.types import CallFailed, CUresult
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

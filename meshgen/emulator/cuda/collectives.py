@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +25,6 @@ from meshgen.emulator.cuda.machine import Array, Machine
 from meshgen.emulator.cuda.timeline import Timeline, Work
 from meshgen.emulator.faults import DeviceFault
 from meshgen.ir.graph import DTYPES, is_float
-from meshgen.records import dataclass
 
 DTYPE_OF = {number: name for name, number in DATA_TYPES.items()}
 KIND_OF = {number: name for name, number in REDUCTIONS.items()}

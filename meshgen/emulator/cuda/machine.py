@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, TypeVar
 
@@ -17,7 +18,6 @@ from meshgen.emulator.cuda.types import CallFailed, CUresult, CUstreamCaptureMod
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import Range
 from meshgen.emulator.memory import Memory
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from meshgen.emulator.cuda.capture import Operation
@@ -22,7 +23,6 @@ from meshgen.emulator.global_memory import Range
 from meshgen.emulator.launch import Checks, Shape, launch
 from meshgen.emulator.parse import parse
 from meshgen.emulator.program import Entry, Parameter, Program
-from meshgen.records import dataclass
 
 ELF = b"\x7fELF"
 _FLAGS, _ABI_VERSION = 48, 8  # places in the header of a 64-bit ELF file

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, Concatenate, TypeVar
 
@@ -21,7 +21,6 @@ from meshgen.emulator.cuda.network import Network
 from meshgen.emulator.cuda.streams import Stream
 from meshgen.emulator.cuda.types import CallFailed
 from meshgen.emulator.faults import DeviceFault
-from meshgen.records import dataclass
 
 NCCL_VERSION = 23203  # what ncclGetVersion says: 2.32.3, whose nccl.h the table of prototypes was compared with
 Handle = ctypes.c_void_p

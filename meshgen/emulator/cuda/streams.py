@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.emulator.cuda.capture import Capture, Node, Operation
 from meshgen.emulator.cuda.machine import Functions, Machine, call
 from meshgen.emulator.cuda.timeline import Work
 from meshgen.emulator.cuda.types import CallFailed, CUevent_flags, CUresult, CUstream_flags, CUstreamCaptureStatus
-from meshgen.records import dataclass
 
 
 @dataclass(eq=False)

@@ -5,9 +5,8 @@ Source: `cuda.h` of CUDA 12.9 and 13; `tests/emulator/test_cuda_types.py` compar
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-
-from meshgen.records import dataclass
 
 
 class CUresult(IntEnum):

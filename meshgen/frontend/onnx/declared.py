@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.onnx.ops.table import kind_of, shape_of
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.records import dataclass
 
 HINT = "correct the declared type, or clear graph.value_info and infer it again with onnx.shape_inference"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.records import replace
 
 
 def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from meshgen.frontend.onnx.ops.table import Call, array_of, dim_of, rank_of, sha
 from meshgen.frontend.onnx.schemas import newest_operands, schema_of
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
-from meshgen.records import replace
 
 FIRST = 7  # the oldest opset whose operators are read as they are
 Form = tuple[Call, list[Any]]

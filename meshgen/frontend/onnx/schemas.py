@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from meshgen.frontend.onnx.files import array_of_proto, onnx_package
 from meshgen.frontend.onnx.ops.table import Elements, kind_of
 from meshgen.ir.graph import dtype_name
-from meshgen.records import dataclass
 
 _TENSOR, _MESSAGES = 4, (5, 10, 11, 13, 14)  # kinds of attributes: tensors; graphs, sparse tensors and types
 

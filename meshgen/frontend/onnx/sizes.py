@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,6 @@ from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.opening.formulas import UnknownFormulaError, computed, solved, symbols_in
 from meshgen.frontend.tracer.functions import spec
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_inexact
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Size = int | str  # a number, or the symbol of one that is not known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -13,7 +14,6 @@ from meshgen.frontend.tracer.operands import emit, tensor
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.symbols import Atom, Expr, names_in
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

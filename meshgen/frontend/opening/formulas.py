@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from meshgen.budget import bounded, power
 from meshgen.errors import ProgramError
-from meshgen.records import replace
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: bounded(operator.add), ast.Sub: bounded(operator.sub), ast.Mult: bounded(operator.mul),

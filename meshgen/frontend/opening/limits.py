@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.frontend.opening.amounts import Amounts
@@ -11,7 +12,6 @@ from meshgen.frontend.tracer.recording import current
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Value
 from meshgen.ir.symbols import Expr, names_in
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

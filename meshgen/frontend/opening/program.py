@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NoReturn, TypeAlias
 
@@ -33,7 +33,6 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.symbols import Expr
 from meshgen.ops.types.inference import infer_types
-from meshgen.records import dataclass
 from meshgen.sizes.size_ops import SHAPE, STATIC
 
 Read: TypeAlias = Callable[[Point], tuple[Module, Signature]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.frontend.torch.document import Json
@@ -10,7 +11,6 @@ from meshgen.frontend.tracer import control_flow
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.calls.nodes import Node, Slot
@@ -18,7 +18,6 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.torch.document import Json, names_in, only
 from meshgen.frontend.torch.trees import Tree
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.records import dataclass
 
 # Names of tensors that tracing with make_fx, or torch.export itself, takes out of the user's code.
 _LIFTED = re.compile(r"(.*\.)?_(tensor_constant|lifted_tensor_constant|lifted_tensor)\d+")

@@ -9,7 +9,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -39,7 +39,6 @@ from meshgen.frontend.tracer import control_flow, creation
 from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.records import dataclass
 
 # Arguments by keyword that say where a tensor is, and how it is in memory.
 WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")

@@ -10,7 +10,7 @@ that the program changes is among its results, and donated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from meshgen.calls.nodes import Node
@@ -38,7 +38,6 @@ from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from meshgen.calls.classes import constant_form
@@ -15,7 +15,6 @@ from meshgen.frontend.torch.values import Values
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Value
-from meshgen.records import dataclass
 
 # Outputs that are not what the user's function returns: their group in the result, and the name in their entry.
 GROUPS = {

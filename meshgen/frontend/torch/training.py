@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -29,7 +29,6 @@ from meshgen.frontend.torch.live import Arrays, as_tensors, off_meta, serialized
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.updates import Tensors, Update
 from meshgen.ir.graph import Module
-from meshgen.records import dataclass
 
 _LOSS = "give loss=lambda model, x, y: F.cross_entropy(model(x), y), a function of the model and of a batch that returns a number of dim 0"
 

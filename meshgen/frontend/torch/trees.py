@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
 from meshgen.calls.classes import Form, is_field
 from meshgen.calls.nodes import Branch, Node
 from meshgen.frontend.torch.document import Json
-from meshgen.records import dataclass
 
 _NAMED = "collections.namedtuple"
 _KINDS = {"list": "list", "tuple": "tuple", "dict": "dict", "OrderedDict": "ordered", "defaultdict": "dict", "Size": "tuple", "immutable_list": "list", "immutable_dict": "dict"}  # fmt: skip

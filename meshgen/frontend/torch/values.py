@@ -7,6 +7,7 @@ value of what it is a view of, and other views are computed again when they are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -20,7 +21,6 @@ from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpose
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.records import dataclass
 
 Written = Callable[
     ..., Tensor

@@ -8,6 +8,7 @@ The functions run once, while the program is traced; tensors from around them ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from meshgen.frontend.tracer.regions import closed, emit_regions, recording, reg
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.records import dataclass
 
 Tree = Any  # dicts, lists and tuples of operands
 

@@ -7,7 +7,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, cast
@@ -29,7 +29,6 @@ from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.records import dataclass
 from meshgen.spec import Sharding, fit
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -14,7 +15,6 @@ from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_inexact
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

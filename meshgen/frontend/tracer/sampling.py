@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -17,7 +18,6 @@ from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.rounding import floor, remainder, round_
 from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

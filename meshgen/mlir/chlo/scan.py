@@ -6,6 +6,8 @@ sums, products, maxima and minima become a `reduce_window`, which needs no loop;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, var_operand_def, var_result_def
@@ -23,7 +25,6 @@ from meshgen.mlir.spread import fold_region, sliced
 from meshgen.mlir.stablehlo.base import define
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
-from meshgen.records import dataclass
 
 _INDEX = TensorType((), "i32")
 

@@ -6,7 +6,7 @@ A value of the body is held over the loops that it depends on, not over all of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import IntegerType
@@ -19,7 +19,6 @@ from meshgen.mlir.arith.payload import Builder, mnemonic
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of, read
 from meshgen.mlir.spread import Loops, Spread, over, reshaped_dim, sliced
-from meshgen.records import dataclass
 
 Sizes = tuple[int | None, ...]
 WIDENING = ("extf", "extsi")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -13,7 +14,6 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.linalg.body import Body, Structure, depends_on
 from meshgen.mlir.spread import Loops, Spread, in_order
 from meshgen.ops.evaluate.common import neutral
-from meshgen.records import dataclass
 
 # Predicates by which a new element is taken: whether it must be greater, and whether an equal one is taken.
 ORDERS = {"ogt": (True, False), "oge": (True, True), "olt": (False, False), "ole": (False, True),

@@ -7,6 +7,7 @@ Maps are written in letters: `mk, kn -> mn`. In a window the spatial letters of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IndexType, IntegerType
 from xdsl.ir import Attribute, Block, SSAValue
@@ -16,7 +17,6 @@ from meshgen.mlir.arith.operations import ARITH, MATH
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.linalg.operations import YIELD
 from meshgen.mlir.tosa.operations import OPERATIONS as TOSA
-from meshgen.records import dataclass
 
 SCALAR_OPERATIONS = {op.name: op for op in (*ARITH, *MATH, *TOSA)}
 _CONTRACTIONS = {

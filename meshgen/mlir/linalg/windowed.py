@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -19,7 +20,6 @@ from meshgen.mlir.linalg.maps import Line, lines_of
 from meshgen.mlir.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.precision import EXACT
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ JAX writes them for shard_map without Shardy, and PyTorch/XLA for manual shardin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -26,7 +26,6 @@ from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
 from meshgen.mlir.sdy.spelling import spell
 from meshgen.mlir.stablehlo.mhlo_sharding import HINT, NAME, open_dims_of, text_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, sharding_of
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 _PAIR_HINT = f"a part per device begins with @{START} for each whole value that it uses, and ends with @{END} in the same function or region"

@@ -7,11 +7,11 @@ which its ends depend, up to its starts; they need not be adjacent, and a part m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from meshgen.mlir.stablehlo.calls import target_of
-from meshgen.records import dataclass
 
 START, END = "SPMDFullToShardShape", "SPMDShardToFullShape"
 _CONSTANT = "stablehlo.constant"

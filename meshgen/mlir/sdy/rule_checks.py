@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation
 
@@ -17,7 +18,6 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.sdy.attributes import ShardingRuleAttr
 from meshgen.mlir.sdy.spelling import Tokens
-from meshgen.records import dataclass
 
 _FACTOR = re.compile(r"z_[1-9]\d*|[i-z]")
 _FACTORS = re.compile(rf"(?:{_FACTOR.pattern})+")

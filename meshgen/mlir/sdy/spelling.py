@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
 from meshgen.mesh import split_ref
-from meshgen.records import dataclass
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 _TOKEN = re.compile(

@@ -9,6 +9,7 @@ in the arguments' and results' attributes (`mlir/shard/signature.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.dialects import builtin, func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
@@ -35,7 +36,6 @@ from meshgen.mlir.shard.sharding import (
     wide_halo_faults,
 )
 from meshgen.mlir.shard.sharding_ops import GetShardingOp, ShardingOp
-from meshgen.records import replace
 from meshgen.spec import Sharding
 
 

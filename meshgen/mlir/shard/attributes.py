@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -22,7 +23,6 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import NodeSharding
 from meshgen.mesh import Mesh
 from meshgen.mlir.literals import boolean, listed, parse_text, quoted, symbol
-from meshgen.records import dataclass, replace
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
 from xdsl.ir import Operation
 
@@ -14,7 +16,6 @@ from meshgen.mlir.shard.collective_ops import (
     ReduceScatterOp,
     ToPartialOp,
 )
-from meshgen.records import dataclass
 
 KINDS = {
     ReductionKind.SUM: "sum",

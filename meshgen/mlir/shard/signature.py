@@ -8,6 +8,7 @@ shard.global    its global type, from `partition` on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.ir import Attribute
 
@@ -25,7 +26,6 @@ from meshgen.mlir.shard.attributes import (
     split_text,
 )
 from meshgen.mlir.shard.sharding import fitted, typed
-from meshgen.records import replace
 from meshgen.spec import Sharding
 
 TYPED_STAGES = ("materialize", "optimize")

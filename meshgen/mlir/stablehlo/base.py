@@ -12,6 +12,7 @@ nodes (`write`). What stands otherwise in the text overrides `read_head` and `he
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, ClassVar, Self
 
@@ -30,7 +31,6 @@ from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.fields import Field, Values
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm
-from meshgen.records import replace
 
 Properties = dict[str, Attribute]
 

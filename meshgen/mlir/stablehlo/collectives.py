@@ -8,6 +8,7 @@ declares no mesh is on as many devices as it says or names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -31,7 +32,6 @@ from meshgen.mlir.stablehlo.attributes import ChannelHandle
 from meshgen.mlir.stablehlo.reduce import applied_op
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows
 from meshgen.mlir.stablehlo.uneven_groups import reduce_unevenly
-from meshgen.records import dataclass
 
 _KINDS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 Attrs = Mapping[str, object]

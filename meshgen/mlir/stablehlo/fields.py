@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import builtin
@@ -22,7 +22,6 @@ from meshgen.mlir.stablehlo.attributes import (
     struct_text,
     word_of,
 )
-from meshgen.records import dataclass
 
 Values = Mapping[str, Any]
 

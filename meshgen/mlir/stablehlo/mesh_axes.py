@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, SymbolRefAttr
@@ -15,7 +16,6 @@ from meshgen.mlir.attributes import integers
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.records import dataclass
 
 _Read = Callable[[], object]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import builtin
@@ -16,7 +17,6 @@ from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.base import GenericOperation, define
 from meshgen.mlir.stablehlo.fields import Field, number
-from meshgen.records import dataclass
 
 
 class Inference(GenericOperation):

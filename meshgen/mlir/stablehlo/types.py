@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, SSAValue
@@ -11,7 +12,6 @@ from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir.literals import function_type, one_or_list
 from meshgen.mlir.parser import TextParser
-from meshgen.records import dataclass
 
 Types = Sequence[Attribute]
 Texts = Sequence[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import Operation
@@ -11,7 +12,6 @@ from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder, lifted
 from meshgen.mlir.conversion import Importer
 from meshgen.ops.evaluate.common import neutral
-from meshgen.records import dataclass
 
 _INDEX = TensorType((), "i32")
 

@@ -10,12 +10,12 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from meshgen.ir.replica_groups import axes_along, strides_of
 from meshgen.mesh import Axis, Mesh
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 MANUAL = "{manual}"  # one device's own value, on all axes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import tensor
@@ -18,7 +19,6 @@ from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.shard.sharding import constant
 from meshgen.mlir.spread import sliced
 from meshgen.mlir.tensor.conversion import computed_elements
-from meshgen.records import dataclass
 
 Entry = int | Value  # a number, or a 0-d value where the program computes it
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.factors import FIXED, KEYS, QUERIES, VALUES, Factors, Names
 from meshgen.ops.types.attention import POSITION, STATISTIC
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

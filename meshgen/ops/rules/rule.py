@@ -11,14 +11,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from meshgen.ir.graph import TensorType, is_inexact
 from meshgen.ir.symbols import Expr, expressions
 from meshgen.ops.evaluate.common import bits
-from meshgen.records import dataclass
 
 Kind = Literal["parallel", "indexed", "reduce", "combine", "scan", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.ir.graph import Graph, Node, Value, is_complex, is_inexact
 from meshgen.ir.regions import used_by
 from meshgen.ops.evaluate.evaluator import last_uses
 from meshgen.ops.tolerance.bounds import SAMPLES
-from meshgen.records import dataclass
 
 _F64 = 8  # bytes; errors, magnitudes and samples are f64
 # No elements of their own: NumPy gives views of the operand, and so are their samples.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from meshgen.ir.graph import COMPLEX_PARTS, DTYPES, Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ops.evaluate.common import Array
-from meshgen.records import dataclass
 
 _FLOATS = {name: ml_dtypes.finfo(kind) for name, kind in DTYPES.items() if is_float(name)}
 _COMPLEX_UNITS = 4  # a product of complex numbers is right to sqrt(5) unit roundoffs of its parts

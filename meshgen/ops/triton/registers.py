@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, is_float
-from meshgen.records import dataclass
 
 TRITON_TYPES = {
     "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import Graph, TensorType, is_complex, is_float, is_inexact
-from meshgen.records import dataclass
 
 Shape = tuple[int | None, ...]
 Inference = Callable[["Site"], "list[TensorType] | None"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from meshgen.ir.regions import program_nodes
-from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 
 CONTEXT = 3  # lines shown around one that has a figure

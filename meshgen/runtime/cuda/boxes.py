@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from meshgen.ccl.steps import Box
 from meshgen.kernels.ptx import MOST_ELEMENTS, RANK, THREADS
-from meshgen.records import dataclass
 
 WORDS = (16, 8, 4, 2, 1)  # bytes that a thread can move at once
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Diagnostic, MissingError
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
 from meshgen.runtime.emulate import KernelSource

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.printable import bytes_apart, bytes_text
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import NOT_READY, Api
 from meshgen.runtime.plan import STREAMS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.graph import TensorType
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api, keeps_context
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.device import Device

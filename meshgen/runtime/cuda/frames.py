@@ -6,13 +6,12 @@ Addresses do not change between steps, so launches are prepared once, with their
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import BufferRef, Group
 from meshgen.ir.predicates import is_control, is_scan
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.code import Launcher
 from meshgen.runtime.cuda.collectives import RankWork
 from meshgen.runtime.cuda.device import Device, Launch

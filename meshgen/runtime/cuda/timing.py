@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.device import Device, Launch
 
 FLUSHES = 2  # times the L2 cache is written to empty it of anything else: its lines are not replaced strictly in turn

@@ -17,13 +17,13 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from meshgen.budget import memory_fault
 from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
-from meshgen.records import dataclass
 from meshgen.runtime.module_file.files import write_file
 from meshgen.runtime.module_file.members import damaged
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.calls.signature import Signature
 from meshgen.calls.state import State
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 

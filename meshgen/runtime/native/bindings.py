@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from meshgen.records import dataclass
 from meshgen.runtime.cuda.frames import Addresses, Frame
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.container import WEIGHTS

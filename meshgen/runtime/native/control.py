@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Instruction, Issue, Jump, Move, Only
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device

@@ -15,6 +15,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -26,7 +27,6 @@ from meshgen.ccl.world import PARTING_SECONDS, TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.names import whole_number
 from meshgen.packages import install
-from meshgen.records import dataclass
 from meshgen.runtime.processes.watchdog import Watchdog
 from meshgen.runtime.sizes import LAUNCHERS
 

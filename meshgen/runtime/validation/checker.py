@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.ir.predicates import is_scan
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.in_place import updates
 from meshgen.runtime.plan import COMMUNICATION, MOST_PARTS, NETWORK, STREAMS, Buffer, Item, Schedule
 from meshgen.runtime.validation.overlaps import Clock, Use, conflicts

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.predicates import is_transfer
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 Place = tuple[int, int]  # part, item

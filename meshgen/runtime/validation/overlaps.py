@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
-
-from meshgen.records import dataclass
 
 Clock: TypeAlias = tuple[int, ...]  # the last of some items on each stream; -1: none
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.compilation import Compilation, Pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.rewrites.compare import Seconds, planned_seconds

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 
 from meshgen.ir.forms import Form, form_of
@@ -16,7 +17,6 @@ from meshgen.ops.classes import COMMUNICATING, MATRIX_PRODUCTS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import Rules, with_trait
 from meshgen.ops.rules.rule import Rule
-from meshgen.records import dataclass
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
 CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that may run on some rows of a dim at a time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes
@@ -10,7 +11,6 @@ from meshgen.errors import place_text
 from meshgen.ir.graph import Module, Node
 from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 from meshgen.sharding.chunks.chain import CHUNKED
 

@@ -8,7 +8,7 @@ share one decision.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from meshgen.codegen.planner import Planner
@@ -16,7 +16,6 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.graph import Module, Node
-from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Schedule
 from meshgen.sharding.chunks.chain import CHUNKED, Chain, Flow, Seed
 from meshgen.sharding.chunks.estimate import Estimates

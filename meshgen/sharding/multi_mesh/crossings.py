@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import is_
 
 from meshgen.ccl.between import Ends, between, seconds_between
@@ -23,7 +23,6 @@ from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.spec import Sharding
 

@@ -9,7 +9,7 @@ that uses it. Program order decides between equals, so no order of traversal mat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
@@ -17,7 +17,6 @@ from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RETILING  # ops to another mesh, in programs written with their collectives
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 

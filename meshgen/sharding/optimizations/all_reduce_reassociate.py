@@ -7,6 +7,7 @@ gradient of a tied embedding is a sum of one over tokens and the transpose of an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.compilation import Compilation, module_pass
@@ -14,7 +15,6 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import REDUCED_ALIKE
 from meshgen.ops.rules.rule import COMBINED_KINDS
-from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 

@@ -9,7 +9,7 @@ after the message. So the order of all other work stays, and no cycle can arise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
@@ -23,7 +23,6 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, POINTWISE, REDUCTIONS, TAKING, UNSTORED
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
-from meshgen.records import dataclass
 from meshgen.runtime.plan import MOST_PARTS
 from meshgen.sharding.optimizations.messages import MESSAGES, MessageBuilder
 from meshgen.sharding.optimizations.rewrite import price_of, with_graph

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
@@ -19,7 +19,6 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE, UNSTORED
-from meshgen.records import dataclass
 from meshgen.sharding.optimizations.collective_combine import is_light
 from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from meshgen.ir.regions import used_values
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.live import without_dead
 from meshgen.ops.rules.rule import COMBINED_KINDS
-from meshgen.records import dataclass
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
 from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph

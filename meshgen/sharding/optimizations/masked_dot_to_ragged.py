@@ -15,7 +15,7 @@ are left as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
@@ -25,7 +25,6 @@ from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.ragged_dots import bound_of, in_dim_order, matrices_by_group, rows_by_group, shaped
-from meshgen.records import dataclass
 
 Producers = Mapping[Value, Node]
 Dims = tuple[int | None, ...]  # for each dim of a value the dim of the masked operand that it is; None: of size 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
@@ -23,7 +23,6 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.constants import splat_of
 from meshgen.ops.live import without_dead
-from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import merged_notes, price_of, with_graph
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import bits
-from meshgen.records import dataclass
 from meshgen.runtime.plan import ALIGNMENT
 from meshgen.sharding.optimizations.rewrite import merged_notes
 

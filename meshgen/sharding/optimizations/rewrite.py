@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,6 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, COMMUNICATING, SHARDING_OPS
 from meshgen.ops.live import without_dead
 from meshgen.ops.uniform import Varying
-from meshgen.records import dataclass, replace
 from meshgen.spec import Sharding
 
 

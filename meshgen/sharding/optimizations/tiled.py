@@ -7,6 +7,7 @@ sliced before the operation or after it. Passes move collectives across operatio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOOPS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
-from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import Walk
 
 TILED = ELEMENTWISE | ARRANGING | LOOPS  # attributes do not depend on the cut dims, except for a slice

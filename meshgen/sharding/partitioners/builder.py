@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from meshgen.ir.predicates import is_constant
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.rules.rule import picked_kind
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 INDEX = "i32"  # positions on a device and in a tensor's dim

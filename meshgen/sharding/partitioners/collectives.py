@@ -6,14 +6,13 @@ their dim, and tiles nest, so that a device's new tile is where the op puts it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCING
-from meshgen.records import dataclass
 from meshgen.sharding.partitioners.local_moves import cut_locally
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 from meshgen.spec import Sharding

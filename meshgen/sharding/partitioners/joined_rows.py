@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ccl.halo import RowFetch, rows_moved
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.classes import JOINING
 from meshgen.ops.rules.rule import Window
-from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
 from meshgen.sharding.partitioners.registry import Site, sharding_of
 from meshgen.sharding.window_fetches import turn

@@ -8,13 +8,13 @@ that kind, and partial operands meet only ops that are linear in them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_loop
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.rules.rule import DimMap, Rule
-from meshgen.records import dataclass
 from meshgen.sharding.partitioners.registry import sharding_of
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.spec import Sharding

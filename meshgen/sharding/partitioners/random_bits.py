@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ir.graph import TensorType, Value, dtype_name
 from meshgen.ops.random_bits import PHILOX_WORDS, carried, halves, joined, paired_dim, philox, threefry
-from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 

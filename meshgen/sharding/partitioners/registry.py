@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Diagnostic, ShardingError, bracketed, place_text
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.spec import Sharding
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.joints import Edge, Joint, edges_of, joints_of
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.pseudo_ops import is_input

@@ -9,6 +9,7 @@ Example, on x=4 with `%a : f32[64,32]{x}` annotated and loops a, b, c of `dot_ge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.axis_parts import AxisParts
@@ -17,7 +18,6 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_control, is_loop, is_manual, is_optimization_barrier, is_sharding_group
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
-from meshgen.records import replace
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.donated import tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import of_members

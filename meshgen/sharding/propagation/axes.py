@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.amounts import Whole, parts_of, view_of, work_left
 from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolution
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered

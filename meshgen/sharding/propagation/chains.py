@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.errors import Location, bracketed, place_text
 from meshgen.ir.graph import Value
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.pseudo_ops import TIES

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.amounts import View
 from meshgen.sharding.propagation.edge_tables import EdgeTables, edge_tables
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.network import Array
 from meshgen.sharding.propagation.states import State
 

@@ -14,9 +14,9 @@ the cost can only fall.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.network import Network
 from meshgen.sharding.propagation.network import Table as Table
 

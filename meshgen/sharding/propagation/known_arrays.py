@@ -5,13 +5,11 @@ Example: the tables of twelve equal layers are one array; that its second label 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Scope = tuple[int, ...]

@@ -14,13 +14,13 @@ Listed are only labels whose states annotations reach: with `%a` annotated [{x},
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier
 from meshgen.ops.classes import MATRIX_PRODUCTS
 from meshgen.ops.rules.rule import Linear
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS
 from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
 from meshgen.sharding.propagation.sites import Site

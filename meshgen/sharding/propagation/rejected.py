@@ -10,6 +10,7 @@ Alternatives are costed as in propagation: along one axis at a time, with the de
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.axis_parts import NO_DIVISION
 from meshgen.ir.predicates import is_transfer
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from meshgen.cost_model.model import DEFAULT
@@ -28,7 +29,6 @@ from meshgen.ops.flops import node_flops, ranked_operand, ranking_operations
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
-from meshgen.records import dataclass, replace
 from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
 from meshgen.sharding.propagation.donated import joint_annotations, tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups

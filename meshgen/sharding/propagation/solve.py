@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Module, Value
 from meshgen.mesh import split_ref
-from meshgen.records import dataclass
 from meshgen.sharding.propagation.amounts import Whole
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, labels_of_axes
 from meshgen.sharding.propagation.control import flatten

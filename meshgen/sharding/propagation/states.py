@@ -14,10 +14,11 @@ Example, f32[64,96] (24 kB) on x=4, in bytes that a device sends:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 State = int | str | None

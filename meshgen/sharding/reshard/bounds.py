@@ -8,11 +8,11 @@ same holds between regions of devices that slow links connect: bytes across such
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from meshgen.ccl.exchange import Grid, Numbers, Split, grid_of, received_elements, splits_of
-from meshgen.records import dataclass
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Problem, is_plain
 from meshgen.spec import Sharding
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,6 @@ from meshgen.ir.graph import DTYPES, TensorType
 from meshgen.ir.symbols import Expr, expressions
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RESHARDS
-from meshgen.records import dataclass
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Problem
 from meshgen.sharding.reshard.search import Path, cheapest, straight, without

@@ -11,13 +11,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import transfer_of
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
-from meshgen.records import dataclass
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.moves import missing_summands, moved_summands, moves, predecessors, transfer
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Move, Problem, cost_sum, is_plain

@@ -11,6 +11,7 @@ a plan that moves or repeats more only if it saves a good part of the step, and 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from meshgen.ccl.links import Rate, rate_along, rate_between
 from meshgen.codegen.planner import Planner
@@ -21,7 +22,6 @@ from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import MATRIX_PRODUCTS
-from meshgen.records import dataclass
 from meshgen.sharding.analyze import CollectiveRecord, volume_of
 from meshgen.sharding.multi_mesh.crossings import alone
 from meshgen.sharding.propagation.amounts import view_of

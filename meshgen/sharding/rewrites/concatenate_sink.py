@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, needed_nodes
-from meshgen.records import dataclass
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 

@@ -10,13 +10,12 @@ concatenated with others, padded, written into a tensor, or summed over), masks 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import rule_of, with_trait
-from meshgen.records import dataclass
 from meshgen.sharding.rewrites.constant_places import window_start
 from meshgen.sharding.rewrites.row_views import Frame
 

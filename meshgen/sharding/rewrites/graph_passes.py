@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 
 from meshgen.compilation import Applies, Compilation, Pass
 from meshgen.ir.graph import Module
-from meshgen.records import dataclass
 from meshgen.sharding.rewrites.bodies import Rewrite, everywhere
 
 

@@ -7,7 +7,7 @@ split by rows, and no device needs the indices of others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.constants import splat_of
 from meshgen.ops.evaluate.common import integer_range
-from meshgen.records import dataclass
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 _Producers = Mapping[Value, Node]

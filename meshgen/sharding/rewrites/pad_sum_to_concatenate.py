@@ -7,12 +7,11 @@ to their places at once; each part padded by itself would be as large as all of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.constants import splat_of
-from meshgen.records import dataclass
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 

@@ -8,6 +8,7 @@ the other rows of the frame may hold anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder, Scalar
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import INDEX
 
 

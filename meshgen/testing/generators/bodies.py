@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.records import dataclass
 from meshgen.testing.generators.writer import Writer
 
 DEEPEST = 2  # regions in regions

@@ -6,6 +6,7 @@ Every device ends with a defined value: what only some receive is passed on to t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy as np
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 from meshgen.testing.generators.bodies import Body, depth_of
 from meshgen.testing.generators.elementwise import smooth

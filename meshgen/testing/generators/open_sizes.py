@@ -7,7 +7,7 @@ that are sizes and have no such form stay numbers, so that a program may hold fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.symbols import Dim, Expr, Floor, names_in
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass
 from meshgen.sharding.unknown import axis_references
 from meshgen.sizes.size_ops import SHAPE, STATIC
 from meshgen.testing.generators.shardings import MAX_DEVICES

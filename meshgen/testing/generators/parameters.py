@@ -6,13 +6,13 @@ All leaves of a program have one type and each counts another number of times, s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
 from meshgen.spec import Sharding
 from meshgen.testing.generators.shardings import random_mesh, random_sharding
 from meshgen.testing.generators.writer import ODD, Writer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float, i
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.ops.types.inference import infer_types
-from meshgen.records import dataclass
 
 MAX_SIZE = 13  # elements of a drawn dim (chosen: sizes that axes divide, and others)
 MAX_ELEMENTS = 4096  # of a value (chosen: NumPy computes an operation in a fraction of a millisecond)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import any_
 from meshgen.frontend.tracer.shapes import expand_dims, reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.records import dataclass
 
 NEVER = float("-inf")  # what is added to a score that must not be read
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from meshgen.frontend.tracer.scans import windows
 from meshgen.frontend.tracer.shapes import ravel, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.frontend.tracer.updates import at
-from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.records import dataclass
 
 Activation = Callable[[Operand], Tensor]
 

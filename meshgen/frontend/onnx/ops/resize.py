@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -31,7 +32,6 @@ from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_float
-from meshgen.records import dataclass
 
 Places: TypeAlias = Any  # positions of rows: an array, or a tensor where they are data
 

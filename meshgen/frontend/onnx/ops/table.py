@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from meshgen.frontend.tracer import OPS
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 1 << 25  # of an array that is computed while a model is read, such as the numbers of rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
 
@@ -25,7 +25,6 @@ from meshgen.frontend.tracer.scans import windows
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
-from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

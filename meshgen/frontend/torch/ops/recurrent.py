@@ -6,6 +6,7 @@ Rows of the weights are those of the gates one after the other: `weight_ih` [gat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.frontend.torch.ops.products import linear_
@@ -15,7 +16,6 @@ from meshgen.frontend.tracer.joining import concatenate, flip, split, stack
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import swapaxes
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.records import dataclass
 
 State = tuple[Tensor, ...]
 

@@ -15,10 +15,10 @@ that the operation changes: the function gives their new values after its result
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from meshgen.frontend.tracer import OPS
-from meshgen.records import dataclass
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
