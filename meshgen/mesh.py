@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
 
@@ -23,7 +23,7 @@ from meshgen.axis_refs import split_ref as split_ref
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.machine.profiles import Machine
 from meshgen.names import axis_name_fault, mesh_name_faults
-from meshgen.records import Shown, dataclass
+from meshgen.printable import Shown
 
 MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name

@@ -266,14 +266,15 @@ def _is_sound_form(form: Form) -> bool:
 
 def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
     """One pass on a program: on each of its parts, where it is on several meshes."""
-    from meshgen.ir.parts import joined
-    from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
     from meshgen.sharding.multi_mesh.split import split_meshes
 
     run = STAGES[stage]
     module = split_meshes(module)
     if not module.parts:
         return run(module, context)
+    from meshgen.ir.parts import joined
+    from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
+
     parts = settle(module.parts) if stage == "materialize" else module.parts
     if stage == "propagate":
         parts = propagate_parts(parts, lambda part: run(part, context))

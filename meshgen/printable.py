@@ -36,3 +36,12 @@ def bytes_apart(first: int, second: int) -> tuple[str, str]:
     """Return two sizes that a message compares: rounded, or in bytes where they would look equal."""
     texts = bytes_text(first), bytes_text(second)
     return texts if texts[0] != texts[1] else (f"{first:,} B", f"{second:,} B")
+
+
+class Shown:
+    """A mixin that makes notebooks show the text of an object, in a fixed-width font."""
+
+    def _repr_html_(self) -> str:
+        from html import escape  # only notebooks need it
+
+        return f"<code>{escape(str(self))}</code>"

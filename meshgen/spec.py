@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 from meshgen.axis_refs import overlap_fault, overlaps
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import Mesh
-from meshgen.records import Shown, dataclass, replace
+from meshgen.printable import Shown
 
 PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 Halo = tuple[int, int]

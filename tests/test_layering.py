@@ -42,7 +42,7 @@ LAYERS = (
     ("names", "numbers"),
     ("locks", "reproducers", "cost_model", "budget"),
     ("errors", "gc_pace", "identity", "packages"),
-    ("printable", "records", "host_memory"),
+    ("printable", "host_memory"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Layers of the largest packages: their folders, and the modules directly in the package.

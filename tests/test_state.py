@@ -47,7 +47,6 @@ STATE = {
     "meshgen/mlir/families.py _dialects": "by two flags",
     "meshgen/mlir/stablehlo/base.py _with_properties": "by class of operations",
     "meshgen/ops/special_functions.py _scipy": "by function",
-    "meshgen/records.py _COPIES": "by class of records",
     "meshgen/testing/generators/elementwise.py smooth": "by op",
     "meshgen/testing/generators/elementwise.py takes": "by op and element type",
 }

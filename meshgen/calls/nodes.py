@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from meshgen.calls.classes import Form, Maker, made_of, opened
 from meshgen.calls.trees import Path, require_depth
 from meshgen.ir.limits import MAX_NESTING
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """A leaf: an input (of results: an output) of the program by number; None where the program does not use it.
 
     `shape` is that of an unused one, whose sharding can be checked but has no effect. `key` is the kind of a typed PRNG key

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from meshgen.ops.evaluate.common import Array, poisoned
 from meshgen.spec import Sharding
 
 
-@dataclass(frozen=True)
-class Ends:
+class Ends(NamedTuple):
     """A tensor of global `shape`, and its shardings on both sides."""
 
     shape: tuple[int, ...]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from meshgen.ccl.exchange import exchange
 from meshgen.ccl.halo import RowFetch, parts_of, rows_moved
@@ -45,8 +45,7 @@ def meshes_to_try(names: Names, axes: Sequence[str]) -> Iterator[Names]:
             yield {**names, **dict(zip(axes, counts, strict=True))}
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """Rows that the busiest device of a group sends or receives, where device i needs rows from i step + base on."""
 
     group: Expr
@@ -106,8 +105,7 @@ class Fetched:
         return None if base > 0 or after < 0 else _Ends(-base, after)
 
 
-@dataclass(frozen=True)
-class _Ends:
+class _Ends(NamedTuple):
     """Rows from the tile before and from the one after: of two devices each has one neighbour."""
 
     before: int
@@ -127,8 +125,7 @@ class _Ends:
         return [(rows, neighbours) for rows, neighbours in ((less, 2), (more - less, 1)) if rows]
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(NamedTuple):
     """Elements that the busiest device sends or receives to go from one sharding to another."""
 
     source: Sharding

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -50,8 +50,7 @@ class Crossing(NamedTuple):
     link: Link
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Where the devices of a group are: its size, and what it crosses, from the innermost level outwards."""
 
     size: int

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from meshgen.ccl.exchange import with_summand_dim
 from meshgen.mesh import Mesh
@@ -64,8 +65,7 @@ def tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:
     return tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """The tiles of the source, without halo."""
 
     source: Sharding

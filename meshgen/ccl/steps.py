@@ -32,8 +32,7 @@ class BufferRef(NamedTuple):
 OPERAND, RESULT, SCRATCH = BufferRef("operand"), BufferRef("result"), BufferRef("scratch")
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Elements of a buffer: element (i, j, ..) is number `offset + i * strides[0] + j * strides[1] + ..` of `dtype`.
 
     `offset` counts elements of `dtype` from the buffer's start.
@@ -90,7 +89,7 @@ class Box:
     def part(self, ranges: Ranges) -> Box:
         """Rows [start, stop) of each dim."""
         offset = self.offset + sum(start * stride for (start, _), stride in zip(ranges, self.strides, strict=True))
-        return replace(self, offset=offset, shape=tuple(stop - start for start, stop in ranges))
+        return self._replace(offset=offset, shape=tuple(stop - start for start, stop in ranges))
 
     def rows(self, dim: int, start: int, stop: int) -> Box:
         """Rows [start, stop) of one dim, and all of the others."""
@@ -124,16 +123,14 @@ class Copy:
     target: Box
 
 
-@dataclass(frozen=True)
-class Fill:
+class Fill(NamedTuple):
     """Every byte becomes `value`; zeros are zeros in all element types."""
 
     target: Box
     value: int
 
 
-@dataclass(frozen=True)
-class Reduce:
+class Reduce(NamedTuple):
     """Boxes of one shape reduced in their order to `target`, as `simulated.reduce_arrays` defines it.
 
     Each source is converted to the target's element type first; narrow floats add up in f32 and round once.
@@ -170,8 +167,7 @@ class Group:
     root: int = 0
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A contiguous box to or from another rank.
 
     Attributes:
@@ -222,13 +218,13 @@ def moved(step: Step, operand: int, start: int) -> Step:
     def box(old: Box) -> Box:
         is_scratch = old.buffer == SCRATCH
         buffer = SCRATCH if is_scratch else BufferRef(old.buffer.kind, operand)
-        return replace(old, buffer=buffer, offset=old.offset + start // old.itemsize * is_scratch)
+        return old._replace(buffer=buffer, offset=old.offset + start // old.itemsize * is_scratch)
 
     match step:
         case Fill():
-            return replace(step, target=box(step.target))
+            return step._replace(target=box(step.target))
         case Reduce():
-            return replace(step, sources=tuple(map(box, step.sources)), target=box(step.target))
+            return step._replace(sources=tuple(map(box, step.sources)), target=box(step.target))
         case Messages():
             sides = [tuple(Message(each.peer, box(each.box)) for each in side) for side in (step.sends, step.receives)]
             return replace(step, sends=sides[0], receives=sides[1])
@@ -242,8 +238,7 @@ def boxes_of(step: Step) -> tuple[Box, ...]:
     return (*read, *written)
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(NamedTuple):
     """The steps of one rank, and the bytes of scratch that they may use: the same number on all ranks of the mesh."""
 
     steps: tuple[Step, ...]

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meshgen.ccl.between import Ends
 from meshgen.ccl.cost import group_axes, transfer_ends
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 NONE: Names = {}
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """`times * share of the group * counted rows * bytes`; the share is the fraction of the bytes that a ring moves."""
 
     bytes: Expr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import Shape, fixed_shapes, shapes_option
@@ -20,8 +20,7 @@ from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound
 
 
-@dataclass(frozen=True)
-class Combination:
+class Combination(NamedTuple):
     """A size for each axis that has several, and a shape for each input that has several."""
 
     axes: Mapping[tuple[str, str], int]  # by names of mesh and axis

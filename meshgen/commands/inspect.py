@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from meshgen.commands.output import Output
@@ -214,7 +213,7 @@ def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
         "kernel_list": kernels(module),
         "collectives": [{"number": number, **row} for number, row in enumerate(rows, first)],
         **memory_record(memory_of(plan)),
-        "buffers": [asdict(b) | {"type": str(b.type)} for b in plan.buffers],
+        "buffers": [b._asdict() | {"type": str(b.type)} for b in plan.buffers],
         "schedule": schedule_record(plan),
         "step_seconds": plan.step_seconds,
         "exposed_seconds": plan.exposed_seconds,

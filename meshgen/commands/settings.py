@@ -15,9 +15,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, Location, UsageError, system_reason
@@ -27,8 +26,7 @@ MOST_BYTES = 1 << 26  # of the file
 _FILE = "pyproject.toml"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One option that a file sets; `command` is empty for all commands that read a program."""
 
     option: str

@@ -76,7 +76,7 @@ class PartsExecutable(Executable):
     @cached_property
     def comms(self) -> Comms:
         """The collectives of all meshes, one mesh after the other; a transfer is listed twice, sent and received."""
-        return Comms(tuple(replace(row, mesh=part.mesh.name) for part in self.parts for row in part.comms))
+        return Comms(tuple(row._replace(mesh=part.mesh.name) for part in self.parts for row in part.comms))
 
     @cached_property
     def memory(self) -> Memory:

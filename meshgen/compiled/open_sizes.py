@@ -235,7 +235,7 @@ class OpenExecutable(Executable):
                 if array.dtype != each.type.numpy_dtype or not each.takes(array.shape):
                     have = f"{array.dtype}{list(array.shape)}"
                     texts.append(f"weight '{each.name}' has type {have}, but the program takes {each.type}")
-                each = replace(each, type=each.type.with_shape(array.shape), stored=True)
+                each = each._replace(type=each.type.with_shape(array.shape), stored=True)
             inputs.append(each)
         if texts:
             hint = f"the inputs are {', '.join(table)}"

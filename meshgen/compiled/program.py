@@ -99,11 +99,11 @@ class CompiledProgram:
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
+        if not self.options.architectures:
+            return
         from meshgen.codegen.building.candidates import build_best_of_each
         from meshgen.compiled.sources import all_sources, differing
 
-        if not self.options.architectures:
-            return
         bodies = {name: self.plan.kernels[name] for name in self.sources}
 
         def candidates(name: str, arch: str) -> Iterator[Any]:

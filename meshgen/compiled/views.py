@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 
 from meshgen.compiled.executable import Executable
@@ -24,7 +23,7 @@ class ModuleViews:
         """Those of all meshes, one mesh after the other."""
         parts = self._module.parts
         found = [(part.mesh.name if len(parts) > 1 else "", comms_of(part.schedule, part.mesh)) for part in parts]
-        return Comms(tuple(replace(row, mesh=mesh) for mesh, rows in found for row in rows))
+        return Comms(tuple(row._replace(mesh=mesh) for mesh, rows in found for row in rows))
 
     @cached_property
     def memory(self) -> Memory:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from meshgen.cost_model.fields import chosen, known
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fusion:
     """Bounds on what a kernel takes in, so that it builds quickly and its tiles stay in registers; arithmetic against traffic."""
 
@@ -114,7 +114,7 @@ class Fusion:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chunks:
     """Collectives in chunks."""
 
@@ -132,7 +132,7 @@ class Chunks:
     launch_multiple: int = chosen(3, "times", "the launches of a large program, of the same", matters=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scheduling:
     """Orders of launches on the streams of a step."""
 

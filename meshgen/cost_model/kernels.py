@@ -67,7 +67,7 @@ _SM_100 = Device(
 _H100 = replace(_SM_90, name="h100", bandwidth=3.35e12, arch="sm_90", product="H100")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernels:
     """The roofline of generated kernels."""
 

@@ -38,7 +38,7 @@ _ALGORITHMS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Links:
     """Bandwidths are those of one device in one direction; latencies go from launch to finish of the smallest collective."""
 

@@ -14,7 +14,7 @@ from meshgen.cost_model.rewriting import Messages, Resharding, Rewriting
 from meshgen.cost_model.search import Search
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CostModel:
     """Groups of fields in the order of the stages; `entries` (`meshgen/cost_model/fields.py`) lists them with units and sources."""
 

@@ -9,7 +9,7 @@ from meshgen.cost_model.fields import chosen, known
 _LEXICAL = "derived: larger than every cost that it goes before, smaller than what goes before it"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Propagation:
     """Costs of one mesh axis at a time, in seconds.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from meshgen.cost_model.fields import chosen, known
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Resharding:
     """Paths between two shardings of a value."""
 
@@ -16,7 +16,7 @@ class Resharding:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rewriting:
     """Programs that are equal to the user's: estimates err alike for both, so one must be clearly cheaper."""
 
@@ -36,7 +36,7 @@ class Rewriting:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Messages:
     """Small collectives that become one message: copies against the latencies that are saved."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from meshgen.cost_model.fields import chosen, known
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Search:
     """Limits of searches. Within them each finds the best by the cost model."""
 

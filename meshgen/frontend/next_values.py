@@ -16,7 +16,8 @@ continues an argument. The rules here, for the largest structures first:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.calls.nodes import Branch, Node, Slot, slots_of, tree_of
 from meshgen.calls.signature import Signature
@@ -60,8 +61,7 @@ def _results(module: Module, signature: Signature) -> Node:
     return slots[0] if count == 1 else Branch((str(number), slot) for number, slot in enumerate(slots))
 
 
-@dataclass(frozen=True)
-class _Tree:
+class _Tree(NamedTuple):
     """A structure of arguments or of results, with its path."""
 
     path: Path

@@ -43,7 +43,6 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
 
 
 def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
-    from meshgen.frontend.jax import from_jax, is_jax
     from meshgen.frontend.onnx.files import is_onnx
     from meshgen.frontend.torch.kinds import is_torch, is_training_step
 
@@ -69,6 +68,8 @@ def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tu
         raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of MLIR text", hint=hint))
     if isinstance(graph, Module):
         return graph, None
+    from meshgen.frontend.jax import from_jax, is_jax
+
     if is_jax(graph):
         return from_jax(graph, args)
     if isinstance(graph, type):

@@ -58,18 +58,15 @@ def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
 
 def warned_of_mesh(signature: Signature, graph: Any, module: Module, given: Sequence[Mesh]) -> Signature:
     """The signature, with the warning MG0211 where a program of JAX is over a mesh with the same axes as the only one given, in other sizes."""
+    own = module.mesh.by_name
+    if len(given) != 1 or module.meshes or own == (sizes := given[0].by_name) or own.keys() != sizes.keys():
+        return signature
     from meshgen.frontend.jax import is_jax
+
+    if not is_jax(graph):
+        return signature
     from meshgen.frontend.tracer.recording import user_location
 
-    own = module.mesh.by_name
-    if (
-        len(given) != 1
-        or module.meshes
-        or own == (sizes := given[0].by_name)
-        or own.keys() != sizes.keys()
-        or not is_jax(graph)
-    ):
-        return signature
     text = f"the program's shardings are over {module.mesh}, but it is compiled for {given[0]}"
     hint = "leave the mesh out to compile for the program's own, or make its shardings over the mesh that is meant"
     warning = Diagnostic("MG0211", text, user_location(), hint=hint)

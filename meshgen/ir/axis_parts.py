@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
@@ -13,8 +14,7 @@ MAX_REF = 1024  # characters of a reference to an axis
 NO_DIVISION = "an axis would have to be factored in two ways at once, as 6 devices into 2 x 3 and 3 x 2"
 
 
-@dataclass(frozen=True)
-class AxisParts:
+class AxisParts(NamedTuple):
     """The finest sub-axes of the mesh's axes that some references name, so that no two overlap.
 
     Not all references have such parts: an axis of 6 is 2 x 3 or 3 x 2. `fits` tells whether they do.

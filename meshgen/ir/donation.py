@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module, TensorType
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(NamedTuple):
     """Donated inputs by number: the output that reuses the memory of each, and why others have none."""
 
     pairs: dict[int, int]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_loop
@@ -24,8 +25,7 @@ def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
     return max(0, math.ceil((counted.stop - start) / counted.step))
 
 
-@dataclass(frozen=True)
-class _Counted:
+class _Counted(NamedTuple):
     """The number of the carried value that counts up by `step` while it is below `stop`."""
 
     number: int

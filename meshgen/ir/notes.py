@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.spec import Sharding
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """When an item runs. `hidden` / `exposed` (s) belong to collectives: how much of it hides behind kernels.
 
     `source` is the place of the program that it comes from.
@@ -23,8 +23,7 @@ class Slot:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The place of a value: number of its buffer, kind, the buffer whose bytes it shares, byte offset, and source location."""
 
     number: int

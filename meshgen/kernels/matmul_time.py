@@ -9,7 +9,7 @@ latencies, not each other's work. `python -m bench.products` compares with publi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
@@ -22,8 +22,7 @@ _MOST_REGISTERS = 255  # of a thread
 _OTHER_REGISTERS = 48  # of a thread, besides its part of the accumulator: addresses, descriptors
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """`batch` products of m x k with k x n elements in one launch, multiplied as `dtype` (`meshgen/ops/precision.py`)."""
 
     batch: int

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from meshgen.records import sharing_methods
+from meshgen.mlir.formats import late_formats
 
-with sharing_methods("xdsl"):
-    for _name in ("irdl", "parser", "printer"):
-        import_module(f"xdsl.{_name}")
-    from meshgen.mlir.formats import late_formats
-
-    with late_formats():
-        for _name in ("func", "shard"):
-            import_module(f"xdsl.dialects.{_name}")
+with late_formats():
+    for _name in ("func", "shard"):
+        import_module(f"xdsl.dialects.{_name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -12,8 +12,7 @@ from meshgen.mlir.reading import Reading
 from meshgen.ops.types.site import types_agree
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """An operation, of which faults are collected."""
 
     reading: Reading

@@ -44,7 +44,7 @@ DecodeType: TypeAlias = "Callable[[Reading, Attribute, TensorType], Sharding]"
 WholeAxes: TypeAlias = "Callable[[Reading, Operation], tuple[str, Sequence[str]]]"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Dialect:
     """Tables of a family of dialects. Names are those in the text: of operations, or of attributes."""
 

@@ -21,8 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -89,8 +88,7 @@ _ELEMENTS: dict[str, Callable[[Attribute], bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
     """From `least` to `most` (None: any number), and as many of each letter's number as `factors` says."""
 
     text: str
@@ -130,8 +128,7 @@ class Count:
         return str(self.least + sum(factor * letters[letter] for letter, factor in self.factors))
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """A region of one block with its counts of arguments and yields; `repeat` is "", "?", "*", "+" or a letter."""
 
     takes: Count
@@ -158,8 +155,7 @@ class Body:
         return []
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(NamedTuple):
     """A property that is of one of `kinds`; `length` is that of a list, or how many indices a map takes."""
 
     name: str
@@ -181,8 +177,7 @@ class Property:
         return []
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(NamedTuple):
     """Operands, in segments where there are several counts, or results; `element` is a key of `_ELEMENTS`."""
 
     what: str
@@ -203,8 +198,7 @@ class Values:
         return found + ([f"{self.what} must be {self.element}s, got {wrong}"] if wrong is not None else [])
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """The signature of an operation."""
 
     operands: Values

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from meshgen.errors import Location
@@ -27,8 +26,7 @@ class _Step(NamedTuple):
     notes: Notes
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """The nodes of an operation with one result. Values go by number: first its operands, then the results of the nodes."""
 
     steps: tuple[_Step, ...]

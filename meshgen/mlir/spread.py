@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
@@ -12,8 +12,7 @@ from meshgen.ops.evaluate.common import neutral
 Loops = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """A value whose dims are loops, in this order."""
 
     value: Value

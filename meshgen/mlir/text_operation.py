@@ -9,7 +9,7 @@ some of it; to define an operation by IRDL takes longer than to read several lin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -99,7 +99,7 @@ def define(
     found: list[type[TextOperation]] = []
     for line, words in rows.items():
         read = Signature.read(line)
-        signature = replace(read, properties=(*read.properties, *(field.property for field in fields)))
+        signature = read._replace(properties=(*read.properties, *(field.property for field in fields)))
         for word in words.split():
             body = {"name": f"{dialect}.{word}", "signature": signature, "__module__": form.__module__, **members}
             found.append(type(word, (form,), body))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from meshgen.ir.attributes.contraction import Convolution, Ragged
 from meshgen.ir.graph import Node, TensorType, Value
@@ -14,8 +14,7 @@ Dims = tuple[int, ...]
 TypeOf = Callable[[Value], TensorType]
 
 
-@dataclass(frozen=True)
-class DotDims:
+class DotDims(NamedTuple):
     """The dims of the left and of the right operand of a dot.
 
     Attributes:

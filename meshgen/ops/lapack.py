@@ -8,8 +8,7 @@ is factorised by itself, so it gets the same bits whatever is beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ COMPLEX_NAMES = {"orgqr": "ungqr", "ormqr": "unmqr", "sytrd": "hetrd", "syevd": 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 
 
-@dataclass(frozen=True)
-class Routine:
+class Routine(NamedTuple):
     """`operands` and `results` name the dims of each: `m n`; in front "int ", "real " or "complex " for another type.
 
     `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from meshgen.ir.attributes.base import Attributes, NoAttributes
 from meshgen.ir.builder import Builder
@@ -70,8 +70,7 @@ class Domain(Enum):
     COUNT = "whole numbers from 1 to 4"
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """How generated kernels make an op.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -16,15 +16,15 @@ from meshgen.mesh import overlaps
 from meshgen.ops.classes import LOCAL_OPS
 from meshgen.reports.comms import Collective, collective_record
 from meshgen.reports.interface import Compiled
-from meshgen.reports.parts import crossing_lines
 from meshgen.reports.tables import bytes_text, seconds_text
-from meshgen.sharding.propagation.chains import Reasons
 from meshgen.sharding.propagation.pseudo_ops import PSEUDO_OPS
-from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import ReshardPlan, other_plans
 from meshgen.spec import Sharding
+
+if TYPE_CHECKING:
+    from meshgen.sharding.propagation.chains import Reasons
 
 SHOWN_REJECTED = 6  # of a collective in text
 
@@ -84,6 +84,8 @@ def _record(
     number: int,
     weighed: bool,
 ) -> dict[str, Any]:
+    from meshgen.sharding.propagation.rejected import rejected
+
     row: Collective = executable.comms[number]
     mine = [edges[number] for number in row.edges if number in edges]
     places = {place for edge in mine for place in edge.places}
@@ -179,6 +181,8 @@ def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Val
 
 def collective_text(record: dict[str, Any]) -> str:
     """The record as text: what it costs, then each edge that it serves with its chains and other plans."""
+    from meshgen.reports.parts import crossing_lines
+
     kind = " ".join(filter(None, (record["kind"], record["reduction"])))
     where = f"  at {record['source']}" if record["source"] else ""
     takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes
 from meshgen.errors import line_of_place
@@ -21,8 +21,7 @@ from meshgen.reports.tables import Table, bytes_text, render, seconds_text, tabl
 from meshgen.runtime.plan import Launched, Schedule
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(NamedTuple):
     """One collective of a schedule, as every rank runs it. Bytes are per device, and they and seconds are of one run.
 
     `times` is how often it runs in a step: 0 in a branch that does not count (`runtime/plan.py`, `runs_of`).
@@ -160,7 +159,7 @@ def collective_records(comms: Comms) -> list[dict[str, Any]]:
 def collective_record(row: Collective) -> dict[str, Any]:
     """A row as plain values; what concerns several meshes only if there are several."""
     absent = {"mesh": "", "peer": "", "channel": -1}
-    return {name: value for name, value in asdict(row).items() if name not in absent or value != absent[name]}
+    return {name: value for name, value in row._asdict().items() if name not in absent or value != absent[name]}
 
 
 def comms_table(comms: Comms, first: int = 0) -> Table:

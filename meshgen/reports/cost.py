@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen.roofline.kernel_time import kernel_bytes
 from meshgen.cost_model.model import DEFAULT
@@ -12,8 +13,7 @@ from meshgen.reports.tables import Table, bytes_text, counted, flops_text, rende
 from meshgen.runtime.plan import Item, Schedule
 
 
-@dataclass(frozen=True)
-class Shorter:
+class Shorter(NamedTuple):
     """A shorter step that takes more memory."""
 
     step_seconds: float

@@ -63,7 +63,7 @@ def annotation_record(executable: Compiled) -> dict[str, Any]:
     return {
         "hints_that_lost": [asdict(hint) for part, solved in parts for hint in hints_that_lost(part, solved)],
         "not_as_required": [asdict(each) for part, solved in parts for each in not_as_required(part, solved)],
-        "not_proven_best": [asdict(gap) for _, solved in parts if solved for gap in solved.gaps()],
+        "not_proven_best": [gap._asdict() for _, solved in parts if solved for gap in solved.gaps()],
     }
 
 

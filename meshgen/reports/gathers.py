@@ -14,7 +14,6 @@ from meshgen.mesh import Mesh, overlaps
 from meshgen.reports.collectives import Edge, chains_of, edges_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text, seconds_text, table_of
-from meshgen.reports.values import known_of
 from meshgen.sharding.propagation.sites import annotation_of
 from meshgen.spec import Sharding
 
@@ -133,6 +132,8 @@ def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequenc
 
 def _refuse_unknown(executable: Compiled, strict: Sequence[str | int]) -> None:
     """Raises UsageError MG0001 for a value or line that the program does not have: a typo must not make it less strict."""
+    from meshgen.reports.values import known_of
+
     for each in strict:
         faults: Sequence[Diagnostic] = ()
         for part in executable.parts:
@@ -153,6 +154,8 @@ def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
 
 def _unasked_gather(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
     """The fault, with the annotations that made both sides, and the best change."""
+    from meshgen.reports.values import known_of
+
     known = known_of(executable)
     notes: list[tuple[str, Location | None]] = []
     for axis in gather.axes:

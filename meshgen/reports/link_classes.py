@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.ccl.links import spans_of
 from meshgen.codegen.targets import machine_title, predicted_machine
@@ -16,8 +15,7 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 
 
-@dataclass(frozen=True)
-class LinkClass:
+class LinkClass(NamedTuple):
     """The collectives of a step whose groups reach these links, and none further out. Bytes and seconds are per device.
 
     Attributes:

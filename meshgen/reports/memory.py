@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule
 
 
-@dataclass(frozen=True)
-class Resident:
+class Resident(NamedTuple):
     """A buffer: what it holds, how many bytes of the arena it takes, and the line of the program that makes it."""
 
     name: str
@@ -68,8 +67,7 @@ def _residents(buffers: Iterable[Buffer]) -> Iterator[Resident]:
         yield Resident(b.name, str(b.type), b.kind, b.type.nbytes, b.offset, b.source)
 
 
-@dataclass(frozen=True)
-class Lifetime:
+class Lifetime(NamedTuple):
     """A buffer, and the first and last launch in the order of issue at which it is alive."""
 
     buffer: Buffer
@@ -114,7 +112,7 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
         "peak_memory_bytes": memory.peak_bytes,
         "live_peak_bytes": memory.live_bytes,
         "peak_at": memory.peak_at,
-        "live_at_peak": [asdict(b) for b in memory.live_at_peak[:most]],
+        "live_at_peak": [b._asdict() for b in memory.live_at_peak[:most]],
     }
 
 

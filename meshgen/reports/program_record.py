@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
 
 from meshgen.ops.precision import multiplied_as, products_of
@@ -35,7 +34,7 @@ def program_record(executable: Compiled) -> dict[str, Any]:
         "exposed_seconds": cost.exposed_seconds,
         "communication_seconds": cost.communication_seconds,
         "overlap_gain_seconds": cost.overlap_gain_seconds,
-        "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
+        "shorter_with_memory": cost.shorter._asdict() if cost.shorter else None,
         "donations": donation_records(executable),
         "warnings": warning_records(executable.warnings),
         **link_record(executable),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, Value
@@ -30,8 +30,7 @@ _SAME_INDEX = ELEMENTWISE | POINTWISE
 _SAME_ELEMENT = _SAME_INDEX | REGROUPING | _UPDATES | {"mask_padding"}  # of an operand of the result's size
 
 
-@dataclass(frozen=True)
-class _Need:
+class _Need(NamedTuple):
     """The first and the last result that need a value at their own index only, and whether all share one load of it."""
 
     first: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError
@@ -18,8 +19,7 @@ Digests = Mapping[str, str]  # of a module's members, by name
 AHEAD, AT_LOAD = "ahead of time", "at load"  # when a specialisation was made, in a module's report
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """An input or output; sizes that are open are None. `stored`: the module stores its value."""
 
     name: str

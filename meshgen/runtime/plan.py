@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.ccl.collective import Collective
 from meshgen.errors import bracketed
@@ -43,8 +43,7 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """A tensor in the arena.
 
     Attributes:
@@ -163,8 +162,7 @@ class Item:
         return f"{self.label}{along}{bracketed(self.source)}"
 
 
-@dataclass(frozen=True)
-class Exposure:
+class Exposure(NamedTuple):
     """Overlap of a collective with kernels, in predicted seconds: `hidden + exposed` is its duration."""
 
     item: int
@@ -260,7 +258,7 @@ class Schedule:
                 yield Launched(item, self, 1, exposure.get(number))
             for region, times in item.runs:
                 for inner in region.launches():
-                    yield replace(inner, times=inner.times * times)
+                    yield inner._replace(times=inner.times * times)
 
     def launch_counts(self) -> Counter[str]:
         """How often each kernel is launched in a step."""
@@ -284,8 +282,7 @@ def runs_of(op: str, regions: Sequence[Schedule], trips: int) -> tuple[tuple[Sch
     return tuple((region, int(number == longest)) for number, region in enumerate(regions))
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """An item of a schedule or of a region in it, how often it counts in a step (`runs_of`), and how much of it hides."""
 
     item: Item

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,7 @@ class LoadedProgram(LoadedModule):
 
 def _in_program(binding: Binding, outputs: Sequence[int]) -> Binding:
     """An argument of a part, donated to a result by its number in the program."""
-    return binding if binding.donated_to is None else replace(binding, donated_to=outputs[binding.donated_to])
+    return binding if binding.donated_to is None else binding._replace(donated_to=outputs[binding.donated_to])
 
 
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.errors import Diagnostic
 from meshgen.runtime.plan import MOST_PARTS, Buffer, Schedule
@@ -12,8 +12,7 @@ from meshgen.runtime.plan import MOST_PARTS, Buffer, Schedule
 UNWRITTEN = ("input", "constant", "given")  # buffers that nothing in the step writes
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(NamedTuple):
     """Bytes [start, stop) of the arena that an item writes, and as which buffer."""
 
     start: int

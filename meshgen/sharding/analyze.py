@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes, ring_bytes, seconds_of
 from meshgen.ccl.volume import Formula, formula_of, total
@@ -27,8 +27,7 @@ from meshgen.sharding.optimizations.rewrite import moved_ends
 from meshgen.sharding.unknown import nominal_mesh
 
 
-@dataclass(frozen=True)
-class CollectiveRecord:
+class CollectiveRecord(NamedTuple):
     """One collective of the program; bytes and seconds are per device and for one of its `times` runs."""
 
     kind: str

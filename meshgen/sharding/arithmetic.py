@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.errors import place_text
 from meshgen.ir.forms import form_of
@@ -54,8 +54,7 @@ def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work
     return list(_WorkReader(mesh, kernels).graph(graph, 1.0))
 
 
-@dataclass(frozen=True)
-class _Count:
+class _Count(NamedTuple):
     """Operations of a device in one run of an op, and of the `whole` op; None where no sharding is known."""
 
     flops: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.ccl.cost import link_axes
 from meshgen.cost_model.model import DEFAULT
@@ -26,8 +27,7 @@ _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter"
 CostOf = Callable[[Sharding, Sharding], Cost]
 
 
-@dataclass(frozen=True)
-class Party:
+class Party(NamedTuple):
     """One end of an edge, as text: an op, input or output, its location, and the reasons of its sharding."""
 
     text: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from meshgen.ops.classes import MADE, REGROUPING, UNLAUNCHED
 _UNCOPIED = REGROUPING | UNLAUNCHED  # no storage of their own
 
 
-@dataclass(frozen=True)
-class Live:
+class Live(NamedTuple):
     """A value that is alive at the peak: its local type, the op that makes it (or `input`), and its location."""
 
     name: str
@@ -28,8 +27,7 @@ class Live:
     source: str
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(NamedTuple):
     """The most bytes alive at once, all that is alive then (largest first), and the op at which that is."""
 
     bytes: int

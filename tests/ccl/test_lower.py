@@ -134,7 +134,7 @@ def test_groups_are_those_of_the_mesh(seed: int) -> None:
 def changed(lowered: list[Lowered], rank: int, number: int, step: Any) -> list[Lowered]:
     steps = list(lowered[rank].steps)
     steps[number : number + 1] = [] if step is None else [step]
-    return [replace(each, steps=tuple(steps)) if r == rank else each for r, each in enumerate(lowered)]
+    return [each._replace(steps=tuple(steps)) if r == rank else each for r, each in enumerate(lowered)]
 
 
 def test_calls_that_differ_between_ranks_are_seen() -> None:
@@ -148,8 +148,8 @@ def test_calls_that_differ_between_ranks_are_seen() -> None:
     assert check_lowered(lowered, LINE, FIRST_RANK) == []
     for step in wrong:
         assert check_lowered(changed(lowered, 2, 0, step), LINE, FIRST_RANK), step
-    assert check_lowered([replace(lowered[0], scratch_bytes=999), *lowered[1:]], LINE)
-    small = [replace(each, scratch_bytes=each.scratch_bytes - 1) for each in lowered]
+    assert check_lowered([lowered[0]._replace(scratch_bytes=999), *lowered[1:]], LINE)
+    small = [each._replace(scratch_bytes=each.scratch_bytes - 1) for each in lowered]
     assert "of scratch" in check_lowered(small, LINE)[0]
 
 
@@ -159,9 +159,9 @@ def test_messages_without_their_other_side_are_seen() -> None:
     assert isinstance(messages, Messages) and check_lowered(lowered, LINE, FIRST_RANK) == []
     (sent,), (got,) = messages.sends, messages.receives
     wrong = [
-        replace(messages, sends=()), replace(messages, receives=()), replace(messages, sends=(replace(sent, peer=3),)),
-        replace(messages, receives=(replace(got, box=got.box.rows(0, 0, 3)),)), replace(messages, sends=(sent, sent)),
-        replace(messages, axes=()), replace(messages, receives=(replace(got, box=replace(got.box, buffer=OPERAND)),)), None,
+        replace(messages, sends=()), replace(messages, receives=()), replace(messages, sends=(sent._replace(peer=3),)),
+        replace(messages, receives=(got._replace(box=got.box.rows(0, 0, 3)),)), replace(messages, sends=(sent, sent)),
+        replace(messages, axes=()), replace(messages, receives=(got._replace(box=got.box._replace(buffer=OPERAND)),)), None,
     ]  # fmt: skip
     for step in wrong:
         assert check_lowered(changed(lowered, 1, 0, step), LINE, FIRST_RANK), step
@@ -175,8 +175,8 @@ def mutated(rng: np.random.Generator, step: Messages) -> Messages:
     listed = list(getattr(step, side))
     number = int(rng.integers(len(listed)))
     message, choice = listed[number], int(rng.integers(4))
-    box = message.box.rows(0, 0, message.box.shape[0] - 1) if message.box.shape else replace(message.box, dtype="c128")
-    changes = [[], [message, message], [replace(message, box=box)], [replace(message, peer=message.peer + 1)]]
+    box = message.box.rows(0, 0, message.box.shape[0] - 1) if message.box.shape else message.box._replace(dtype="c128")
+    changes = [[], [message, message], [message._replace(box=box)], [message._replace(peer=message.peer + 1)]]
     listed[number : number + 1] = changes[choice]
     return replace(step, **{side: tuple(listed)})
 

@@ -83,4 +83,4 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 def _narrowed(candidate: Tile | Segments) -> Tile | Segments:
     if isinstance(candidate, Tile):
         return replace(candidate, n=candidate.n // 4)
-    return replace(candidate, tile=candidate.tile and replace(candidate.tile, n=candidate.tile.n // 4))
+    return candidate._replace(tile=candidate.tile and replace(candidate.tile, n=candidate.tile.n // 4))

@@ -222,7 +222,7 @@ def test_an_access_without_a_proof_is_masked(kind: str, monkeypatch: pytest.Monk
         tries.append(1)
         found = accesses(text, entry, given)
         assert all(access.is_proven for access in found)
-        return [replace(access, is_proven=False) for access in found] if len(tries) == 1 else found
+        return [access._replace(is_proven=False) for access in found] if len(tries) == 1 else found
 
     monkeypatch.setattr(triton_source, "accesses", not_at_first)
     b = Body("f32[40,70]", "f32[70,50]")
@@ -233,7 +233,7 @@ def test_an_access_without_a_proof_is_masked(kind: str, monkeypatch: pytest.Monk
 
 def test_a_kernel_without_a_proof_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(text: str, entry: str, given: Given):
-        return [replace(access, is_proven=False) for access in accesses(text, entry, given)]
+        return [access._replace(is_proven=False) for access in accesses(text, entry, given)]
 
     monkeypatch.setattr(triton_source, "accesses", never)
     with pytest.raises(CodegenError, match=r"MG0301.*no proof that it stays inside.*table_ptr"):

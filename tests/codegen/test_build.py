@@ -109,7 +109,7 @@ def test_a_corrupted_entry_is_built_again(shared_cache, damage):
 
 
 def test_an_entry_under_the_name_of_another_is_built_again(tmp_path):
-    kernels = [ADD_REQUEST, dataclasses.replace(ADD_REQUEST, name="other", text=ADD.replace(") + tl", ") - tl"))]
+    kernels = [ADD_REQUEST, ADD_REQUEST._replace(name="other", text=ADD.replace(") + tl", ") - tl"))]
     good = build_kernels(kernels, ["sm_90"], tmp_path)
     first, second = sorted(tmp_path.rglob("*.bin"))
     first.rename(tmp_path / "held")
@@ -173,7 +173,7 @@ def test_a_ptxas_that_cannot_be_run_is_missing(tmp_path, monkeypatch):
 
 def test_the_same_kernel_twice_is_built_once(tmp_path):
     counts = []
-    twin = dataclasses.replace(ADD_REQUEST, name="twin")
+    twin = ADD_REQUEST._replace(name="twin")
     built = build_kernels([ADD_REQUEST, twin], ["sm_90"], tmp_path, progress=lambda *p: counts.append(p[:2]))
     assert counts == [(1, 1)]
     assert built["add", "sm_90"] is built["twin", "sm_90"]
@@ -203,7 +203,7 @@ def test_unknown_architectures_are_refused(tmp_path):
 def test_architecture_that_assembler_lacks_is_unsupported_target(tmp_path, monkeypatch):
     monkeypatch.setitem(ARCHITECTURES, "sm_110", dataclasses.replace(ARCHITECTURES["sm_100"], name="sm_110"))
     with pytest.raises(CodegenError) as caught:
-        build_kernels([ADD_REQUEST, dataclasses.replace(ADD_REQUEST, name="twin", num_warps=8)], ["sm_110"], tmp_path)
+        build_kernels([ADD_REQUEST, ADD_REQUEST._replace(name="twin", num_warps=8)], ["sm_110"], tmp_path)
     (fault,) = caught.value.diagnostics
     assert "target cuda:sm_110 is not supported by the installed Triton" in fault.message
     assert "sm_90" in fault.message and "fault of meshgen" not in fault.hint
@@ -225,7 +225,7 @@ def test_kernels_that_cannot_be_launched_are_refused(tmp_path):
 def test_resources_agree_with_the_cuda_tools(shared_cache, tmp_path):
     triton = pytest.importorskip("triton")
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    spilling = dataclasses.replace(matmul_request(128, 256, 32, num_warps=4), name="spilling")
+    spilling = matmul_request(128, 256, 32, num_warps=4)._replace(name="spilling")
     for (name, arch), kernel in build_kernels([spilling, ADD_REQUEST], ["sm_80", "sm_90"], shared_cache).items():
         path = tmp_path / f"{name}_{arch}.cubin"
         path.write_bytes(kernel.cubin)

@@ -172,7 +172,7 @@ def test_a_kernel_that_reads_elsewhere_may_not_overwrite() -> None:
     executable = plan(text, target="cpu")
     plan_ = executable.plan
     own, result = plan_.inputs[0], plan_.outputs[0]
-    buffers = [replace(b, offset=plan_.buffers[own].offset) if n == result else b for n, b in enumerate(plan_.buffers)]
+    buffers = [b._replace(offset=plan_.buffers[own].offset) if n == result else b for n, b in enumerate(plan_.buffers)]
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
         check(replace(plan_, buffers=tuple(buffers)), executable.mesh)
 

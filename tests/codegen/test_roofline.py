@@ -90,7 +90,7 @@ def test_a_copy_takes_its_latency_and_its_bytes() -> None:
     assert tile_seconds(replace(usual, num_stages=2), product, device) > 1.1 * tile_seconds(usual, product, device)
     forms = specialized_tiles(usual, [product], device, is_wide=False)
     assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (128, 2), (64, 4), (64, 3)]
-    assert [tile.k for tile in specialized_tiles(usual, [replace(product, k=8256)], device, is_wide=False)] == [
+    assert [tile.k for tile in specialized_tiles(usual, [product._replace(k=8256)], device, is_wide=False)] == [
         64,
         64,
     ]  # the last step of 128 is half empty

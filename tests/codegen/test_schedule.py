@@ -187,7 +187,7 @@ def branches(count, nbytes, seconds):
     tasks, storages = [], []
     for number in range(count):
         needs = (2 * number, 2 * number - 1) if number else (0,)
-        tasks += [gather, dataclasses.replace(kernel, needs=needs)]
+        tasks += [gather, kernel._replace(needs=needs)]
         storages += [
             Storage(nbytes, 2 * number, (2 * number + 1,)),
             Storage(1, 2 * number + 1, (2 * number + 3,) if number < count - 1 else ()),

@@ -30,7 +30,7 @@ def with_item(plan: Schedule, number: int, **changes) -> Schedule:
 
 def with_buffer(plan: Schedule, number: int, **changes) -> Schedule:
     buffers = list(plan.buffers)
-    buffers[number] = replace(buffers[number], **changes)
+    buffers[number] = buffers[number]._replace(**changes)
     return replace(plan, buffers=tuple(buffers))
 
 
@@ -88,7 +88,7 @@ def test_every_wrong_offset_that_makes_a_race_is_found(module):
             target = plan.buffers[other].offset
             if target == plan.buffers[number].offset:
                 continue
-            moved = [replace(b, offset=target) if b.storage == number else b for b in plan.buffers]
+            moved = [b._replace(offset=target) if b.storage == number else b for b in plan.buffers]
             try:
                 check(replace(plan, buffers=tuple(moved)), module.mesh)
             except ScheduleError as error:

@@ -240,10 +240,10 @@ def test_a_wrong_region_is_found(compiled):
     ]:
         with pytest.raises(ScheduleError, match=pattern):
             check(wrong, compiled.mesh)
-    given = tuple(replace(b, kind="input") if b.kind == "given" else b for b in body.buffers)
+    given = tuple(b._replace(kind="input") if b.kind == "given" else b for b in body.buffers)
     with pytest.raises(ScheduleError, match="MG0402"):
         check(with_region(plan, 1, buffers=given), compiled.mesh)
-    taken = tuple(replace(b, kind="given") if b.kind == "input" else b for b in plan.buffers)
+    taken = tuple(b._replace(kind="given") if b.kind == "input" else b for b in plan.buffers)
     with pytest.raises(ScheduleError, match="MG0402"):
         check(replace(plan, buffers=taken), compiled.mesh)
 

@@ -107,7 +107,7 @@ def test_the_result_lies_where_the_summand_lies_and_nowhere_else_in_it() -> None
     (item,) = (item for item in plan.items if item.op == "all_reduce")
     (result,) = item.outputs
     for shift in (256, 512):
-        buffers = [replace(b, offset=b.offset + shift) if n == result else b for n, b in enumerate(plan.buffers)]
+        buffers = [b._replace(offset=b.offset + shift) if n == result else b for n, b in enumerate(plan.buffers)]
         room = replace(plan, buffers=tuple(buffers), arena_bytes=plan.arena_bytes + shift)
         with pytest.raises(ScheduleError, match=r"MG0402.*(share bytes|at the same time)"):
             check(room, make_mesh({"x": 4}))

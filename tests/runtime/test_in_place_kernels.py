@@ -134,6 +134,6 @@ def test_forged_plans_are_refused(operand: int) -> None:
     plan = plan_of(program)
     item = plan.items[2]
     target = plan.buffers[item.inputs[0]].offset
-    buffers = [replace(b, offset=target) if n == item.outputs[0] else b for n, b in enumerate(plan.buffers)]
+    buffers = [b._replace(offset=target) if n == item.outputs[0] else b for n, b in enumerate(plan.buffers)]
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
         check(replace(plan, buffers=tuple(buffers)), program.mesh)

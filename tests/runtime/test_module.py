@@ -130,7 +130,7 @@ def test_a_wrong_plan_gives_wrong_numbers(tmp_path):
     plan = loaded.schedule
     kept, moved = overwritten(plan)
     buffers = list(plan.buffers)
-    buffers[moved] = replace(buffers[moved], offset=buffers[kept].offset)
+    buffers[moved] = buffers[moved]._replace(offset=buffers[kept].offset)
     broken = replace(loaded.manifest, plan=replace(plan, buffers=tuple(buffers)))
     x = normal(8, 3)
     have = run_plan(broken, {}, [x], evaluated(loaded.manifest))

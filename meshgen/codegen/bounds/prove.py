@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ _MOST_VALUE = 2**62  # of an expression at a point
 _DEPTH = 2  # parts of parts of a variable
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """The claim: `0 <= offset < size` wherever the facts hold, and the source computes that offset."""
 
     offset: Expr
@@ -98,7 +97,7 @@ def _splits(question: Question) -> Iterator[Question]:
         rest = Var(f"{var.text} within {atom.by}", 0, atom.by - 1)
         parts = Expr(((block, atom.by), (rest, 1)))
         table = {var: (parts - atom.of.const) * sign}
-        facts = [replace(f, expr=ex.substitute(f.expr, table), needs=_replaced(f.needs, table)) for f in question.facts]
+        facts = [f._replace(expr=ex.substitute(f.expr, table), needs=_replaced(f.needs, table)) for f in question.facts]
         facts.append(Fact(table[var], var.low, var.high))
         offset = ex.substitute(question.offset, table)
         yield Question(offset, _replaced(question.needs, table), tuple(facts), question.size)
@@ -113,7 +112,7 @@ def _inner(expr: Expr) -> Iterator[Quotient | Remainder]:
 
 
 def _replaced(needs: Iterable[Need], table: Mapping[Var, Expr]) -> tuple[Need, ...]:
-    return tuple(replace(need, expr=ex.substitute(need.expr, table)) for need in needs)
+    return tuple(need._replace(expr=ex.substitute(need.expr, table)) for need in needs)
 
 
 def _by_points(question: Question) -> bool:

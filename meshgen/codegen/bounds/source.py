@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
@@ -23,8 +22,7 @@ from meshgen.codegen.canonical_source import function_of, walked
 from meshgen.codegen.expr import Expr
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """A load or store of the source: its number in the order of the text, and the parameters that it may touch.
 
     Attributes:
@@ -40,8 +38,7 @@ class Access:
     trips: int = 1
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The known facts of a launch.
 
     Attributes:

@@ -8,7 +8,7 @@ a side of a comparison, an offset added to a pointer) the two agree if it is in 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ FAR = 2**70  # no bound
 LANE = "lane"  # begins the names of variables that differ between the lanes of a program
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """`low <= expr <= high`: without it the source's value differs from the expression's."""
 
     expr: Expr
@@ -44,8 +43,7 @@ class Number:
     exact: Exact | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """`low <= expr <= high`, provided that the needs are met."""
 
     expr: Expr
@@ -54,15 +52,13 @@ class Fact:
     needs: tuple[Need, ...] = ()
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """Facts in the lanes where a condition is true; the others are unconstrained."""
 
     facts: tuple[Fact, ...] = ()
 
 
-@dataclass(frozen=True)
-class Pointer:
+class Pointer(NamedTuple):
     """An address: `offset` elements from the start of one of the parameters in `names`."""
 
     names: tuple[str, ...]

@@ -12,13 +12,13 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from meshgen.codegen.building.built import BuiltKernel, built_kernel, describe
 from meshgen.codegen.building.cache import Cache, key_of
 from meshgen.codegen.building.scratch import remove_abandoned
+from meshgen.codegen.building.sources import Source
 from meshgen.codegen.building.workers import Reply, compile_all
 from meshgen.codegen.canonical_source import canonical_source, function_of
 from meshgen.codegen.targets import architecture_faults
@@ -37,25 +37,7 @@ MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
 Progress = Callable[[int, int, str], None]  # built so far, of how many, name of the last
 
 
-class Source(Protocol):
-    """The part of a `triton_source.KernelSource` that building needs."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def entry(self) -> str: ...
-    @property
-    def params(self) -> Sequence[tuple[str, Any]]: ...
-    @property
-    def constants(self) -> Mapping[str, Any]: ...
-    @property
-    def num_warps(self) -> int: ...
-    @property
-    def num_stages(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One kernel to build: parameters are (name, Triton type) in launch order, constants (name, value)."""
 
     name: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _OPCODES = {
     0x23C: "HMMA", 0x237: "IMMA", 0x23F: "DMMA", 0x9F0: "HGMMA", 0x9F1: "IGMMA",
@@ -23,8 +23,7 @@ _FRAME_SIZE, _REGISTER_COUNT = 0x11, 0x2F  # attributes of .nv.info, both (symbo
 _SIZED = 0x04  # attribute format: a 16-bit size, then that many bytes
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(NamedTuple):
     """Registers per thread, bytes of stack frame per thread (spills included), instructions by mnemonic.
 
     `instructions["total"]` counts all but the padding; only characteristic mnemonics are counted by name.

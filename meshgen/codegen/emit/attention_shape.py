@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient
@@ -31,8 +31,7 @@ Part = tuple[
 ]  # of a dim of the product's result: the dim, how many values it has, and the distance between them
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The iteration space: programs x rows x keys, and the lengths of the rows of both products.
 
     Attributes:

@@ -13,8 +13,7 @@ product of elements and a sum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,7 @@ def lower_convolutions(body: Graph) -> Graph:
     return found
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(NamedTuple):
     """An operand whose features, and whose batch, may be in groups.
 
     Attributes:

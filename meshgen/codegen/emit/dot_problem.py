@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.codegen.emit.joint_time import timed_tiles
 from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
@@ -18,8 +19,7 @@ _BARRIER_BYTES = 512  # of shared memory: barriers of all stages, and what sums 
 MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill or do not fit
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Sizes of a dot, flattened, of which a program computes a tile, the type that its operands are converted to, and the numbers that are multiplied."""
 
     batch: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Var
@@ -17,8 +17,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ops.dot_dims import DotDims
 
 
-@dataclass(frozen=True)
-class GradientShape:
+class GradientShape(NamedTuple):
     """Which dims of the scores play which part.
 
     Attributes:

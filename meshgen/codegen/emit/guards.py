@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.layout_indices import Index
@@ -12,8 +11,7 @@ from meshgen.ir.graph import Value
 from meshgen.ops.triton.registers import Code
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(NamedTuple):
     """A condition under which a value is computed, and the tile variables that it depends on."""
 
     text: str

@@ -26,7 +26,7 @@ def timed_tiles(found: Sequence[Accumulator], device: Device) -> list[tuple[floa
     products = [_product(dot) for each in found for dot in each.products]
     if not share_a_loop(found):
         return joint_tiles(products, device, held=len(found) - 1)
-    timed = joint_tiles([replace(products[0], n=2 * products[0].n)], device)
+    timed = joint_tiles([products[0]._replace(n=2 * products[0].n)], device)
     return [(seconds, replace(tile, n=tile.n // 2)) for seconds, tile in timed if tile.n // 2 >= _LEAST_COLUMNS]
 
 

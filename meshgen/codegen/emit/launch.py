@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """Grid, compile-time constants of the entry function, and Triton's options."""
 
     grid: tuple[int, int, int]

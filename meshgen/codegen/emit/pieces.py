@@ -13,7 +13,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.map_tiles import Box, Tile
@@ -26,8 +26,7 @@ _VECTOR = 4  # elements of f32 that one load has: pieces begin and end between t
 _MOST = 64  # pieces
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(NamedTuple):
     """Ranges along a dim of the outputs of a body, all of one shape, in each of which concatenations have one part."""
 
     dim: int

@@ -12,7 +12,7 @@ Another kernel adds up the sums of the runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
@@ -36,8 +36,7 @@ _ELEMENTS = 4096  # of a tile: 16 of each value in each thread, in half the regi
 _PER_THREAD = (16, 32)  # elements of a tile: more take fewer registers for addresses, which are per thread
 
 
-@dataclass(frozen=True)
-class _Tile:
+class _Tile(NamedTuple):
     """Rows at a time, and warps that have them."""
 
     rows: int

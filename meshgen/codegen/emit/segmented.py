@@ -16,8 +16,8 @@ which some warps copy the operands, and others multiply, share a main loop inste
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from meshgen.codegen.emit.dot_problem import MOST_TILES
 from meshgen.codegen.emit.eval import Evaluator
@@ -35,16 +35,14 @@ from meshgen.ops.segments import segments
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
 
 
-@dataclass(frozen=True)
-class Alike:
+class Alike(NamedTuple):
     """Segments that are equal up to their values, and the plan of the first."""
 
     bodies: tuple[Graph, ...]
     plan: KernelPlan
 
 
-@dataclass(frozen=True)
-class Segments:
+class Segments(NamedTuple):
     """A candidate: the classes of segments, and the tile of all products; None where nothing is multiplied."""
 
     classes: tuple[Alike, ...]
@@ -93,7 +91,7 @@ def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) ->
 
 
 def _with_tile(alike: Alike, tile: Tile) -> Alike:
-    return replace(alike, plan=replace(alike.plan, candidates=(tile,)))
+    return alike._replace(plan=replace(alike.plan, candidates=(tile,)))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch | None:

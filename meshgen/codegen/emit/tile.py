@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from meshgen.codegen.expr import Var
 from meshgen.ir.graph import Graph
@@ -12,8 +13,7 @@ from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.triton.registers import Code
 
 
-@dataclass(frozen=True)
-class Lanes:
+class Lanes(NamedTuple):
     """A variable of a tile as the number of its first lane, the same in all lanes, and what each lane adds to it."""
 
     first: Var

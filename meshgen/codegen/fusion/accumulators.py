@@ -10,7 +10,7 @@ Products of groups of rows are of one kernel only where they share a main loop: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.ir.attributes.contraction import Ragged
 from meshgen.ir.graph import Graph, Node, Value, is_float
@@ -20,8 +20,7 @@ from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.ops.segments import segments
 
 
-@dataclass(frozen=True)
-class Accumulator:
+class Accumulator(NamedTuple):
     """Products that are added up, in the order of their main loops, and the value that is their sum."""
 
     products: tuple[Node, ...]

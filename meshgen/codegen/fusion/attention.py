@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,7 @@ TYPES = ("bf16", "f16", "f32")
 ROWS_OF_A_TILE = 64  # of queries: so many or fewer that read the same keys are one program
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(NamedTuple):
     """The nodes of one attention.
 
     Attributes:

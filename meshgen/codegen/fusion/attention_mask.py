@@ -10,8 +10,7 @@ half of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,8 +33,7 @@ class Reader(Protocol):
     def coordinate(self, axes: tuple[str, ...]) -> Expr: ...
 
 
-@dataclass(frozen=True)
-class Mask:
+class Mask(NamedTuple):
     """Bounds of the keys of a row.
 
     Attributes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from meshgen.codegen.fusion.attention import ROWS_OF_A_TILE, Attention, attention_of
 from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_space, gradients_of
@@ -31,8 +30,7 @@ class Reading(Protocol):
     def node_sources(self, node: Node) -> tuple[Value, ...]: ...
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """Nodes that one kernel computes.
 
     Attributes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen.fusion.body_space import space_of_row_sums
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
@@ -24,8 +24,7 @@ _FLOATS = ("f32", "f64")
 _COLUMN_ROWS = 64  # of a column of elements, which registers hold
 
 
-@dataclass(frozen=True)
-class OnlineSum:
+class OnlineSum(NamedTuple):
     """The sum of `exponential` of an element less something of its row, where `maximum` is of the same elements."""
 
     maximum: Node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen.fusion.space import Space
 
@@ -11,8 +11,7 @@ WHOLE_ROW = 16384  # elements of a row that registers of one block hold
 CHUNK = 4096  # elements that a block reads at once of a longer row
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The tile: kept x reduced elements, and whether the reduced ones are contiguous in memory."""
 
     kept: int

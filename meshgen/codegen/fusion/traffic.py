@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
@@ -17,8 +17,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """How to compute a value again: nodes in program order, and the values in memory that they start from."""
 
     nodes: tuple[Node, ...]

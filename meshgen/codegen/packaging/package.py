@@ -8,14 +8,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meshgen.calls.signature import Signature
-from meshgen.codegen.building.build import BuiltKernel, Source, toolchain
+from meshgen.codegen.building.sources import LaunchedSource
 from meshgen.codegen.scheduling.buffers import constants_of
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.donation import settled
@@ -33,21 +32,11 @@ from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.checker import check
 from meshgen.spec import Sharding
 
+if TYPE_CHECKING:
+    from meshgen.codegen.building.built import BuiltKernel
+
 Array = np.ndarray[Any, Any]
 Names = tuple[Sequence[str], Sequence[str]]  # of arguments and results
-
-
-class LaunchedSource(Source, Protocol):
-    """A `triton_source.KernelSource`: what building needs, and how the kernel is launched."""
-
-    @property
-    def grid(self) -> Sequence[int]: ...
-    @property
-    def flops(self) -> float: ...
-    @property
-    def bytes(self) -> float: ...
-    @property
-    def template(self) -> str: ...
 
 
 Forms = Mapping[tuple[str, str], LaunchedSource]  # by kernel and architecture
@@ -91,7 +80,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     in_names, out_names = names or _names(module)
     pairs = settled(module).pairs
     inputs = _bindings(in_names, module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
-    inputs = tuple(replace(b, donated_to=pairs.get(number)) for number, b in enumerate(inputs))
+    inputs = tuple(b._replace(donated_to=pairs.get(number)) for number, b in enumerate(inputs))
     _check_weights(inputs, weights)
     members = code_members(sources, stages or {})
     members |= {form_member(*key): form.text.encode() for key, form in forms.items()}
@@ -110,7 +99,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         outputs=_bindings(out_names, module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
         kernels={name: kernel_entry(name, sources.get(name), binaries, forms) for name in plan.kernels},
         plan=plan,
-        toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
+        toolchain=_toolchains(built),
         report=report or {},
         call=call,
         state=call.state if call else None,
@@ -180,6 +169,15 @@ def add_binaries(
             kernel.metadata, ptx,
         )  # fmt: skip
     return found
+
+
+def _toolchains(built: Mapping[tuple[str, str], BuiltKernel]) -> dict[str, dict[str, str]]:
+    """Return the versions of the tools that built the kernels, by architecture."""
+    if not built:
+        return {}
+    from meshgen.codegen.building.build import toolchain  # only programs for GPUs are built
+
+    return {arch: toolchain(arch) for _, arch in built}
 
 
 def form_member(name: str, arch: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,8 +57,7 @@ def _with_sums_of_results(graph: Graph) -> Graph:
     return without_dead(out)
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Sum(NamedTuple):
     """A sum over keys as the sum of products of `gradient` and `result`, times values per row; `kept` are its dims, `elements` what is summed."""
 
     gradient: Factor

@@ -12,7 +12,7 @@ bytes only: rows of 1,003 elements are padded. Index maps undo the copy, so the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,8 +58,7 @@ def _with_copies(graph: Graph) -> Graph:
     return found
 
 
-@dataclass(frozen=True)
-class _Copy:
+class _Copy(NamedTuple):
     """A value in memory with its dims in another order, the last one padded to so many elements."""
 
     source: Value

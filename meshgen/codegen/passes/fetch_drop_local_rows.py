@@ -11,7 +11,8 @@ else reads the rows, they stay one tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.ccl.halo import Part, RowFetch, parts_of
 from meshgen.codegen.access_neighbors import Neighbours
@@ -21,8 +22,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Rows of the result: of the device's own operand from row `start` on, or (`fetched`) from others."""
 
     start: int

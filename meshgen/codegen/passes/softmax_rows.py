@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from meshgen.codegen.passes.indexed_rows import IndexedRows
 from meshgen.ir.graph import Graph, Node, Value, is_float
@@ -25,8 +26,7 @@ _MOST_NODES = 32  # between a product, and what is taken of its rows (chosen: a 
 _FLOATS = ("bf16", "f16", "f32", "f64")  # those that have infinity, which stands for what is not looked up
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A reduction of whole rows of `operand`, or of exp(operand - shift), where `shift` has one element for each row."""
 
     node: Node

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,7 @@ from meshgen.ops.classes import DOTS, LAYOUT
 from meshgen.ops.dot_dims import DotDims
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """An attention whose scores' dim `dim`, the keys, is cut into `parts`."""
 
     attention: Attention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.codegen.scheduling import memory
 from meshgen.codegen.scheduling.program import Program
@@ -16,8 +16,7 @@ from meshgen.runtime.plan import STREAMS, Buffer, Schedule, aligned
 FIXED = ("input", "constant")  # kinds of buffers that are in place before the step
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """Offsets in the arena, of `arena_bytes`: of each place of values (`Program.place`), and of the scratch of launches by number."""
 
     of_values: Mapping[Value, int]
@@ -25,8 +24,7 @@ class Places:
     arena_bytes: int
 
 
-@dataclass(frozen=True)
-class Buffers:
+class Buffers(NamedTuple):
     """`number_of` values and `scratch_of` launches (by number) in `all`."""
 
     all: tuple[Buffer, ...]
@@ -34,8 +32,7 @@ class Buffers:
     scratch_of: dict[int, int]
 
 
-@dataclass(frozen=True)
-class Lives:
+class Lives(NamedTuple):
     """When each place of values is in use, in program order, and when the scratch of each launch is, by number."""
 
     of_values: Mapping[Value, memory.Lifetime]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.scheduling.region_modules import region_module
@@ -23,8 +24,7 @@ from meshgen.ops.classes import OVERWRITING, UNLAUNCHED, VIEWS
 from meshgen.runtime.in_place import overwrites
 
 
-@dataclass(frozen=True)
-class Donated:
+class Donated(NamedTuple):
     """The reuse of donated inputs.
 
     Attributes:

@@ -8,8 +8,7 @@ each stream, how many of its tasks are surely done when the task starts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ LOOKS = 256  # storages at whose writes `least_bytes` counts, and that `interfer
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True)
-class Lifetime:
+class Lifetime(NamedTuple):
     """The live range of one storage.
 
     Attributes:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,12 @@ class Order:
     def tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """The tasks, which also need what they wait for."""
         return [
-            replace(task, needs=tuple(sorted({*task.needs, *self.waits[n]}))) if n in self.waits else task
+            task._replace(needs=tuple(sorted({*task.needs, *self.waits[n]}))) if n in self.waits else task
             for n, task in enumerate(tasks)
         ]
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(NamedTuple):
     """Bytes that a task makes, and the tasks that use them; `stays` are results of the step."""
 
     nbytes: int
@@ -48,8 +47,7 @@ class Storage:
     stays: bool = False
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(NamedTuple):
     """Bytes that may be alive at once, and what tasks make; what is in place before the step is not counted."""
 
     nbytes: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from meshgen.codegen.scheduling.storages import Storages
 from meshgen.codegen.scheduling.timeline import Task
@@ -13,8 +14,7 @@ from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.runtime.plan import Schedule
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(NamedTuple):
     """Control flow: the values from outside that its regions use, and the step of each region.
 
     `trips` is how often a loop runs, 1 where that is not known; None for branches.
@@ -35,8 +35,7 @@ class Flow:
         return max(region.arena_bytes for region in self.regions)
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """The places of values by number, and which of them launches write and touch.
 
     Attributes:

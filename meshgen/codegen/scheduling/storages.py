@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from meshgen.codegen.passes.slice_to_subview import byte_range
@@ -27,8 +26,7 @@ class Made(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True)
-class Storages:
+class Storages(NamedTuple):
     """Which bytes values have.
 
     Attributes:

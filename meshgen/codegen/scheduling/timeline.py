@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import NamedTuple
 
 from meshgen.ccl.collective import Collective
 from meshgen.ir.graph import Graph
 from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item, Schedule, runs_of
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(NamedTuple):
     """Predicted seconds of a kernel with this body, of a collective, and of a copy of so many bytes on a device."""
 
     kernel: Callable[[Graph], float]
@@ -25,8 +24,7 @@ class Costs:
     copy: Callable[[int], float]
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A node to place: its stream, duration, and the numbers of the tasks whose results it reads."""
 
     stream: int
@@ -80,7 +78,7 @@ def backwards(tasks: Sequence[Task]) -> list[Task]:
     for number, task in enumerate(tasks):
         for need in task.needs:
             users[need].append(len(tasks) - 1 - number)
-    return [replace(task, needs=tuple(sorted(own))) for task, own in zip(reversed(tasks), reversed(users), strict=True)]
+    return [task._replace(needs=tuple(sorted(own))) for task, own in zip(reversed(tasks), reversed(users), strict=True)]
 
 
 def least_seconds(tasks: Sequence[Task]) -> float:

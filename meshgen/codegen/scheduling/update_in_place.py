@@ -44,7 +44,7 @@ def update_in_place(program: Program, costs: Costs) -> Program:
                 recorded_template(kernels[made[key]])
         if made[key] != name:
             names[number] = made[key]
-            tasks[number] = replace(tasks[number], seconds=costs.kernel(kernels[made[key]]))
+            tasks[number] = tasks[number]._replace(seconds=costs.kernel(kernels[made[key]]))
     if names == list(program.names):
         return program
     inner = {name for flow in program.flows.values() for region in flow.regions for name in region.kernels}

@@ -63,7 +63,7 @@ def shipped(module: LoadedModule, name: str, arch: str, sources: Sequence[Kernel
 
 def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: str) -> Iterator[Form]:
     """The candidates that compile and can be launched, built for one architecture."""
-    requests = [replace(request_of(name, source, body), name=f"{name}/{n}") for n, source in enumerate(sources)]
+    requests = [request_of(name, source, body)._replace(name=f"{name}/{n}") for n, source in enumerate(sources)]
     built, _ = compile_each(requests, [arch])
     for source, request in zip(sources, requests, strict=True):
         kernel = built.get((request.name, arch))

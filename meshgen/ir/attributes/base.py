@@ -13,13 +13,11 @@ Ops with the same attributes share a class; the record of an op (`ops/op.py`) na
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 import numpy as np
-
-from meshgen.records import with_fields
 
 Ints: TypeAlias = tuple[int, ...]
 Flags: TypeAlias = tuple[bool, ...]
@@ -51,7 +49,7 @@ class Attributes:
         own: dict[str, str] = cls.__annotations__
         cls.field_types = {**cls.field_types, **{name: text.removesuffix(" | None") for name, text in own.items()}}
         cls.required_fields = frozenset(name for name in cls.field_types if not hasattr(cls, name))
-        with_fields(cls)  # its methods are those below, for all classes
+        dataclass(init=False, repr=False, eq=False)(cls)  # all classes share the methods below
 
     def __init__(self, **given: Any) -> None:
         if not self.fits(given):

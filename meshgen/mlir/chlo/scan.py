@@ -6,7 +6,7 @@ sums, products, maxima and minima become a `reduce_window`, which needs no loop;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, Operation
@@ -64,8 +64,7 @@ class Scan(IRDLOperation):
         )
 
 
-@dataclass(frozen=True)
-class _Site:
+class _Site(NamedTuple):
     """A scan as it is read: `steps` along `dim`, over `inputs`, carrying what starts as `inits`."""
 
     importer: Importer

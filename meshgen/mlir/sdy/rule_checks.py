@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Attribute, Operation
 
@@ -28,8 +28,7 @@ _EXCLUSIVE = _SETS[:3]
 _Dims = tuple[tuple[str, ...], ...]  # the factors of each dim of a tensor, major to minor
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(NamedTuple):
     operands: tuple[_Dims, ...]
     results: tuple[_Dims, ...]
     sizes: tuple[tuple[str, int], ...]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from meshgen.mesh import split_ref
 from meshgen.spec import PARTIAL_KINDS, Sharding
@@ -23,8 +22,7 @@ _PRIORITY = re.compile(r"p(0|[1-9]\d{0,17})")
 _Item = TypeVar("_Item")
 
 
-@dataclass(frozen=True)
-class SpelledMesh:
+class SpelledMesh(NamedTuple):
     """A mesh as `#sdy.mesh` spells it."""
 
     axes: tuple[tuple[str, int], ...]
@@ -36,8 +34,7 @@ class SpelledMesh:
         return f"[{axes}]{ids}"
 
 
-@dataclass(frozen=True)
-class Spelled:
+class Spelled(NamedTuple):
     """A sharding as `#sdy.sharding` spells it; priorities are left out, for they mean nothing here."""
 
     mesh: str | SpelledMesh  # the symbol, or a mesh that is written in place

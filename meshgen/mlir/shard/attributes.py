@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from xdsl.dialects.shard import ReductionKind
 from xdsl.dialects.utils import EnumAttribute
@@ -141,8 +141,7 @@ def _on_grid_text(grid: str, sharding: Sharding) -> str:
     return f"{symbol(grid)}, {sharding_text(sharding)}" if grid else sharding_text(sharding)
 
 
-@dataclass(frozen=True)
-class OnGrid:
+class OnGrid(NamedTuple):
     """A user's annotation of an argument or result."""
 
     grid: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
 from xdsl.ir import Operation
@@ -30,8 +30,7 @@ KIND_NAMES = {name: kind for kind, name in KINDS.items()}
 OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the group's size
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(NamedTuple):
     """A collective over `axes`: its operation, its node, and what else it has.
 
     Attributes:

@@ -8,7 +8,7 @@ declares no mesh is on as many devices as it says or names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -57,8 +57,7 @@ def has_mesh(importer: Importer, operation: Operation) -> bool:
     return mesh.is_static
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """The axes of a collective's groups, over devices in this order: at place i that with number order[i]; () as they are."""
 
     axes: tuple[str, ...] = ()

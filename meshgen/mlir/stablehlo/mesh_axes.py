@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, SymbolRefAttr
 from xdsl.ir import Attribute, Data
@@ -24,8 +23,7 @@ class AxisRef(Data[str]):
     """An axis, or a part of one, as meshes have them: `x`, `x:(1)2`."""
 
 
-@dataclass(frozen=True)
-class MeshInPlace:
+class MeshInPlace(NamedTuple):
     """A mesh that is written where it is used."""
 
     axes: tuple[tuple[str, int], ...]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.dialects import builtin
 from xdsl.irdl import result_def, var_operand_def
@@ -50,8 +49,7 @@ class Gradient(GenericOperation):
     FIELDS: ClassVar[tuple[Field, ...]] = Inference.FIELDS
 
 
-@dataclass(frozen=True)
-class _Norm:
+class _Norm(NamedTuple):
     """The operation as nodes over tensors of the shape of x."""
 
     builder: Builder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, SSAValue
@@ -20,8 +20,7 @@ Pair = tuple[Types, Types]  # of the operands and of the results
 _COMPLEX = re.compile(r"complex<(\w+)>")
 
 
-@dataclass(frozen=True)
-class TypesForm:
+class TypesForm(NamedTuple):
     """A short form, `: type, type`, and the full one, `: (types) -> types`.
 
     `expand` gives the types of a number of operands and of the results from those written. `shorten` gives the texts to write for

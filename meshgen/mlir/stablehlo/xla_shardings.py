@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ _TILES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """Devices as a grid: a dim for each dim of the tensor, then dims over which tiles are repeated or manual."""
 
     devices: np.ndarray

@@ -61,8 +61,7 @@ class Factor:
     reduction: str = ""
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(NamedTuple):
     """If exactly these operands are partial of one of `kinds`, the result is partial of the same kind."""
 
     operands: tuple[int, ...]
@@ -88,8 +87,7 @@ def linear_in_each(operands: Sequence[TensorType], result: TensorType) -> tuple[
     return tuple(Linear((number,)) for number, kind in enumerate(operands) if wraps_alike(kind.dtype))
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Rows [r, s) of a window factor need rows [r stride + base, (s - 1) stride + base + width) of an operand's dim.
 
     A stride of -1 (width 1) is that of a reversed dim, whose rows are needed in the other order. Rows outside the operand are the op's padding.
@@ -105,8 +103,7 @@ class Window:
     dilation: int = 1
 
 
-@dataclass(frozen=True)
-class Pick:
+class Pick(NamedTuple):
     """Few rows of an operand's dim, taken by a window: the devices may instead give those that they have and zeros for
     the others, so that the result is partial. That moves nothing here, and a sum of few rows later.
     """

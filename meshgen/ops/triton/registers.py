@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, is_float
@@ -28,8 +27,7 @@ BITS = {"i8": 8, "ui8": 8, "i16": 16, "ui16": 16, "i32": 32, "ui32": 32, "i64": 
 _ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}  # what a conversion would saturate
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """A value in registers: the source text that names it, its element type in the program, and a constant's number."""
 
     text: str

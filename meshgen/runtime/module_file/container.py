@@ -17,10 +17,9 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from meshgen.budget import memory_fault
 from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
@@ -44,8 +43,7 @@ _LIMIT = 0xFFFFFFFF
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One member as the directory lists it."""
 
     name: str
@@ -53,8 +51,7 @@ class Entry:
     crc: int
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The canonical layout of a file with these entries."""
 
     headers: tuple[tuple[int, bytes], ...]  # per entry: its position and local header with padding

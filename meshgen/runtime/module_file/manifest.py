@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.calls.signature import Signature
 from meshgen.calls.state import State
@@ -24,8 +24,7 @@ SCRATCH = (
 )  # of a binary's metadata: bytes per block of Triton's two pointers
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """One argument or result of the step.
 
     Attributes:

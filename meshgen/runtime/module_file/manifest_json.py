@@ -124,7 +124,7 @@ def _steps_to_json(plan: Schedule) -> Json:
         "arena_bytes": plan.arena_bytes,
         "schedule": [_item_to_json(item) for item in plan.items],
         "step_seconds": plan.step_seconds,
-        "exposures": [asdict(e) for e in plan.exposures],
+        "exposures": [e._asdict() for e in plan.exposures],
     }
 
 

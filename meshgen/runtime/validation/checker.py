@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.ir.predicates import is_scan
@@ -60,8 +61,7 @@ def _order_faults(plan: Schedule, carried: frozenset[int] = frozenset()) -> list
     return faults[:MAX_FAULTS]
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """Vector clocks: when an item starts, each stream is done up to the item `done[item][stream]` (-1: nothing)."""
 
     streams: Sequence[int]

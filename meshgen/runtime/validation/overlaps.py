@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Clock: TypeAlias = tuple[int, ...]  # the last of some items on each stream; -1: none
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A storage's bytes, who writes it (None: it is in place before the step), and the last items that touch it.
 
     `stays`: it is live until the step ends. `replaces`: the storage of the same bytes that its writer reads.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from meshgen.sharding.candidates.search import Candidate, Search
 from meshgen.sharding.propagation.solve import Solved
@@ -14,7 +13,7 @@ def fewer_collectives(search: Search, solved: Solved) -> Iterator[Candidate]:
     del search
     if not solved.axes.waits(solved.decisions):
         return
-    start = replace(solved.start, is_hurried=True)
+    start = solved.start._replace(is_hurried=True)
     other = Solved(solved.axes, start, solved.axes.decide_again(start, solved.decisions))
     if other.labels != solved.labels and not other.faults:
         yield Candidate(other)

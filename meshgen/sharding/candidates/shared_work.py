@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.candidates.search import Candidate, Search
@@ -16,7 +15,7 @@ def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
     if not repeated:
         return
     axes = solved.axes.with_offers(repeated)
-    free = replace(solved.start, pins=False)  # decided first: what moves no argument is the best with pins as well
+    free = solved.start._replace(pins=False)  # decided first: what moves no argument is the best with pins as well
     starts = dict.fromkeys((free, solved.start))
     decided = {start: axes.decide_again(start, solved.decisions) for start in starts}
     limit = DEFAULT.rewriting.worth * search.estimate(solved)

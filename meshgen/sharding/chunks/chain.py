@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
@@ -23,8 +24,7 @@ CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that may ru
 _WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim of which they need all rows
 
 
-@dataclass(frozen=True)
-class Seed:
+class Seed(NamedTuple):
     """A collective, and the dim of its result along which it is cut."""
 
     node: Node

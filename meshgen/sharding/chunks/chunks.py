@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from meshgen.codegen.planner import Planner
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module
@@ -27,4 +25,4 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     if found.module.chunks:
         return found
     planner.context.decide("chunks", module.graph, found.decisions)
-    return replace(found, module=module)
+    return found._replace(module=module)

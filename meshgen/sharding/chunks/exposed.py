@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes
@@ -15,8 +14,7 @@ from meshgen.runtime.plan import Schedule
 from meshgen.sharding.chunks.chain import CHUNKED
 
 
-@dataclass(frozen=True)
-class Alike:
+class Alike(NamedTuple):
     """Key of collectives that share a decision: all but the location in the program."""
 
     op: str

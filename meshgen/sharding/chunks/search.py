@@ -8,8 +8,9 @@ share one decision.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 from meshgen.codegen.planner import Planner
 from meshgen.cost_model.model import DEFAULT
@@ -25,16 +26,14 @@ from meshgen.sharding.chunks.rewrite import in_chunks
 _PAYS = f"chunks pay where it is {DEFAULT.chunks.gain:.0%} shorter"
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The program, in chunks where that pays, and the decisions."""
 
     module: Module
     decisions: tuple[ChunkDecision, ...]
 
 
-@dataclass(frozen=True)
-class _Way:
+class _Way(NamedTuple):
     """Equal collectives, with the chain that they would be in, and the estimated step."""
 
     what: Alike
@@ -46,8 +45,7 @@ class _Way:
         return f"{self.chain.count} chunks along dim {self.dim}"
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """A program with its schedule, and the candidates that made it."""
 
     module: Module

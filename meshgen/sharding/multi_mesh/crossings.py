@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import is_
+from typing import NamedTuple
 
 from meshgen.ccl.between import Ends, between, seconds_between
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
@@ -124,8 +125,7 @@ def alone(part: Module) -> Module:
     return _each_node(part, settled)
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """Shardings to transfer between, with time and bytes of the reshards before and after, and of the transfer."""
 
     source: Sharding
@@ -134,8 +134,7 @@ class Way:
     moved: int
 
 
-@dataclass(frozen=True)
-class Crossing:
+class Crossing(NamedTuple):
     """A transferred value: the transfers of propagated parts, and its shardings on both meshes."""
 
     sent: Node

@@ -7,8 +7,7 @@ gradient of a tied embedding is a sum of one over tokens and the transpose of an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
@@ -39,8 +38,7 @@ def all_reduce_reassociate(module: Module, context: Compilation) -> Module:
     return walk(module, context, _reassociate, of=_COMBINING)
 
 
-@dataclass(frozen=True)
-class _Term:
+class _Term(NamedTuple):
     """A reduction and the ops from it to an operand, each with the operand that it passes on."""
 
     reduction: Node

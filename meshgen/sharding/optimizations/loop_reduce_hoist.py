@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ def loop_reduce_hoist(module: Module, context: Compilation) -> Module:
     return with_graph(module, found)
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Sum(NamedTuple):
     """A carried value: the ops that add to it, and the reductions of the terms, all of one kind over the same axes."""
 
     number: int

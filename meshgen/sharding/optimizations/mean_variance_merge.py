@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
 from meshgen.compilation import Compilation, module_pass
@@ -37,8 +37,7 @@ def mean_variance_merge(module: Module, context: Compilation) -> Module:
     return with_graph(module, _merged_pairs(module.graph, module.mesh))
 
 
-@dataclass(frozen=True)
-class Statistic:
+class Statistic(NamedTuple):
     """`reduction` of `operand` over `dims`, times `scale`, in a shape that only has other dims of size 1."""
 
     operand: Value
@@ -46,8 +45,7 @@ class Statistic:
     scale: float
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two reductions: `scale` sums of x, then of squared deviations of x from what the first made."""
 
     first: Node

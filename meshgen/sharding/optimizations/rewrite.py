@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import ring_bytes, seconds_of
 from meshgen.compilation import Compilation
@@ -25,8 +25,7 @@ from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(NamedTuple):
     """Bytes and seconds of a node on every device."""
 
     ring_bytes: int

@@ -7,8 +7,7 @@ sliced before the operation or after it. Passes move collectives across operatio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from meshgen.sharding.optimizations.rewrite import Walk
 TILED = ELEMENTWISE | ARRANGING | LOOPS  # attributes do not depend on the cut dims, except for a slice
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop of an operation: the dim of each operand that has it, and of the result."""
 
     operands: tuple[int | None, ...]

@@ -8,7 +8,7 @@ that kind, and partial operands meet only ops that are linear in them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
@@ -77,8 +77,7 @@ def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], resul
     return f"it cannot work on unequal tiles or halos ({', '.join(map(str, (*operands, *results)))})"
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """Axes of each factor that a value has, major to minor, and the kind of each axis that it is partial over."""
 
     name: str

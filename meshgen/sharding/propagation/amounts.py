@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
@@ -68,8 +69,7 @@ class Whole:
         return found
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard.
 
     Values and sites are those of the `whole`, by number.

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
@@ -31,8 +32,7 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """The decision along one axis, and the annotation that each state comes from."""
 
     solution: AxisSolution
@@ -41,8 +41,7 @@ class Decision:
     steps: Steps  # the ties over which annotations reached the states
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """A start of the decisions.
 
     Args:
@@ -96,7 +95,7 @@ class Axes:
 
     def alike(self, link: Link) -> Alike:
         """What the problems along an axis share; their keys say whether a price is that of a pinned argument."""
-        return self._alike.setdefault(replace(link, pins=True), Alike())
+        return self._alike.setdefault(link._replace(pins=True), Alike())
 
     def reached(self, axis: str, covered: Covered) -> Reached:
         """The states that annotations and offers reach along an axis, found once where the other axes split as much."""
@@ -229,11 +228,11 @@ class Axes:
     def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
         """The decisions; sites whose split needs another one that was not taken in the end are whole."""
         kept = without_uncovered(self.sites, labels_of_axes(decisions), self.module.mesh)
-        return {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
+        return {a: d._replace(solution=d.solution._replace(labels=kept[a])) for a, d in decisions.items()}
 
     def _decision(self, axis: str, others: dict[str, Decision], start: Start) -> Decision:
         split = labels_of_axes(others)
-        known = self._known.setdefault((axis, replace(start, is_last_first=False)), [])  # the order shows in `split`
+        known = self._known.setdefault((axis, start._replace(is_last_first=False)), [])  # the order shows in `split`
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
@@ -248,15 +247,15 @@ class Axes:
 
     def _without_pins(self, axis: str, split: _Split, start: Start) -> Decision | None:
         """The decision without pins, if it costs as much with them: they make no other one cheaper."""
-        free = replace(start, is_last_first=False, pins=False)
+        free = start._replace(is_last_first=False, pins=False)
         known = self._known.get((axis, free), []) if start.pins else []
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
             return None
-        pinned = _problem(self, replace(found.problem.link, pins=True), found)
+        pinned = _problem(self, found.problem.link._replace(pins=True), found)
         numbers = [number for number, joint in enumerate(self.whole.joints) if joint.has_argument]
         sides = (problem.edge_seconds(numbers, found.solution.labels) for problem in (found.problem, pinned))
-        return replace(found, problem=pinned) if next(sides) == next(sides) else None
+        return found._replace(problem=pinned) if next(sides) == next(sides) else None
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
         """The decision from another start that had the same labels to choose from, as the other axes split the same."""

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
 
 
-@dataclass(frozen=True)
-class AxisSolution:
+class AxisSolution(NamedTuple):
     """The label of every site along an axis, and the estimated seconds of traffic and extra work."""
 
     labels: tuple[Label, ...]

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ Prices = Mapping[tuple[State, State], float]  # seconds from one state to anothe
 _Placed = tuple[tuple[int, ...], Array]
 
 
-@dataclass(frozen=True)
-class EdgeTables:
+class EdgeTables(NamedTuple):
     """The tables of an edge, each over places in its scope: its maker, its uses, and a copy that they share, which has `copies` states.
 
     Places are in rising order of sites, none is of a site with one label; `seconds` are certain.
@@ -77,8 +75,7 @@ def edge_tables(
     return _in_order_of_sites(scope, [len(made), *map(len, wanted), copies], copies, tables)
 
 
-@dataclass(frozen=True)
-class _Shared:
+class _Shared(NamedTuple):
     """Copies that may pay: seconds to make each, by label of the maker, and to read each, by label of each of the `users`."""
 
     users: tuple[int, ...]

@@ -14,15 +14,14 @@ the cost can only fall.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.propagation.network import Network
 from meshgen.sharding.propagation.network import Table as Table
 
 
-@dataclass(frozen=True)
-class Labelling:
+class Labelling(NamedTuple):
     """Label of every variable, total cost, and whether it is proven cheapest: no variable was fixed on the way."""
 
     labels: tuple[int, ...]
@@ -54,8 +53,7 @@ def least_cost(sizes: list[int], tables: list[Table]) -> float:
         network.relax(min(left, key=lambda v: (network.width(v), v)), DEFAULT.search.table_cells)
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """A labelling of the core, and the variables that were fixed for it."""
 
     labels: tuple[int, ...]

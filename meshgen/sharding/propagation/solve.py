@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.axis_parts import AxisParts, merge
@@ -23,8 +24,7 @@ from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, annotation_of, sites_of
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """An axis along which no proof was found that the decision is the best: its estimated seconds, and those that none is below."""
 
     axis: str

@@ -14,7 +14,7 @@ Example, f32[64,96] (24 kB) on x=4, in bytes that a device sends:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
@@ -32,8 +32,7 @@ def state_of(sharding: Sharding, axis: str) -> State:
     return dict(sharding.partial).get(axis)
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """The mesh axis that is being propagated: its size, bandwidth (bytes/s), and what a collective along it takes besides its bytes (s).
 
     With `nests` it is a part that the compiler cut off an axis: it only splits dims evenly.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merged
@@ -29,8 +29,7 @@ _OF_WIDTH = {dtype.itemsize: name for name, dtype in DTYPES.items()}
 _FREE, _ROOM = 5, 1 << 16
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One collective: the attributes of its node (not to be written to), and the sharding after it."""
 
     op: str
@@ -40,8 +39,7 @@ class Step:
     seconds: float
 
 
-@dataclass(frozen=True)
-class ReshardPlan:
+class ReshardPlan(NamedTuple):
     """Steps from `source` to `target`. `bound_bytes` is what some device must receive at least."""
 
     source: Sharding
@@ -119,8 +117,7 @@ def _plan(
     )
 
 
-@dataclass(frozen=True)
-class _Terms:
+class _Terms(NamedTuple):
     """The axes that a search works on: disjoint parts of mesh axes, or the axes as they are if those of the ends do not nest.
 
     Overlapping axes can be reduced one after the other, and tiles over them sent to each other directly, but a

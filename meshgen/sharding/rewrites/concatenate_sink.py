@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
@@ -17,8 +17,7 @@ from meshgen.ir.regions import captured, needed_nodes
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
-@dataclass(frozen=True)
-class _Join:
+class _Join(NamedTuple):
     """A value that is not emitted yet: its parts along a dim."""
 
     dim: int

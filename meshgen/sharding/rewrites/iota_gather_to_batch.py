@@ -7,8 +7,8 @@ split by rows, and no device needs the indices of others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 _Producers = Mapping[Value, Node]
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(NamedTuple):
     """Names of the same attributes of gather and scatter."""
 
     indexed: str  # operand dims that the index vector is for

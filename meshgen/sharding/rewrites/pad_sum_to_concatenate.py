@@ -7,7 +7,8 @@ to their places at once; each part padded by itself would be as large as all of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
@@ -15,8 +16,7 @@ from meshgen.ops.constants import splat_of
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(NamedTuple):
     """Tensors and the first row of each along a dim of a larger tensor, in rising order; zeros elsewhere."""
 
     dim: int

@@ -8,7 +8,7 @@ the other rows of the frame may hold anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,16 +19,14 @@ from meshgen.ir.predicates import is_constant
 from meshgen.sharding.partitioners.builder import INDEX
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """A dim as part of a longer one: its row r is row `at` + r of `size` rows."""
 
     size: int
     at: int = 0
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """A view, whose row r along dim d is row `at[d]` + r of `value`."""
 
     value: Value

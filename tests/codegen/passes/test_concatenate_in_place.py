@@ -195,7 +195,7 @@ def test_a_missing_part_is_found() -> None:
     plan = plan_of(message())
     lost = plan.buffers[plan.items[1].outputs[0]]
     number = len(plan.buffers)
-    other = replace(lost, storage=number, offset=plan.arena_bytes)
+    other = lost._replace(storage=number, offset=plan.arena_bytes)
     wider = replace(plan, buffers=(*plan.buffers, other), arena_bytes=plan.arena_bytes + 512)
     with pytest.raises(ScheduleError, match=f"MG0402.*of which no item writes {lost.type.nbytes} bytes"):
         check(forged(wider, 1, outputs=(number,)), MESH)
@@ -208,7 +208,7 @@ def test_parts_that_two_items_write_are_found() -> None:
     moved = plan.buffers[plan.items[1].outputs[0]]
     numbers = [n for n, b in enumerate(plan.buffers) if b == moved]
     start = plan.buffers[plan.items[0].outputs[0]].offset
-    buffers = tuple(replace(b, offset=start) if n in numbers else b for n, b in enumerate(plan.buffers))
+    buffers = tuple(b._replace(offset=start) if n in numbers else b for n, b in enumerate(plan.buffers))
     with pytest.raises(ScheduleError, match=r"MG0402.*both write buffer"):
         check(replace(plan, buffers=buffers), MESH)
 

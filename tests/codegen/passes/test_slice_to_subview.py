@@ -166,7 +166,7 @@ def test_pieces_of_a_gathered_tensor_are_views_and_wait_for_it(tmp_path: Path) -
 
 
 def changed(plan: Schedule, number: int, **changes: object) -> Schedule:
-    return replace(plan, buffers=tuple(replace(b, **changes) if n == number else b for n, b in enumerate(plan.buffers)))
+    return replace(plan, buffers=tuple(b._replace(**changes) if n == number else b for n, b in enumerate(plan.buffers)))
 
 
 def test_parts_outside_of_what_they_are_of_are_refused() -> None:

@@ -89,7 +89,7 @@ def changed_messages(rng: random.Random, executor: Executor, change: Callable[[A
 
 def wrong_peer(rng: random.Random, executor: Executor) -> None:
     count = len(executor.devices)
-    changed_messages(rng, executor, lambda m: [replace(m, peer=(m.peer + rng.randrange(1, count)) % count)])
+    changed_messages(rng, executor, lambda m: [m._replace(peer=(m.peer + rng.randrange(1, count)) % count)])
 
 
 def left_out_message(rng: random.Random, executor: Executor) -> None:
@@ -100,7 +100,7 @@ def short_message(rng: random.Random, executor: Executor) -> None:
     def shortened(message: Any) -> list[Any]:
         if message.box.size < 2:
             raise NotHere
-        return [replace(message, box=message.box.flat(0, message.box.size - 1))]
+        return [message._replace(box=message.box.flat(0, message.box.size - 1))]
 
     changed_messages(rng, executor, shortened)
 

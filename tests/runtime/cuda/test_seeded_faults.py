@@ -142,7 +142,7 @@ def changed_message(step: Step, change: Callable[[Messages], Messages]) -> Step:
 
 def other_first(step: Messages, **changes: object) -> Messages:
     """The first message that is sent, otherwise."""
-    return replace(step, sends=(replace(step.sends[0], **changes), *step.sends[1:]))
+    return replace(step, sends=(step.sends[0]._replace(**changes), *step.sends[1:]))
 
 
 @pytest.mark.parametrize("what, change, said", [
@@ -190,7 +190,7 @@ def test_a_result_that_is_written_past_its_end(tmp_path: Path) -> None:
     module = planned(str(MLIR / "c08_swap.mlir"), tmp_path)
     plan = module.schedule
     last = max(plan.buffers, key=lambda buffer: buffer.end)
-    moved = [replace(b, offset=b.offset + 4096) if b is last else b for b in plan.buffers]
+    moved = [b._replace(offset=b.offset + 4096) if b is last else b for b in plan.buffers]
     changed = replace(plan, buffers=tuple(moved))
     with pytest.raises(DeviceFault, match="address"):
         executor = Executor(programs(module, lambda plan: changed), gpus(module))

@@ -1,0 +1,36 @@
+"""The parts of a `triton_source.KernelSource` that building and packaging read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+
+class Source(Protocol):
+    """What building a kernel needs."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def params(self) -> Sequence[tuple[str, Any]]: ...
+    @property
+    def constants(self) -> Mapping[str, Any]: ...
+    @property
+    def num_warps(self) -> int: ...
+    @property
+    def num_stages(self) -> int: ...
+
+
+class LaunchedSource(Source, Protocol):
+    """What building a kernel needs, and how the kernel is launched."""
+
+    @property
+    def grid(self) -> Sequence[int]: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def template(self) -> str: ...
