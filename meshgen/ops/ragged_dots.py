@@ -27,6 +27,7 @@ def rows_by_group(
     group: int,
     dtype: str,
     precision: Sequence[str] = (),
+    disjoint: bool = False,
 ) -> Value:
     """Multiply each row by the matrix of its group; a row of no group becomes zero.
 
@@ -37,6 +38,7 @@ def rows_by_group(
         contract: dims of rows and of matrices that go together.
         dtype: that of the result.
         precision: of rows and of matrices.
+        disjoint: whether no row is in two groups.
     Returns:
         [rows, *free dims of matrices].
     """
@@ -45,7 +47,9 @@ def rows_by_group(
     lhs = _merged(builder, in_dim_order(builder, rows, [row, *ours]), 1)
     rhs = _merged(builder, in_dim_order(builder, matrices, [group, *theirs, *free]), 1, 1 + len(theirs))
     kind = TensorType((lhs.type.shape[0], rhs.type.shape[2]), dtype)
-    product = builder.emit("ragged_dot", [lhs, rhs, *bounds], kind, contracts=False, precision=tuple(precision))
+    product = builder.emit(
+        "ragged_dot", [lhs, rhs, *bounds], kind, contracts=False, precision=tuple(precision), disjoint=disjoint
+    )
     return shaped(builder, product, [lhs.type.shape[0], *(matrices.type.shape[d] for d in free)])
 
 
@@ -57,12 +61,13 @@ def matrices_by_group(
     rows: Sequence[int],
     dtype: str,
     precision: Sequence[str] = (),
+    disjoint: bool = False,
 ) -> Value:
     """Contract the rows of each group of both operands.
 
     Args:
         operands: of both sides; `rows` has the dim of each that is contracted.
-        bounds, dtype, precision: as in `rows_by_group`.
+        bounds, dtype, precision, disjoint: as in `rows_by_group`.
     Returns:
         [groups, *free dims of the left operand, *free dims of the right one].
     """
@@ -73,7 +78,9 @@ def matrices_by_group(
     ]
     groups = bounds[0].type.shape[0]
     kind = TensorType((groups, *(side.type.shape[1] for side in sides)), dtype)
-    product = builder.emit("ragged_dot", [*sides, *bounds], kind, contracts=True, precision=tuple(precision))
+    product = builder.emit(
+        "ragged_dot", [*sides, *bounds], kind, contracts=True, precision=tuple(precision), disjoint=disjoint
+    )
     return shaped(builder, product, [groups, *(x.type.shape[d] for x, dims in zip(operands, free, strict=True) for d in dims)])  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_sli
 from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
 from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.sharding.optimizations.mean_variance_merge import mean_variance_merge
+from meshgen.sharding.optimizations.ragged_drop_all_reduce import ragged_drop_all_reduce
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
@@ -57,6 +58,7 @@ PASSES = (
 )
 LOCAL_PASSES = (
     masked_dot_to_ragged,
+    ragged_drop_all_reduce,
     *_FIRST,
     all_reduce_sink,
     all_reduce_reassociate,

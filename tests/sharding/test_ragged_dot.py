@@ -1,4 +1,4 @@
-"""Law 1 of groups of rows over any split, uneven ones too, and what each device is counted of the work."""
+"""Law 1 of groups of rows over any split, uneven ones too, what each device is counted of the work, and experts on devices of their own."""
 
 from __future__ import annotations
 
@@ -77,3 +77,52 @@ def test_text_reads_back_at_every_stage(contracts: bool) -> None:
     for module in run_stages(split(contracts, "groups"), Options("cpu"), Timing(), "fuse").values():
         text = print_text(module)
         assert "sched.ragged_dot" in text and print_text(parse_text(text)) == text
+
+
+DOT = """"chlo.ragged_dot"({x}, {w}, %sizes) <{{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1],
+    rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}}> : ({types}, tensor<7xi32>) -> tensor<{result}xf32>"""
+UP, DOWN = ("tensor<11x6xf32>, tensor<7x6x5xf32>", "11x5"), ("tensor<11x5xf32>, tensor<7x5x6xf32>", "11x6")
+EXPERTS = """sdy.mesh @mesh = <["x"=2, "y"=3]>
+func.func @main(%x: tensor<11x6xf32> {{sdy.sharding = #sdy.sharding<@mesh, {rows}>}}, %up: tensor<7x6x5xf32> {{sdy.sharding = #sdy.sharding<@mesh, {matrices}>}},
+    %gate: tensor<7x6x5xf32> {{sdy.sharding = #sdy.sharding<@mesh, {matrices}>}}, %down: tensor<7x5x6xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}, {{}}]>}}, %sizes: tensor<7xi32>) -> ({results}) {{
+  %h = {up}
+  %g = {gate}
+  %t = stablehlo.exponential %g : tensor<11x5xf32>
+  %a = stablehlo.multiply %h, %t : tensor<11x5xf32>
+  %y = {down}
+  return {returned}
+}}"""
+
+
+def experts(rows: str, matrices: str, *, returns_hidden: bool = False) -> Module:
+    """exp(x gate) (x up) down, by the matrices of each row's expert; sizes are from 1 to 6, so that the last experts have no rows."""
+    up, gate, down = (
+        DOT.format(x=x, w=w, types=types, result=result)
+        for x, w, (types, result) in (("%x", "%up", UP), ("%x", "%gate", UP), ("%a", "%down", DOWN))
+    )
+    kinds = ["tensor<11x6xf32>", "tensor<11x5xf32>"][: 1 + returns_hidden]
+    returned = f"{', '.join(['%y', '%a'][: 1 + returns_hidden])} : {', '.join(kinds)}"
+    results = [f"{kind} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}}" for kind in kinds]
+    return parse_text(EXPERTS.format(rows=rows, matrices=matrices, results=", ".join(results), up=up, gate=gate, down=down, returned=returned))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "matrices"),
+    [('[{}, {}]', '[{"y"}, {}, {}]'), ('[{"x"}, {}]', '[{"y"}, {}, {}]'), ('[{}, {"x"}]', '[{"y"}, {"x"}, {}]')],
+)  # fmt: skip
+def test_devices_with_experts_of_their_own_sum_only_the_last_product(rows: str, matrices: str) -> None:
+    """Of three products over y the last one is reduced; where x contracts too, the first two stay sums over x."""
+    module = experts(rows, matrices)
+    stages = run_stages(module, Options("cpu"), Timing(), "partition")
+    reductions = [node.attrs.axes for node in stages["partition"].graph.nodes if node.op == "all_reduce"]
+    assert [axes for axes in reductions if "y" in axes] == [("y",)]
+    for seed in range(3):
+        fault = find_fault(module, Options("cpu"), seed)
+        assert fault is None, fault
+
+
+def test_hidden_rows_that_are_returned_are_summed() -> None:
+    module = experts("[{}, {}]", '[{"y"}, {}, {}]', returns_hidden=True)
+    stages = run_stages(module, Options("cpu"), Timing(), "partition")
+    assert sum(node.op == "all_reduce" for node in stages["partition"].graph.nodes) == 3
+    assert find_fault(module, Options("cpu")) is None

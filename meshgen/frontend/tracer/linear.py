@@ -85,7 +85,7 @@ def ragged_dot(left: Tensor, right: Tensor, starts: Tensor, ends: Tensor, *, con
     Args:
         left: [rows, k].
         right: matrices [groups, k, n], or rows [rows, n] where it `contracts`.
-        starts, ends: integers [groups].
+        starts, ends: integers [groups]; no row is in two groups.
         contracts: sum over the rows of each group instead.
         dtype: that of the result, where it is not that of `left`.
     Returns:
@@ -98,7 +98,7 @@ def ragged_dot(left: Tensor, right: Tensor, starts: Tensor, ends: Tensor, *, con
         refuse(f"groups that start at {starts.type} and end at {ends.type} do not fit {right.type}")
     bounds = [tensor(bound, "i32") for bound in (starts, ends)]
     shape = (ends.shape[0], left.shape[1], right.shape[1]) if contracts else (left.shape[0], right.shape[2])
-    attrs = {"contracts": contracts, "precision": ("DEFAULT", "DEFAULT")}
+    attrs = {"contracts": contracts, "precision": ("DEFAULT", "DEFAULT"), "disjoint": True}
     return emit("ragged_dot", [left, right, *bounds], TensorType(shape, dtype or left.type.dtype), attrs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.attributes.base import Attributes, Ints, Texts
+from meshgen.ir.attributes.base import Attributes, Ints, Names, Texts
 
 
 class Reduce(Attributes):
@@ -25,13 +25,15 @@ class Dot(Attributes):
 class Ragged(Attributes):
     """Whether rows are contracted, which makes a matrix per group (`contracts`), or each row is multiplied by the matrix of its group.
 
-    `total_groups` is the number of groups among which the rows are divided, where this op has a part of them; 0 if it has all.
-    Only costs depend on it.
+    Where groups are `disjoint`, no row is in two of them. Of an op on a device with a part of the groups, `group_axes` are the mesh axes
+    over which they are divided, and `total_groups` is their number on all devices (0: it has all of them); costs depend on it.
     """
 
     contracts: bool
     precision: Texts = ()
+    disjoint: bool = False
     total_groups: int = 0
+    group_axes: Names = ()
 
 
 class ConvolutionDims(Attributes):

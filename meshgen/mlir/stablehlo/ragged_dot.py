@@ -54,11 +54,12 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
         found = _masked_dot(builder, (lhs, rhs, sizes), lists, precision, result)
     elif left_contract == (ragged,):
         rows, bounds = (ragged, right_contract[0]), _bounds_of_sizes(builder, sizes)
-        found = matrices_by_group(builder, (lhs, rhs), bounds, rows=rows, dtype=result.dtype, precision=precision)
+        found = matrices_by_group(builder, (lhs, rhs), bounds, rows=rows, dtype=result.dtype, precision=precision,
+                                  disjoint=True)  # fmt: skip
     elif ragged not in left_contract and lhs.type.rank == 1 + len(left_contract):
         bounds, contract = _bounds_of_sizes(builder, sizes), (left_contract, right_contract)
         found = rows_by_group(builder, lhs, rhs, bounds, row=ragged, contract=contract, group=group_dims[0],
-                              dtype=result.dtype, precision=precision)  # fmt: skip
+                              dtype=result.dtype, precision=precision, disjoint=True)  # fmt: skip
     else:
         found = _masked_dot(builder, (lhs, rhs, sizes), lists, precision, result)
     importer.bind(operation.results[0], found)

@@ -15,7 +15,7 @@ are left as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
@@ -23,6 +23,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value, is_complex
 from meshgen.ir.regions import needed_nodes, program_regions
 from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
+from meshgen.ops.counts import is_ascending
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.ragged_dots import bound_of, in_dim_order, matrices_by_group, rows_by_group, shaped
 
@@ -78,12 +79,12 @@ def masked_dot_to_ragged(module: Module, context: Compilation) -> Module:
 
 
 def _with_ragged_dots(graph: Graph) -> Graph:
-    producers, written, has_masks = graph.index.producers, Graph(graph.name), False
+    groups, written, has_masks = _Groups(graph.index.producers), Graph(graph.name), False
     for node in graph.nodes:
         bodies = [_with_ragged_dots(region) for region in program_regions(node)]
         if any(new is not old for new, old in zip(bodies, node.regions, strict=False)):
             written.nodes.append(replace(node, regions=tuple(bodies)))
-        elif node.op == "dot_general" and _write_ragged(Builder(written, node.loc), node, producers):
+        elif node.op == "dot_general" and _write_ragged(Builder(written, node.loc), groups, node):
             has_masks = True
         else:
             written.nodes.append(node)
@@ -104,28 +105,28 @@ def _is_kept(node: Node) -> bool:
     return node.op in IMPURE or bool(node.regions)
 
 
-def _write_ragged(builder: Builder, dot: Node, producers: Producers) -> bool:
+def _write_ragged(builder: Builder, groups: _Groups, dot: Node) -> bool:
     """Write a masked dot as a ragged one; False, and nothing, for all others."""
     types = [value.type for value in (*dot.operands, dot.result)]
     if dot.option is not None or any(None in each.shape for each in types):
         return False
     if not dot.result.type.size or is_complex(dot.result.type.dtype):
         return False
-    sides, dims = [_masked(value, producers) for value in dot.operands], DotDims.of(dot)
+    sides, dims = [_masked(value, groups.producers) for value in dot.operands], DotDims.of(dot)
     for side, masked in enumerate(sides):
         if masked is None:
             continue
         other = sides[1 - side]
         if not dims.batch[0] and dims.free[side] == (masked.row,) and masked.group in dims.contract[side]:
-            _write_rows(builder, dot, dims, side, masked)
+            _write_rows(builder, groups, dot, dims, side, masked)
             return True
         if dims.contract[side] != (masked.row,):
             continue
         if not dims.batch[0] and masked.group in dims.free[side]:
-            _write_matrices(builder, dot, dims, side, masked, None)
+            _write_matrices(builder, groups, dot, dims, side, masked, None)
             return True
         if dims.batch[side] == (masked.group,) and _is_alike(other, dims, 1 - side):
-            _write_matrices(builder, dot, dims, side, masked, other)
+            _write_matrices(builder, groups, dot, dims, side, masked, other)
             return True
     return False
 
@@ -138,23 +139,25 @@ def _is_alike(other: _Masked | None, dims: DotDims, side: int) -> bool:
 # ---- what is written
 
 
-def _write_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _Masked) -> None:
+def _write_rows(builder: Builder, groups: _Groups, dot: Node, dims: DotDims, side: int, masked: _Masked) -> None:
     """Each row by the matrix of its group."""
     rows = masked.without_groups(builder, dot.operands[side].type.sizes)
     pairs = list(zip(dims.contract[side], dims.contract[1 - side], strict=True))
     (group,) = (theirs for ours, theirs in pairs if ours == masked.group)
     contract = [(_moved(ours, masked), theirs) for ours, theirs in pairs if ours != masked.group]
     words = dot.attrs.precision
+    bounds, disjoint = groups.write(builder, masked.bounds)
     product = rows_by_group(
         builder,
         rows,
         dot.operands[1 - side],
-        _bounds_of(builder, masked.bounds),
+        bounds,
         row=_moved(masked.row, masked),
         contract=([ours for ours, _ in contract], [theirs for _, theirs in contract]),
         group=group,
         dtype=dot.result.type.dtype,
         precision=words if side == 0 else words[::-1],
+        disjoint=disjoint,
     )
     if side == 1:
         product = in_dim_order(builder, product, [*range(1, product.type.rank), 0])
@@ -162,21 +165,17 @@ def _write_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _
 
 
 def _write_matrices(
-    builder: Builder, dot: Node, dims: DotDims, side: int, masked: _Masked, other: _Masked | None
+    builder: Builder, groups: _Groups, dot: Node, dims: DotDims, side: int, masked: _Masked, other: _Masked | None
 ) -> None:
     """A matrix per group, of its rows; the other operand has its rows as they are, or masked too."""
     operands, rows = list(dot.operands), [contract[0] for contract in dims.contract]
-    bounds = masked.bounds
     for number, each in ((side, masked), (1 - side, other)):
         if each is not None:
             operands[number] = each.without_groups(builder, dot.operands[number].type.sizes)
             rows[number] = _moved(each.row, each)
-    if other is not None:
-        bounds += other.bounds
-    dtype = dot.result.type.dtype
-    made = matrices_by_group(
-        builder, operands, _bounds_of(builder, bounds), rows=rows, dtype=dtype, precision=dot.attrs.precision
-    )
+    bounds, disjoint = groups.write(builder, (*masked.bounds, *(other.bounds if other else ())))
+    dtype, precision = dot.result.type.dtype, dot.attrs.precision
+    made = matrices_by_group(builder, operands, bounds, rows=rows, dtype=dtype, precision=precision, disjoint=disjoint)
     if other is None:  # groups are among the free dims of their side
         place = dims.free[side].index(masked.group) + (len(dims.free[0]) if side else 0)
         made = in_dim_order(builder, made, [*range(1, place + 1), 0, *range(place + 1, made.type.rank)])
@@ -194,16 +193,49 @@ def _finish(builder: Builder, product: Value, dot: Node) -> None:
     builder.make(dot.results)
 
 
-def _bounds_of(builder: Builder, bounds: Sequence[_Bound]) -> list[Value]:
-    """Where the groups start and end: the rows that all bounds let through."""
-    made: list[Value] = []
-    for is_start in (True, False):
-        limits = [bound for bound in dict.fromkeys(bounds) if bound.is_start == is_start]
-        first, *more = dict.fromkeys(bound_of(builder, each.number, each.plus, each.offsets) for each in limits)
-        for number in more:
-            first = builder.elementwise("maximum" if is_start else "minimum", first, number)
-        made.append(first)
-    return made
+@dataclass(frozen=True)
+class _Groups:
+    """Bounds of groups as nodes, written once for all dots of a graph: the values by what they are made of."""
+
+    producers: Producers
+    written: dict[object, Value] = field(default_factory=dict[object, Value])
+
+    def write(self, builder: Builder, bounds: Sequence[_Bound]) -> tuple[list[Value], bool]:
+        """Return where the groups start and end, which are the rows that all bounds let through, and whether no row is in two of them."""
+        sides = [
+            dict.fromkeys((b.number, b.plus, b.offsets) for b in bounds if b.is_start == is_start)
+            for is_start in (True, False)
+        ]
+        values = [self._limit(builder, op, [*side]) for op, side in zip(("maximum", "minimum"), sides, strict=True)]
+        (start, *more), (end, *others) = sides
+        is_plain = not more and not others and not start[1] and not end[1] and start[2] == end[2]
+        return values, is_plain and _are_consecutive(start[0], end[0], self.producers)
+
+    def _limit(self, builder: Builder, op: str, numbers: Sequence[tuple[Value, int, tuple[Value, ...]]]) -> Value:
+        for each in numbers:
+            if each not in self.written:
+                self.written[each] = bound_of(builder, *each)
+        limit, key = self.written[numbers[0]], (op, *numbers)
+        if len(numbers) > 1 and key not in self.written:
+            for each in numbers[1:]:
+                limit = builder.elementwise(op, limit, self.written[each])
+            self.written[key] = limit
+        return self.written.get(key, limit)
+
+
+def _are_consecutive(starts: Value, ends: Value, producers: Producers) -> bool:
+    """Whether each group starts where the one before ends, and ends no sooner."""
+    node = producers.get(starts)
+    if node is None or node.op not in ("concatenate", "pad") or not is_ascending(ends, producers.get):
+        return False
+    parts = node.operands if node.op == "concatenate" else node.operands[::-1]
+    before = producers.get(parts[-1])
+    if len(parts) != 2 or before is None or before.op != "slice" or before.operands[0] is not ends:
+        return False
+    zero, count = splat_of(parts[0], producers.get), ends.type.sizes[0]
+    is_first = zero is not None and not zero.any() and starts.type.sizes == (count,)
+    is_shifted = node.op == "concatenate" or (tuple(node.attrs.low), tuple(node.attrs.high)) == ((1,), (0,))
+    return is_first and is_shifted and (before.attrs.start, before.attrs.limit) == ((0,), (count - 1,))
 
 
 # ---- what is recognized

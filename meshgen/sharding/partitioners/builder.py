@@ -22,13 +22,16 @@ INDEX = "i32"  # positions on a device and in a tensor's dim
 
 @dataclass
 class LocalBuilder(Builder):
-    """Process indices are computed once; `constants` are known; `sources` has the producer of a global value in the sharded
+    """Process indices are computed once, and `bounds` of groups of rows; `constants` are known; `sources` has the producer of a global value in the sharded
     program, and its operands on this device.
     """
 
     mesh: Mesh = field(kw_only=True)
     indices: dict[tuple[str, ...], Value] = field(default_factory=dict[tuple[str, ...], Value])
     sources: dict[Value, tuple[Node, list[Value]]] = field(default_factory=dict[Value, "tuple[Node, list[Value]]"])
+    bounds: dict[tuple[Value, tuple[str, ...], int, Sharding], Value] = field(
+        default_factory=dict[tuple[Value, tuple[str, ...], int, Sharding], Value]
+    )
     constants: dict[Value, np.ndarray[Any, Any]] = field(default_factory=dict[Value, "np.ndarray[Any, Any]"])
 
     def add(self, node: Node) -> None:

@@ -44,19 +44,30 @@ def dot_general(site: Site) -> list[Value]:
 @partitioner("ragged_dot")
 def ragged_dot(site: Site) -> list[Value]:
     """Bounds of groups become rows of the device's tile: of its padding none. Groups that are padding are empty."""
-    node, builder = site.node, site.builder
-    lhs, rhs, *bounds = site.operands
-    rows, groups = node.operands[0].type.sizes[0], node.operands[2].type.size
-    for number, bound in enumerate(bounds, 2):
-        ends = [builder.splat(row, bound.type) for row in (0, rows)]
-        if axes := site.axes(0, 0):
-            start = builder.spread(builder.tile_start(axes, lhs.type.sizes[0]), bound.type.sizes)
-            bound = builder.elementwise("subtract", builder.emit("clamp", [ends[0], bound, ends[1]], bound.type), start)
-        bounds[number - 2] = builder.mask_padding(bound, node.operands[number], site.sharding(number), (0,), 0)
+    node = site.node
+    lhs, rhs = site.operands[:2]
     if not node.attrs.contracts:
         lhs, rhs = (_contracted(site, side, dims) for side, dims in enumerate(DotDims.of(node).contract))
-    total = node.attrs.total_groups or (groups if site.axes(2, 0) else 0)
-    return site.clone([lhs, rhs, *bounds], total_groups=total)
+    changed: dict[str, Any] = {}
+    if axes := site.axes(2, 0):
+        groups = node.attrs.total_groups or node.operands[2].type.size
+        changed = {"total_groups": groups, "group_axes": (*node.attrs.group_axes, *axes)}
+    return site.clone([lhs, rhs, _tile_bound(site, 2), _tile_bound(site, 3)], **changed)
+
+
+def _tile_bound(site: Site, number: int) -> Value:
+    """The operand of that number, bounds of groups of rows, as rows of the device's tile; the same value for the same bounds and tiles."""
+    builder, bound, rows = site.builder, site.operands[number], site.node.operands[0].type.sizes[0]
+    axes, sharding, tile = site.axes(0, 0), site.sharding(number), site.operands[0].type.sizes[0]
+    key = bound, axes, rows, sharding
+    if key not in builder.bounds:
+        if axes:
+            least, most = (builder.splat(row, bound.type) for row in (0, rows))
+            start = builder.spread(builder.tile_start(axes, tile), bound.type.sizes)
+            bound = builder.emit("clamp", [least, bound, most], bound.type)
+            bound = builder.elementwise("subtract", bound, start)
+        builder.bounds[key] = builder.mask_padding(bound, site.node.operands[number], sharding, (0,), 0)
+    return builder.bounds[key]
 
 
 @partitioner("convolution")

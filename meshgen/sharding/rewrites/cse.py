@@ -17,6 +17,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.spread import stored_bytes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TAKING
+from meshgen.ops.evaluate.window import fold_kind
 
 _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
@@ -72,10 +73,11 @@ def _with_uses(node: Node, same: dict[Value, Value], found: dict[Value, Value]) 
 
 def _computation_key(node: Node, alike: dict[Value, Value]) -> Any:
     """Equal for nodes that compute the same; None for a node that is not looked at."""
-    if node.op not in _PURE or node.regions:
+    fold = fold_kind(node.regions[0]) if node.op == "reduce_window" else None
+    if fold is None and (node.op not in _PURE or node.regions):
         return None
     attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.given.items()))
-    return node.op, tuple(alike.get(value, value) for value in node.operands), attrs, node.result.type
+    return node.op, fold, tuple(alike.get(value, value) for value in node.operands), attrs, node.result.type
 
 
 def _hashable(value: Any) -> Any:

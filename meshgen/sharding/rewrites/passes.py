@@ -20,12 +20,12 @@ from meshgen.sharding.rewrites.window_to_reduce import window_to_reduce
 
 SIMPLIFICATIONS = (
     fold_identities,
-    masked_dot_to_ragged,
     pad_sum_to_concatenate,
     iota_gather_to_batch,
     scatter_drop_zero_indices,
     window_to_reduce,
     cse,
+    masked_dot_to_ragged,
 )
 ALTERNATIVES = (
     inner_product_unflatten,

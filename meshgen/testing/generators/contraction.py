@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.testing.generators.writer import MAX_ELEMENTS, NUMBERS, Writer, floats, has_type, lowest, rounded
 
@@ -101,20 +103,38 @@ def square(writer: Writer) -> None:
 
 
 def ragged(writer: Writer) -> None:
-    """Groups of rows at positions that are data: some empty, some with rows in common, some that begin or end outside of the rows."""
+    """Groups of rows at positions that are data, contracted or by the matrices of their groups; or a product of these with others."""
     if value := writer.pick(has_type(*NUMBERS, rank=2, most=2), empty=True):
         (rows, width), (groups, columns) = value.type.sizes, writer.shape(2)
-        contracts = writer.chance(0.5)
-        shape = (rows, columns) if contracts else (groups, width, columns)
         if groups * max(width, rows) * columns > MAX_ELEMENTS:
             return
-        bounds, starts = TensorType((groups,), "i32"), writer.new_input(TensorType((groups,), "i32"))
-        if writer.chance(0.5):
-            starts = writer.add("subtract", [starts, writer.constant(bounds)])
-        ends = writer.add("add", [starts, writer.new_input(bounds)])
-        operands = [value, writer.new_input(value.type.with_shape(shape)), starts, ends]
-        attrs = {"contracts": contracts, "precision": ("DEFAULT", "DEFAULT")}
-        writer.add("ragged_dot", operands, None, attrs, rounds=rounded(value))
+        contracts, disjoint = writer.chance(0.4), writer.chance(0.5)
+        bounds = _consecutive(writer, groups) if disjoint else _anywhere(writer, groups)
+        attrs = {"contracts": contracts, "precision": ("DEFAULT", "DEFAULT"), "disjoint": disjoint}
+        shape = (rows, columns) if contracts else (groups, width, columns)
+        right = writer.new_input(value.type.with_shape(shape))
+        product = writer.add("ragged_dot", [value, right, *bounds], None, attrs, rounds=rounded(value))
+        if not contracts and writer.chance(0.5):
+            back = writer.new_input(value.type.with_shape((groups, columns, width)))
+            hidden = writer.add("negate", [writer.add("maximum", [product, writer.partner(product)])])
+            writer.add("ragged_dot", [hidden, back, *bounds], None, attrs, rounds=rounded(value))
+
+
+def _consecutive(writer: Writer, groups: int) -> list[Value]:
+    """Where groups start and end, each after the one before; some end after the last row."""
+    kind, square = TensorType((groups,), "i32"), TensorType((groups, groups), "i32")
+    sizes = writer.new_input(kind)
+    upper = writer.add("constant", [], square, {"value": np.triu(np.ones((groups, groups), np.int32))})
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (0,), "rhs_contract": (0,), "precision": ()}
+    ends = writer.add("dot_general", [sizes, upper], kind, attrs)
+    return [writer.add("subtract", [ends, sizes]), ends]
+
+
+def _anywhere(writer: Writer, groups: int) -> list[Value]:
+    """Bounds of groups of which some are empty, some have rows in common, and some begin before the first row or end after the last."""
+    kind = TensorType((groups,), "i32")
+    starts = writer.add("subtract", [writer.new_input(kind), writer.constant(kind)])
+    return [starts, writer.add("add", [starts, writer.new_input(kind)])]
 
 
 OPS = (reduce, reduce, reduce, normalize, greatest, dot, dot, dot, square)
