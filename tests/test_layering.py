@@ -187,3 +187,19 @@ def test_importing_is_quick(module: str, unneeded: list[str]) -> None:
     program = f"import sys, {module}; print([n for n in {unneeded} if n in sys.modules])"
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert outcome.stdout.strip() == "[]", outcome.stderr
+
+
+UNUSED_FOR_CPU = ["meshgen.frontend.tracer", "meshgen.frontend.jax", "meshgen.codegen.building.build", "meshgen.ccl.lower",
+                  "meshgen.reports.values", "meshgen.sharding.propagation.rejected", "triton", "jax"]  # fmt: skip
+COMPILE = """
+import sys
+from meshgen.cli import main
+code = main(["compile", "examples/transformer_block.mlir", "--target", "cpu", "-o", sys.argv[1]])
+sys.stderr.write(str([name for name in sys.argv[2:] if name in sys.modules] or code))
+"""
+
+
+def test_compiling_text_imports_only_what_it_uses(tmp_path: Path) -> None:
+    """Imports are most of the time in which a small program is compiled."""
+    command = [sys.executable, "-c", COMPILE, str(tmp_path / "block.mgx"), *UNUSED_FOR_CPU]
+    assert subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stderr == "0"
