@@ -21,7 +21,6 @@ from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Module, Node, TensorType
-from meshgen.mlir.late import LateContext, LateOperation
 from meshgen.mlir.operation_signature import Signature
 from meshgen.mlir.text_operation import TextOperation
 from meshgen.spec import Sharding
@@ -48,7 +47,7 @@ WholeAxes: TypeAlias = "Callable[[Reading, Operation], tuple[str, Sequence[str]]
 class Dialect:
     """Tables of a family of dialects. Names are those in the text: of operations, or of attributes."""
 
-    operations: tuple[type[Operation] | LateOperation, ...] = ()
+    operations: tuple[type[Operation], ...] = ()
     attributes: tuple[type[Attribute], ...] = ()
 
     signatures: Mapping[str, Signature] = field(default_factory=dict[str, Signature])
@@ -106,14 +105,11 @@ class Dialect:
     @cached_property
     def context(self) -> Context:
         """xDSL's context with these operations and attributes, and those of builtin and func."""
-        context = LateContext()
+        context = Context()
         context.load_dialect(builtin.Builtin)
         context.load_dialect(func.Func)
         for operation in self.operations:
-            if isinstance(operation, LateOperation):
-                context.load_late(operation)
-            else:
-                context.load_op(operation)
+            context.load_op(operation)
         for attribute in self.attributes:
             context.load_attr_or_type(attribute)
         return context

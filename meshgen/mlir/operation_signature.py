@@ -51,6 +51,7 @@ KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
     "any": ("anything", lambda _: True),
     "integer": ("an integer", lambda found: isinstance(found, IntegerAttr)),
     "number": ("a number", lambda found: isinstance(found, IntegerAttr | FloatAttr)),
+    "float": ("a float", lambda found: isinstance(found, FloatAttr)),
     "flag": ("true, false or unit", lambda found: isinstance(found, IntegerAttr | UnitAttr)),
     "unit": ("unit", lambda found: isinstance(found, UnitAttr)),
     "string": ("a string", lambda found: isinstance(found, StringAttr)),

@@ -9,13 +9,13 @@ some of it; to define an operation by IRDL takes longer than to read several lin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
 
 from meshgen.mlir.operation_signature import Property, Signature
 from meshgen.mlir.parser import TextParser
@@ -33,8 +33,7 @@ def _nothing(_: Values) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """The property `prop` of an operation that is one node; `kind` is in the notation of signatures.
 
     `values` gives the attributes of a node that a property (or none) says. In the pretty form a property follows its
@@ -64,6 +63,9 @@ class TextOperation(Operation):
     traits = traits_def()
 
     def verify_(self) -> None:
+        names = {each.name for each in self.signature.properties}
+        if unknown := [name for name in self.properties if name not in names]:
+            raise VerifyException(f"property '{unknown[0]}' is not defined; attributes in braces may be anything")
         for trait in self.traits:
             trait.verify(self)
 
@@ -77,6 +79,9 @@ class TextOperation(Operation):
         return cls.create(operands=operands, result_types=results, properties=said, attributes=rest, regions=regions)
 
 
+_Form = TypeVar("_Form", bound=TextOperation)
+
+
 class Yield(TextOperation):
     """`linalg.yield %a, %b : type, type`"""
 
@@ -88,21 +93,19 @@ class Yield(TextOperation):
         return cls.of(parser.parse_typed_values() if parser.at_value() else [], [], {})
 
 
-def define(
-    form: type[TextOperation], dialect: str, rows: Mapping[str, str], **members: Any
-) -> tuple[type[TextOperation], ...]:
+def define(form: type[_Form], dialect: str, rows: Mapping[str, str], **members: Any) -> tuple[type[_Form], ...]:
     """Operations of one form: each row is a signature, and the mnemonics of the operations that have it.
 
     `members` are class attributes of all of them, for example their `FIELDS`.
     """
     fields: Sequence[Field] = members.get("FIELDS", form.FIELDS)
-    found: list[type[TextOperation]] = []
+    found: list[type[_Form]] = []
     for line, words in rows.items():
         read = Signature.read(line)
         signature = read._replace(properties=(*read.properties, *(field.property for field in fields)))
         for word in words.split():
             body = {"name": f"{dialect}.{word}", "signature": signature, "__module__": form.__module__, **members}
-            found.append(type(word, (form,), body))
+            found.append(cast("type[_Form]", type(word, (form,), body)))
     return tuple(found)
 
 

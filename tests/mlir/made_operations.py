@@ -50,6 +50,12 @@ TYPES = tuple(
     )
 )  # fmt: skip
 _ELEMENTS = TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute()
+_RAGGED = TextParser(
+    CONTEXT,
+    "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+    "rhs_group_dimensions = [0]>",
+    "-",
+).parse_attribute()
 _LISTS = ([], [0], [1], [0, 1], [1, 1], [2, 2], [1, 0], [1, 2, 3], [0, 0, 0, 0], [1, 1, 1, 1], [-1, 2], [0] * 6)
 _TERMINATORS = {"scf": "scf.yield", "tosa": "tosa.yield", "tensor": "tensor.yield", "linalg": "linalg.yield", "sdy": "sdy.return"}  # fmt: skip
 _SEGMENTS = "operandSegmentSizes"
@@ -147,6 +153,7 @@ class Maker:
         made: dict[str, Callable[[], Attribute]] = {
             "integer": lambda: builtin.IntegerAttr(int(self.rng.integers(-2, 4)), 64),
             "number": lambda: builtin.FloatAttr(1.5, 32) if self.rng.random() < 0.5 else builtin.IntegerAttr(2, 32),
+            "float": lambda: builtin.FloatAttr(1.5, 32),
             "flag": lambda: builtin.IntegerAttr(int(self.rng.integers(2)), 1),
             "unit": builtin.UnitAttr,
             "string": lambda: builtin.StringAttr(self.pick(("add", "arith.addf", "eq", "olt", "to_nearest_even", "?"))),
@@ -188,7 +195,7 @@ class Maker:
     def property(self, each: Property, letters: Letters) -> Attribute:
         kind = self.pick(each.kinds)
         if "." in kind:
-            return next(found for found in seen()[each.name] if found.name == kind)
+            return next(found for found in (*seen().get(each.name, ()), _RAGGED) if found.name in each.kinds)
         return self.attribute(kind, None if each.length is None else self.count(each.length, letters))
 
     def region(self, name: str, number: int, body: Body, letters: Letters) -> Region:

@@ -6,13 +6,12 @@ Functions with a node of their own become it; the others are expanded to StableH
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr, irdl_attr_definition, operand_def, result_def, var_operand_def
+from xdsl.ir import Operation
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import Value, is_complex, real_dtype
@@ -22,9 +21,10 @@ from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, Word
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
-from meshgen.mlir.stablehlo.fields import Field, Values, listed, number, word
+from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
+from meshgen.mlir.stablehlo.fields import listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
+from meshgen.mlir.text_operation import Field, Properties, Values, define
 from meshgen.ops.registry import OPS
 
 FUNCTIONS = (
@@ -38,39 +38,8 @@ BROADCASTS = (
 )  # fmt: skip
 
 
-def _either(*kinds: type[Attribute]) -> AttrConstraint[Attribute]:
-    return AnyOf(tuple(BaseAttr(kind) for kind in kinds))
-
-
-class Unary(HloOperation):
-    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`"""
-
-    operand = operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = ARROW
-
-
-class Binary(HloOperation):
-    """`chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
-
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = ARROW
-
-
-class Function(HloOperation):
-    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are is in `signatures.py`."""
-
-    arguments = var_operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = ARROW
-
-
-class Broadcast(Function):
-    """`chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (replace(listed("broadcast_dimensions", "dims"), is_required=False),)
+# `chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`
+_DIMS = listed("broadcast_dimensions", "dims")._replace(is_required=False)
 
 
 @irdl_attr_definition
@@ -83,30 +52,9 @@ class ChloType(Word):
     name = "chlo.comparison_type"
 
 
-class Comparison(Broadcast):
-    """Words are CHLO's own, `#chlo<comparison_direction EQ>`; those of StableHLO are read too."""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        *Broadcast.FIELDS,
-        replace(
-            word("comparison_direction", ChloDirection, "direction"), kind=_either(ChloDirection, ComparisonDirection)
-        ),
-        replace(
-            word("compare_type", ChloType, "compare_type", is_required=False), kind=_either(ChloType, ComparisonType)
-        ),
-    )
-
-
-class ConstantLike(Function):
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("value"),)
-
-
 class TopK(HloOperation):
     """`%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`"""
 
-    operand = operand_def()
-    values = result_def()
-    indices = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (number("k", "k", "k"),)
     TYPES: ClassVar[TypesForm] = ARROW
 
@@ -202,23 +150,43 @@ def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
     return builder.emit(builder.source.name.removeprefix("chlo.broadcast_"), values, result, **attrs)
 
 
+_ONE = [name for name in FUNCTIONS if OPS[name].operands == 1]
+_TWO = [name for name in FUNCTIONS if OPS[name].operands == 2]
+# CHLO's words are its own, `#chlo<comparison_direction EQ>`; those of StableHLO are read too.
+_DIRECTION = word("comparison_direction", ChloDirection, "direction")
+_KIND = word("compare_type", ChloType, "compare_type", is_required=False)
+_WORDS = (
+    _DIRECTION._replace(kind=f"{ChloDirection.name}|{ComparisonDirection.name}"),
+    _KIND._replace(kind=f"{ChloType.name}|{ComparisonType.name}"),
+)
 PART = merged(
     as_nodes(
-        *(define(Unary if OPS[name].operands == 1 else Binary, f"chlo.{name}") for name in FUNCTIONS),
-        define(TopK, "chlo.top_k"),
+        # `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
+        *define(HloOperation, "chlo", {"1 -> 1": " ".join(_ONE), "2 -> 1": " ".join(_TWO)}, TYPES=ARROW),
+        *define(TopK, "chlo", {"1 -> 2": "top_k"}),
     ),
     Dialect(
         operations=(
-            *(define(ConstantLike if name == "constant_like" else Function, f"chlo.{name}") for name in WRITTEN),
-            define(Function, "chlo.tan"),
-            *(define(Comparison if name == "compare" else Broadcast, f"chlo.broadcast_{name}") for name in BROADCASTS),
+            *define(HloOperation, "chlo", {
+                "1 -> 1": "atan conj square tan",
+                "1 float -> 1": "is_inf is_neg_inf is_pos_inf",
+                "1 -> 1 <value: number|elements>": "constant_like",
+            }, TYPES=ARROW),
+            *define(HloOperation, "chlo", {
+                "2 float -> 1": "broadcast_next_after broadcast_polygamma broadcast_zeta",
+                "2 -> 1": "broadcast_add broadcast_and broadcast_atan2 broadcast_complex broadcast_divide broadcast_maximum "
+                "broadcast_minimum broadcast_multiply broadcast_or broadcast_power broadcast_remainder broadcast_shift_left "
+                "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor",
+                "3 -> 1": "broadcast_select",
+            }, TYPES=ARROW, FIELDS=(_DIMS,)),
+            *define(HloOperation, "chlo", {"2 -> 1": "broadcast_compare"}, TYPES=ARROW, FIELDS=(_DIMS, *_WORDS)),
         ),
         attributes=(ChloDirection, ChloType),
         importers={
-            **all_computed("chlo", WRITTEN),
             "chlo.tan": _import_tan,
+            **all_computed("chlo", WRITTEN),
             **{f"chlo.broadcast_{name}": computed(_broadcast_elementwise) for name in BROADCASTS},
         },
         self_contained=(*(f"chlo.{name}" for name in WRITTEN), "chlo.tan"),
     ),
-)
+)  # fmt: skip

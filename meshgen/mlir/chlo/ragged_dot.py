@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from xdsl.ir import Operation
-from xdsl.irdl import irdl_attr_definition, operand_def, result_def
+from xdsl.irdl import irdl_attr_definition
 
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import Struct, Word, precision_of
-from meshgen.mlir.stablehlo.base import GenericOperation, define
-from meshgen.mlir.stablehlo.fields import Field, precisions
+from meshgen.mlir.stablehlo.fields import precisions
 from meshgen.mlir.stablehlo.ragged_dot import import_ragged_dot
+from meshgen.mlir.text_operation import Field, TextOperation, define
 
 
 @irdl_attr_definition
@@ -27,17 +25,6 @@ class ChloPrecision(Word):
     name = "chlo.precision"
 
 
-class RaggedDot(GenericOperation):
-    lhs = operand_def()
-    rhs = operand_def()
-    group_sizes = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("ragged_dot_dimension_numbers", kind=RaggedDotDimensions),
-        precisions(),
-    )
-
-
 def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     numbering = operation.properties["ragged_dot_dimension_numbers"]
     assert isinstance(numbering, RaggedDotDimensions)
@@ -46,7 +33,9 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
 
 
 PART = Dialect(
-    operations=(define(RaggedDot, "chlo.ragged_dot"),),
+    operations=define(TextOperation, "chlo", {"3 -> 1": "ragged_dot"}, FIELDS=(
+        Field("ragged_dot_dimension_numbers", kind=RaggedDotDimensions.name), precisions(),
+    )),
     attributes=(RaggedDotDimensions, ChloPrecision),
     importers={"chlo.ragged_dot": _import_ragged_dot},
-)
+)  # fmt: skip

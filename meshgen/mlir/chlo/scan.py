@@ -6,11 +6,10 @@ sums, products, maxima and minima become a `reduce_window`, which needs no loop;
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
 
 from meshgen.ir.graph import Graph, TensorType, Value
@@ -22,27 +21,18 @@ from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.spread import fold_region, sliced
-from meshgen.mlir.stablehlo.base import define
+from meshgen.mlir.text_operation import TextOperation, define
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
 
 _INDEX = TensorType((), "i32")
 
 
-class Scan(IRDLOperation):
+class Scan(TextOperation):
     """`%0:2 = chlo.scan(%x) inits(%c) dimension=0 attributes {is_reverse = true} {...} : (types) -> (types)`"""
 
-    arguments = var_operand_def()
-    dimension = prop_def()
-    is_reverse = opt_prop_def()
-    is_associative = opt_prop_def()
-    operandSegmentSizes = opt_prop_def()
-    resultSegmentSizes = opt_prop_def()
-    body = region_def()
-    outputs = var_result_def()
-
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         parser.parse_keyword("inits")
@@ -55,13 +45,9 @@ class Scan(IRDLOperation):
         }
         given = parser.parse_optional_attr_dict_with_keyword()
         attributes = dict(given.data) if given is not None else {}
-        names = ("is_reverse", "is_associative")
-        properties |= {name: attributes.pop(name) for name in names if name in attributes}
         body = parser.parse_region()
         values, results = parser.parse_signature([*inputs, *inits])
-        return cls.create(
-            operands=values, result_types=results, properties=properties, attributes=attributes, regions=[body]
-        )
+        return cls.of(values, results, attributes, properties, [body])
 
 
 class _Site(NamedTuple):
@@ -221,4 +207,8 @@ def _put(site: _Site, builder: Builder, whole: Value, part: Value, place: Value)
     return builder.emit("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)
 
 
-PART = Dialect(operations=(define(Scan, "chlo.scan"),), importers={"chlo.scan": _import_scan})
+_SIGNATURE = (
+    "m -> n {m -> n} <dimension: integer, is_reverse?: flag, is_associative?: flag, operandSegmentSizes?: counts(2), "
+    "resultSegmentSizes?: counts(2)>"
+)
+PART = Dialect(operations=define(Scan, "chlo", {_SIGNATURE: "scan"}), importers={"chlo.scan": _import_scan})

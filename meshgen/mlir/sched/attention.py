@@ -13,36 +13,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
+from meshgen.mlir.stablehlo.fields import flag, precisions, string, strings
+from meshgen.mlir.text_operation import define
 
-from xdsl.irdl import region_def, var_operand_def, var_result_def
-
-from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.operation_signature import signatures_of
-from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, define
-from meshgen.mlir.stablehlo.fields import Field, flag, precisions, string, strings
-
-
-class Attention(GenericOperation):
-    """Softmax between two products; the regions are functions of a score and of a probability."""
-
-    arguments = var_operand_def()
-    scored = region_def()
-    weighted = region_def()
-    outputs = var_result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
+# Softmax between two products; the regions are functions of a score and of a probability.
+PART = as_nodes(
+    *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": "attention"}, FIELDS=(
         string("factors", "factors"),
         strings("positions", "positions"),
         precisions(),
         precisions(prop="value_precision_config", attr="value_precision"),
         flag("zero_empty", "zero_empty", is_required=True),
-    )
-
-
-_PROPERTIES = (
-    "factors: string, positions?: array, precision_config?: array, value_precision_config?: array, zero_empty: flag"
-)
-PART = merged(
-    Dialect(signatures=signatures_of("sched", {f"3.. -> 2 {{n -> 1}} {{n -> 1}} <{_PROPERTIES}>": "attention"})),
-    as_nodes(define(Attention, "sched.attention")),
-)
+    )),
+)  # fmt: skip

@@ -9,44 +9,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Operation
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, var_operand_def, var_result_def
 
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.loops import with_outside
-from meshgen.mlir.attributes import integers
+from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import array
-from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.base import generic_text
-
-
-class _Trips(IRDLOperation):
-    """Run the body `trips` times; of the operands that `sliced` numbers it has the rows from `offset + stride * trip` on."""
-
-    arguments = var_operand_def()
-    trips = prop_def(IntegerAttr)
-    sliced = prop_def(DenseArrayBase)
-    offsets = prop_def(DenseArrayBase)
-    strides = prop_def(DenseArrayBase)
-    body = region_def()
-    outputs = var_result_def()
-
-
-@irdl_op_definition
-class ScanOp(_Trips):
-    name = "sched.scan"
-
-
-@irdl_op_definition
-class RecurrenceOp(_Trips):
-    """A scan of which every element of what it carries depends on that very element of the trip before."""
-
-    name = "sched.recurrence"
-
+from meshgen.mlir.text_operation import TextOperation, define
 
 LISTS = ("sliced", "offsets", "strides")
 
@@ -59,10 +32,9 @@ def _import_scan(importer: Importer, operation: Operation) -> None:
     graph, captures = importer.region(operation.regions[0])
     outside = dict(zip(graph.inputs[len(operation.operands) :], importer.values(captures), strict=True))
     attrs = {name: tuple(integers(operation.properties[name])) for name in LISTS}
-    trips = operation.properties["trips"]
-    assert isinstance(trips, IntegerAttr)
+    trips = integer_of(operation.properties["trips"])
     op = operation.name.removeprefix("sched.")
-    importer.convert(operation, op, {**attrs, "trips": trips.value.data}, regions=(with_outside(graph, outside),))
+    importer.convert(operation, op, {**attrs, "trips": trips}, regions=(with_outside(graph, outside),))
 
 
 def _write_scan(printer: TextPrinter, node: Node) -> str:
@@ -70,12 +42,13 @@ def _write_scan(printer: TextPrinter, node: Node) -> str:
     return generic_text(printer, node, f"sched.{node.op}", properties)
 
 
+# Run the body `trips` times; of the operands that `sliced` numbers it has the rows from `offset + stride * trip` on. A recurrence is a
+# scan of which every element of what it carries depends on that very element of the trip before.
 _SIGNATURE = "m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>"
 _NAMES = ("scan", "recurrence")
 
 PART = Dialect(
-    signatures=signatures_of("sched", {_SIGNATURE: " ".join(_NAMES)}),
-    operations=(ScanOp, RecurrenceOp),
+    operations=define(TextOperation, "sched", {_SIGNATURE: " ".join(_NAMES)}),
     importers={f"sched.{name}": _import_scan for name in _NAMES},
     writers=dict.fromkeys(_NAMES, _write_scan),
 )

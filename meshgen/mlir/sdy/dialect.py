@@ -12,7 +12,7 @@ from meshgen.mlir.sdy.attributes import (
     ShardingRuleAttr,
 )
 from meshgen.mlir.sdy.collectives import COLLECTIVES, LISTED
-from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
+from meshgen.mlir.sdy.manual_op import RETURN, ManualComputationOp
 from meshgen.mlir.sdy.propagation_ops import OPERATIONS, DirectionAttr
 from meshgen.mlir.sdy.sharding_ops import MeshOp, ReshardOp, ShardingConstraintOp
 from meshgen.mlir.sdy.signatures import SIGNATURES
@@ -21,7 +21,7 @@ DIALECT = merged(
     Dialect(
         signatures=SIGNATURES,
         operations=(
-            MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp, *OPERATIONS, *COLLECTIVES,
+            MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, RETURN, *OPERATIONS, *COLLECTIVES,
         ),
         attributes=(
             MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr, DirectionAttr, *LISTED,

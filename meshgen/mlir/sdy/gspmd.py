@@ -22,7 +22,7 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.gspmd_parts import END, START, Part, is_conversion, parts_of, used_by
-from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
+from meshgen.mlir.sdy.manual_op import RETURN, ManualComputationOp
 from meshgen.mlir.sdy.spelling import spell
 from meshgen.mlir.stablehlo.mhlo_sharding import HINT, NAME, open_dims_of, text_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, sharding_of
@@ -150,7 +150,7 @@ def _body(rewriting: _Rewriting, part: Part, starts: list[Operation], block: Blo
         copy = operation.clone(inside)
         rewriting.operations.update(zip(copy.walk(), operation.walk(), strict=True))
         body.add_op(copy)
-    body.add_op(ReturnOp.create(operands=[inside.get(v, v) for v in (end.operands[0] for end in part.ends)]))
+    body.add_op(RETURN.create(operands=[inside.get(v, v) for v in (end.operands[0] for end in part.ends)]))
     return body
 
 

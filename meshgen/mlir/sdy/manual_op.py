@@ -7,16 +7,15 @@ from xdsl.irdl import (
     irdl_op_definition,
     prop_def,
     region_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.parser import Parser
-from xdsl.traits import IsTerminator
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr, parse_attribute, parse_shardings
 from meshgen.mlir.stablehlo.base import Return
+from meshgen.mlir.text_operation import define
 
 
 @irdl_op_definition
@@ -54,9 +53,4 @@ class ManualComputationOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
-class ReturnOp(Return):
-    """`sdy.return %a : tensor<2xf32>`"""
-
-    name = "sdy.return"
-    traits = traits_def(IsTerminator())
+(RETURN,) = define(Return, "sdy", {"_ -> 0": "return"})  # `sdy.return %a : tensor<2xf32>`

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Data, SpacedOpaqueSyntaxAttribute
-from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext, irdl_attr_definition
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 
-from meshgen.mlir.attributes import is_integers
 from meshgen.mlir.parser import TextParser
 
 Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
@@ -202,18 +199,6 @@ def struct_text(values: Mapping[str, int | Sequence[int]], always: Sequence[str]
 def numbers(text: str) -> tuple[int, ...]:
     """Integers separated by commas."""
     return tuple(int(word) for word in text.split(",")) if text.strip() else ()
-
-
-@dataclass(frozen=True)
-class IntegersConstraint(AttrConstraint[Attribute]):
-    """Holds for lists of integers."""
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not is_integers(attr):
-            raise VerifyException(f"expected a list of integers, got {attr}")
-
-    def mapping_type_vars(self, type_var_mapping: Mapping[Any, AttrConstraint | IntConstraint]) -> Self:
-        return self
 
 
 @irdl_attr_definition

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, TypeAttribute
-from xdsl.irdl import irdl_attr_definition, result_def, var_operand_def, var_result_def
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import TOKEN, Node, TensorType, Value
@@ -19,10 +19,11 @@ from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import Struct
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, define
-from meshgen.mlir.stablehlo.fields import Field, number, unread
+from meshgen.mlir.stablehlo.base import HloOperation
+from meshgen.mlir.stablehlo.fields import number
 from meshgen.mlir.stablehlo.ragged_dot import composite_ragged_dot
-from meshgen.mlir.stablehlo.types import TUPLE, TypesForm
+from meshgen.mlir.stablehlo.types import TUPLE
+from meshgen.mlir.text_operation import Field, Properties, define
 
 
 @irdl_attr_definition
@@ -41,13 +42,7 @@ class Token(ParametrizedAttribute, TypeAttribute):
 class CustomCall(HloOperation):
     """`%0 = stablehlo.custom_call @target(%a, %b) {backend_config = ""} : (...) -> ...`"""
 
-    arguments = var_operand_def()
-    outputs = var_result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("call_target_name", keyword="@", kind=builtin.StringAttr),
-        *unread("has_side_effect", "backend_config", "api_version", "called_computations", "operand_layouts",
-                "result_layouts", "output_operand_aliases"),
-    )  # fmt: skip
+    FIELDS: ClassVar[tuple[Field, ...]] = (Field("call_target_name", keyword="@", kind="string"),)
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
@@ -94,13 +89,6 @@ def options_of(operation: Operation, name: str) -> dict[str, Attribute]:
 class Composite(HloOperation):
     """`stablehlo.composite "my.op" %a {decomposition = @f} : (...) -> ...`: what it calls says what it is."""
 
-    arguments = var_operand_def()
-    outputs = var_result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("decomposition"),
-        *unread("composite_name", "composite_attributes", "version", "has_side_effect", "composite_regions"),
-    )
-
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
         name = parser.parse_str_literal()
@@ -108,19 +96,9 @@ class Composite(HloOperation):
         return operands, {"composite_name": builtin.StringAttr(name)}
 
 
-class Tuple(HloOperation):
-    """`stablehlo.tuple %a, %b : tuple<tensor<4xf32>, tensor<i32>>`"""
-
-    arguments = var_operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = TUPLE
-
-
 class GetTupleElement(HloOperation):
     """`stablehlo.get_tuple_element %t[1] : (tuple<...>) -> tensor<...>`"""
 
-    operand = var_operand_def()
-    result = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (number("index", "index", "[", width=32),)
 
     @classmethod
@@ -130,14 +108,6 @@ class GetTupleElement(HloOperation):
         if len(numbers) != 1:
             parser.fail("expected the number of one element")
         return [operand], {"index": integer(numbers[0], 32)}
-
-
-class Tokens(HloOperation):
-    """`stablehlo.after_all %a, %b : !stablehlo.token`, `stablehlo.create_token : !stablehlo.token`"""
-
-    arguments = var_operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = TUPLE
 
 
 def _import_nothing(importer: Importer, operation: Operation) -> None:
@@ -175,12 +145,17 @@ def _import_composite(importer: Importer, operation: Operation) -> None:
 
 PART = Dialect(
     operations=(
-        define(CustomCall, "stablehlo.custom_call"),
-        define(Composite, "stablehlo.composite"),
-        define(Tuple, "stablehlo.tuple"),
-        define(GetTupleElement, "stablehlo.get_tuple_element"),
-        define(Tokens, "stablehlo.after_all"),
-        define(Tokens, "stablehlo.create_token"),
+        *define(CustomCall, "stablehlo", {
+            "_ -> _ <has_side_effect?: flag, backend_config?: any, api_version?: integer, called_computations?: any, "
+            "operand_layouts?: array, result_layouts?: array, output_operand_aliases?: array>": "custom_call",
+        }),
+        *define(Composite, "stablehlo", {
+            "_ -> _ <decomposition: symbol, composite_name?: any, composite_attributes?: any, version?: any, has_side_effect?: any, "
+            "composite_regions?: any>": "composite",
+        }),
+        *define(GetTupleElement, "stablehlo", {"1 -> 1": "get_tuple_element"}),
+        # `stablehlo.tuple %a, %b : tuple<tensor<4xf32>, tensor<i32>>`, `stablehlo.create_token : !stablehlo.token`
+        *define(HloOperation, "stablehlo", {"_ -> 1": "tuple after_all", "0 -> 1": "create_token"}, TYPES=TUPLE),
     ),
     attributes=(Alias, Token),
     importers={
@@ -190,4 +165,4 @@ PART = Dialect(
         "stablehlo.get_tuple_element": _import_element,
         "stablehlo.composite": _import_composite,
     },
-)
+)  # fmt: skip

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, Data, Operation
-from xdsl.irdl import irdl_attr_definition, operand_def, result_def
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -21,12 +20,11 @@ from meshgen.mlir.stablehlo.attributes import DotDimensions, GatherDimensions, n
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
     HloOperation,
-    Properties,
     as_nodes,
-    define,
     values_of,
 )
-from meshgen.mlir.stablehlo.fields import Field, Values, flag, listed, numbering, precisions
+from meshgen.mlir.stablehlo.fields import flag, listed, numbering, precisions
+from meshgen.mlir.text_operation import Field, Properties, Values, define
 from meshgen.ops.evaluate.common import bits
 
 _PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")
@@ -76,11 +74,8 @@ GATHER_NUMBERS = numbering("dimension_numbers", GatherDimensions, _GATHER_LISTS,
 class DotGeneral(HloOperation):
     """`%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`"""
 
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        replace(numbering("dot_dimension_numbers", DotDimensions, _DOT), keyword="contracting_dims"),
+        numbering("dot_dimension_numbers", DotDimensions, _DOT)._replace(keyword="contracting_dims"),
         PRECISION,
         Field("algorithm", keyword="algorithm", is_required=False),
     )
@@ -117,29 +112,14 @@ class DotGeneral(HloOperation):
         return f" {', '.join([*operands, *clauses])}"
 
 
-class Dot(HloOperation):
-    """`stablehlo.dot %a, %b, precision = [DEFAULT, DEFAULT]`: contracts the last dim of a with the first of b."""
-
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (PRECISION,)
-
-
-class Gather(GenericOperation):
-    operand = operand_def()
-    start_indices = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        GATHER_NUMBERS,
-        listed("slice_sizes", "slice_sizes"),
-        flag("indices_are_sorted", "indices_are_sorted"),
-    )
-
-
-DOT_GENERAL = define(DotGeneral, "stablehlo.dot_general")
-DOT = define(Dot, "stablehlo.dot")
-GATHER = define(Gather, "stablehlo.gather")
+OPERATIONS = (
+    *define(DotGeneral, "stablehlo", {"2 -> 1": "dot_general"}),
+    *define(GenericOperation, "stablehlo", {"2 -> 1": "gather"}, FIELDS=(
+        GATHER_NUMBERS, listed("slice_sizes", "slice_sizes"), flag("indices_are_sorted", "indices_are_sorted"),
+    )),
+)  # fmt: skip
+# `stablehlo.dot %a, %b, precision = [DEFAULT, DEFAULT]`: contracts the last dim of a with the first of b.
+DOT = define(HloOperation, "stablehlo", {"2 -> 1 <algorithm?: any>": "dot"}, FIELDS=(PRECISION,))
 
 
 def _import_dot_general(importer: Importer, operation: Operation) -> None:
@@ -206,9 +186,9 @@ def _import_dot(importer: Importer, operation: Operation) -> None:
 
 
 PART = merged(
-    as_nodes(DOT_GENERAL, GATHER, importers={"stablehlo.dot_general": _import_dot_general}),
+    as_nodes(*OPERATIONS, importers={"stablehlo.dot_general": _import_dot_general}),
     Dialect(
-        operations=(DOT,),
+        operations=DOT,
         attributes=(DotAlgorithm,),
         importers={"stablehlo.dot": _import_dot},
         self_contained=("stablehlo.dot_general", "stablehlo.dot"),

@@ -6,20 +6,10 @@ so its node has results that the text does not name.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import ClassVar
+from typing import Self
 
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    operand_def,
-    region_def,
-    result_def,
-    var_operand_def,
-    var_region_def,
-    var_result_def,
-)
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import with_outside
@@ -34,107 +24,83 @@ from meshgen.mlir.stablehlo.base import (
     HloOperation,
     as_nodes,
     closed_regions,
-    define,
     generic_text,
     values_of,
+    writers_of,
 )
-from meshgen.mlir.stablehlo.fields import Field, flag, number, word
-from meshgen.mlir.stablehlo.types import SAME, TypesForm
+from meshgen.mlir.stablehlo.fields import flag, number, word
+from meshgen.mlir.stablehlo.types import SAME
+from meshgen.mlir.text_operation import assignments, define
 
 
-class While(IRDLOperation):
+class While(GenericOperation):
     """`stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`: both regions have the arguments %i, %s.
 
     Where the operands' types are not those of the arguments and results (in an encoding): `(types) -> (types)`.
     """
 
-    arguments = var_operand_def()
-    cond = region_def()
-    body = region_def()
-    outputs = var_result_def()
-
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_assignment(parser))
+        names, operands = assignments(parser)
         types: list[Attribute] = []
         given: list[Attribute] = []
         start = parser.pos
-        if pairs:
+        if names:
             parser.parse_punctuation(":")
             if (function := parser.parse_optional_function_type()) is not None:
                 given, types = list(function.inputs.data), list(function.outputs.data)
             else:
                 given = types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        values = parser.resolve_operands([operand for _, operand in pairs], given, start)
-        arguments = list(zip([name for name, _ in pairs], types, strict=True))
+        values = parser.resolve_operands(operands, given, start)
+        arguments = list(zip(names, types, strict=True))
         parser.parse_keyword("cond")
         cond = parser.parse_named_region(arguments)
         parser.parse_keyword("do")
         body = parser.parse_named_region(arguments)
         attrs = dict(attributes.data) if attributes is not None else {}
-        return cls.create(operands=values, result_types=types, attributes=attrs, regions=[cond, body])
+        return cls.of(values, types, attrs, regions=[cond, body])
 
     @classmethod
-    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
-        """The text of a node that is the operation `name`."""
+    def write(cls, printer: TextPrinter, node: Node) -> str:
+        """The text of a node that is this operation."""
         results, (condition, body) = printer.results(node), node.regions
         pairs = [(printer.define(x), printer.name(y)) for x, y in zip(body.inputs, node.operands, strict=True)]
         given, made = printer.types(node.operands), printer.types(node.results)
         types = ", ".join(given) if given == made else function_type(given, made)
         attributes = printer.attributes(node)
-        head = f"{name}({', '.join(f'{x} = {y}' for x, y in pairs)}){' : ' if pairs else ''}{types}"
+        head = f"{cls.name}({', '.join(f'{x} = {y}' for x, y in pairs)}){' : ' if pairs else ''}{types}"
         names, line = [x for x, _ in pairs], f"{results}{head}{' attributes' if attributes else ''}{attributes}"
         regions = " do ".join(printer.region(region, names=names) for region in (condition, body))
         return f"{line}{printer.newline}    cond {regions}"
 
 
-def _parse_assignment(parser: TextParser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
-    name = parser.parse_unresolved_operand()
-    parser.parse_punctuation("=")
-    return name, parser.parse_unresolved_operand()
-
-
-class Case(IRDLOperation):
+class Case(GenericOperation):
     """`case` and `if`: the operand chooses the region; its results are the operation's."""
 
-    index = operand_def()
-    branches = var_region_def()
-    outputs = var_result_def()
-
     @classmethod
-    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
-        """The text of a node that is the operation `name`: regions without arguments take the values outside by their names."""
+    def write(cls, printer: TextPrinter, node: Node) -> str:
+        """The text of a node that is this operation: regions without arguments take the values outside by their names."""
         outside = printer.names(node.operands[1:])
-        return generic_text(printer, node, name, {}, operands=node.operands[:1], region=lambda region: printer.region(region, names=outside))  # fmt: skip
+        return generic_text(printer, node, cls.name, {}, operands=node.operands[:1], region=lambda region: printer.region(region, names=outside))  # fmt: skip
 
 
-class Sort(GenericOperation):
-    arguments = var_operand_def()
-    comparator = region_def()
-    outputs = var_result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (number("dimension", "dim", default=-1), flag("is_stable", "is_stable"))
-
-
-class RngBitGenerator(HloOperation):
-    """`%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`"""
-
-    initial_state = operand_def()
-    output_state = result_def()
-    output = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (word("rng_algorithm", RngAlgorithm, "algorithm", "algorithm"),)
-
-
-class OptimizationBarrier(HloOperation):
-    """`%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`"""
-
-    arguments = var_operand_def()
-    outputs = var_result_def()
-    TYPES: ClassVar[TypesForm] = SAME
-
-
-_KINDS: dict[str, type[While | Case]] = {"while": While, "case": Case, "if": Case}
+_BRANCHING = (
+    *define(While, "stablehlo", {"n -> n {n -> 1} {n -> n}": "while"}),
+    *define(Case, "stablehlo", {"1 -> n {0 -> n}+": "case", "1 -> n {0 -> n} {0 -> n}": "if"}),
+)
+_NODES = (
+    *define(GenericOperation, "stablehlo", {"1+n -> 1+n {2+2n -> 1}": "sort"}, FIELDS=(
+        number("dimension", "dim", default=-1), flag("is_stable", "is_stable"),
+    )),
+    # `%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`
+    *define(HloOperation, "stablehlo", {"1 -> 2": "rng_bit_generator"}, FIELDS=(
+        word("rng_algorithm", RngAlgorithm, "algorithm", "algorithm"),
+    )),
+    # `%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`
+    *define(HloOperation, "stablehlo", {"n -> n": "optimization_barrier"}, TYPES=SAME),
+)  # fmt: skip
 
 
 def _regions(importer: Importer, operation: Operation) -> tuple[list[Graph], list[SSAValue]]:
@@ -183,18 +149,16 @@ def _import_sort(importer: Importer, operation: Operation) -> None:
 
 PART = merged(
     as_nodes(
-        define(Sort, "stablehlo.sort"),
-        define(RngBitGenerator, "stablehlo.rng_bit_generator"),
-        define(OptimizationBarrier, "stablehlo.optimization_barrier"),
+        *_NODES,
         importers={"stablehlo.sort": _import_sort},
     ),
     Dialect(
-        operations=tuple(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items()),
+        operations=_BRANCHING,
         importers={
             "stablehlo.while": _import_while,
             "stablehlo.case": _import_branches,
             "stablehlo.if": _import_branches,
         },
-        writers={name: partial(kind.write, name=f"stablehlo.{name}") for name, kind in _KINDS.items()},
+        writers=writers_of(_BRANCHING),
     ),
 )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir import literals
@@ -16,10 +15,11 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
+from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
 from meshgen.mlir.stablehlo.contraction import convert_alike
-from meshgen.mlir.stablehlo.fields import Field, Values, number, precisions
+from meshgen.mlir.stablehlo.fields import number, precisions
 from meshgen.mlir.stablehlo.window_ops import filled, padding, per_dim, sides
+from meshgen.mlir.text_operation import Field, Properties, Values, define
 
 _WINDOW = re.compile(r"\{([^{}]*)\}")
 _WINDOW_PART = re.compile(r"(\w+)\s*=\s*(\[[^=]*\])")
@@ -40,9 +40,6 @@ _LETTERS = (
 class Convolution(HloOperation):
     """`stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {...} {...}`"""
 
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *(per_dim(name, name, 1, "window") for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
         sides("window"),
@@ -54,7 +51,7 @@ class Convolution(HloOperation):
             "dimension_numbers",
             entry=lambda attrs: f"#stablehlo.conv<{_numbering_text(attrs)}>",
             keyword="dim_numbers",
-            kind=ConvolutionDimensions,
+            kind=ConvolutionDimensions.name,
         ),
     )
 
@@ -126,6 +123,9 @@ def _letters(attrs: Values, side: str, first: str, first_name: str, second: str,
 
 
 PART = merged(
-    as_nodes(define(Convolution, "stablehlo.convolution"), importers={"stablehlo.convolution": _import_convolution}),
+    as_nodes(
+        *define(Convolution, "stablehlo", {"2 -> 1": "convolution"}),
+        importers={"stablehlo.convolution": _import_convolution},
+    ),
     Dialect(self_contained=("stablehlo.convolution",)),
 )

@@ -35,10 +35,9 @@ from meshgen.mlir.stablehlo import (
 )
 from meshgen.mlir.stablehlo.attributes import ATTRIBUTES
 from meshgen.mlir.stablehlo.custom_calls import lapack, targets
-from meshgen.mlir.stablehlo.signatures import SIGNATURES
 
 DIALECT = merged(
-    Dialect(signatures=SIGNATURES, attributes=ATTRIBUTES),
+    Dialect(attributes=ATTRIBUTES),
     base.PART,
     elementwise.PART,
     movement.PART,

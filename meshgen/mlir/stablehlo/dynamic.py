@@ -5,10 +5,10 @@ Where the result's type says all sizes the static form is made at once; else the
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from xdsl.ir import Operation
-from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir import literals
@@ -19,76 +19,52 @@ from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
+    HloOperation,
     as_nodes,
     closed_regions,
-    define,
     values_of,
 )
 from meshgen.mlir.stablehlo.calls import called_region
 from meshgen.mlir.stablehlo.contraction import GATHER_NUMBERS
 from meshgen.mlir.stablehlo.convolution import Convolution, numbered
-from meshgen.mlir.stablehlo.fields import Field, flag, listed, number, unread
-from meshgen.mlir.stablehlo.movement import Movement
+from meshgen.mlir.stablehlo.fields import flag, listed, number
 from meshgen.mlir.stablehlo.window_ops import per_dim
+from meshgen.mlir.text_operation import Field, TextOperation, define
 from meshgen.sizes.size_ops import STATIC, attributes_of
 
 
-class GetDimensionSize(Movement):
-    """`stablehlo.get_dimension_size %x, dim = 1 : (...) -> tensor<i32>`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (number("dimension", "dim", "dim"),)
-
-
-class DynamicIota(Movement):
+def _dynamic(signature: str, name: str, *fields: Field) -> Sequence[type[TextOperation]]:
     """`stablehlo.dynamic_iota %n, dim = 0 : (...) -> ...`"""
+    return define(HloOperation, "stablehlo", {signature: name}, FIELDS=fields)
 
-    FIELDS: ClassVar[tuple[Field, ...]] = (number("iota_dimension", "dim", "dim"),)
 
-
-class DynamicBroadcast(Movement):
-    """`stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1] : (...) -> ...`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
+_DIMENSION = number("dimension", "dim", "dim")
+# `stablehlo.set_dimension_size %x, %n, dim = 1 : (...) -> ...`
+_SET_SIZE = _dynamic("2 -> 1", "set_dimension_size", _DIMENSION)
+_OPERATIONS = (
+    *_dynamic("1 -> 1", "get_dimension_size", _DIMENSION),
+    *_dynamic("1 -> 1", "dynamic_iota", number("iota_dimension", "dim", "dim")),
+    *_dynamic("2 -> 1", "dynamic_reshape"),
+    *_dynamic("4 -> 1", "real_dynamic_slice"),
+    *_dynamic("5 -> 1", "dynamic_pad"),
+    *_dynamic(
+        "2 -> 1 <known_expanding_dimensions?: any, known_nonexpanding_dimensions?: any>",
+        "dynamic_broadcast_in_dim",
         listed("broadcast_dimensions", "dims", "dims"),
-        *unread("known_expanding_dimensions", "known_nonexpanding_dimensions"),
-    )
-
-
-class DynamicGather(GenericOperation):
-    operand = operand_def()
-    start_indices = operand_def()
-    slice_sizes = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"))
-
-
-class DynamicReduceWindow(GenericOperation):
-    """Behind tensors and initial values: sizes, strides, dilations of the operand and of windows, and the padding.
-
-    JAX writes it as a custom call, whose function is the region.
-    """
-
-    arguments = var_operand_def()
-    outputs = var_result_def()
-    body = region_def()
-
-
-class DynamicConv(GenericOperation):
-    """A convolution whose padding is the last operand."""
-
-    arguments = var_operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
+    ),
+    *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_gather"}, FIELDS=(
+        GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"),
+    )),
+    # Behind tensors and initial values: sizes, strides, dilations of the operand and of windows, and the padding.
+    # JAX writes it as a custom call, whose function is the region.
+    *define(GenericOperation, "stablehlo", {"7+2n -> 1+n {2+2n -> 1+n}": "dynamic_reduce_window"}),
+    # A convolution whose padding is the last operand.
+    *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_conv"}, FIELDS=(
         *(per_dim(name, name, 1) for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
         per_dim("window_reversal", "window_reversal", 0, write=literals.flags),
         *Convolution.FIELDS[-4:],
-    )
-
-
-class SetDimensionSize(Movement):
-    """`stablehlo.set_dimension_size %x, %n, dim = 1 : (...) -> ...`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = GetDimensionSize.FIELDS
+    )),
+)  # fmt: skip
 
 
 def _import_of_lists(importer: Importer, operation: Operation) -> None:
@@ -167,24 +143,22 @@ def _import_size(importer: Importer, operation: Operation) -> None:
         importer.bind(operation.results[0], value)
 
 
-_NODES = (
-    ("dynamic_reshape", Movement, _import_of_shape),
-    ("dynamic_iota", DynamicIota, _import_of_shape),
-    ("dynamic_broadcast_in_dim", DynamicBroadcast, _import_of_shape),
-    ("dynamic_pad", Movement, _import_of_lists),
-    ("real_dynamic_slice", Movement, _import_of_lists),
-    ("dynamic_gather", DynamicGather, _import_of_lists),
-    ("dynamic_reduce_window", DynamicReduceWindow, _import_window),
-    ("get_dimension_size", GetDimensionSize, _import_size),
-    ("dynamic_conv", DynamicConv, _import_conv),
-)
 PART = merged(
     as_nodes(
-        *(define(kind, f"stablehlo.{name}") for name, kind, _ in _NODES),
-        importers={f"stablehlo.{name}": read for name, _, read in _NODES},
+        *_OPERATIONS,
+        importers={
+            "stablehlo.get_dimension_size": _import_size,
+            "stablehlo.dynamic_reduce_window": _import_window,
+            "stablehlo.dynamic_conv": _import_conv,
+            **{
+                f"stablehlo.{name}": _import_of_shape
+                for name in ("dynamic_reshape", "dynamic_iota", "dynamic_broadcast_in_dim")
+            },
+            **{
+                f"stablehlo.{name}": _import_of_lists
+                for name in ("dynamic_pad", "real_dynamic_slice", "dynamic_gather")
+            },
+        },
     ),
-    Dialect(
-        operations=(define(SetDimensionSize, "stablehlo.set_dimension_size"),),
-        importers={"stablehlo.set_dimension_size": _import_set_size},
-    ),
+    Dialect(operations=tuple(_SET_SIZE), importers={"stablehlo.set_dimension_size": _import_set_size}),
 )

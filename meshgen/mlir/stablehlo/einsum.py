@@ -6,57 +6,35 @@ They are expanded to other operations when they are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects import builtin
-from xdsl.irdl import operand_def, result_def
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.spread import transposed
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, define, values_of
-from meshgen.mlir.stablehlo.fields import Field, listed, number
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, values_of
+from meshgen.mlir.stablehlo.fields import listed, number
+from meshgen.mlir.text_operation import Field, define
 
 _CONFIG = Field(
     "einsum_config",
     keyword="config",
     read=lambda parser: builtin.StringAttr(parser.parse_str_literal()),
-    kind=builtin.StringAttr,
+    kind="string",
 )
 
 
-class Einsum(HloOperation):
-    """`stablehlo.einsum %a, %b, config = "ab,bc->ac" : (...) -> ...`"""
-
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (_CONFIG,)
-
-
-class UnaryEinsum(HloOperation):
-    """`stablehlo.unary_einsum %a, config = "ab->a" : (...) -> ...`"""
-
-    operand = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (_CONFIG,)
-
-
-class TorchIndexSelect(GenericOperation):
-    operand = operand_def()
-    index = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (number("dim", "dim"), number("batch_dims", "batch_dims"))
-
-
-class Broadcast(HloOperation):
-    """`stablehlo.broadcast %x, sizes = [2, 3] : (tensor<4xf32>) -> tensor<2x3x4xf32>`"""
-
-    operand = operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (listed("broadcast_sizes", "sizes", "sizes"),)
+_OPERATIONS = (
+    # `stablehlo.einsum %a, %b, config = "ab,bc->ac" : (...) -> ...`
+    *define(HloOperation, "stablehlo", {"1 -> 1": "unary_einsum", "2 -> 1": "einsum"}, FIELDS=(_CONFIG,)),
+    *define(GenericOperation, "stablehlo", {"2 -> 1": "torch_index_select"}, FIELDS=(
+        number("dim", "dim"), number("batch_dims", "batch_dims"),
+    )),
+    # `stablehlo.broadcast %x, sizes = [2, 3] : (tensor<4xf32>) -> tensor<2x3x4xf32>`
+    *define(HloOperation, "stablehlo", {"1 -> 1": "broadcast"}, FIELDS=(listed("broadcast_sizes", "sizes", "sizes"),)),
+)  # fmt: skip
 
 
 def _index_select(b: Builder, x: Value, index: Value) -> Value:
@@ -166,12 +144,7 @@ def _multiplied(builder: Builder, left: Value, first: str, right: Value, second:
 
 
 PART = Dialect(
-    operations=(
-        define(Einsum, "stablehlo.einsum"),
-        define(UnaryEinsum, "stablehlo.unary_einsum"),
-        define(TorchIndexSelect, "stablehlo.torch_index_select"),
-        define(Broadcast, "stablehlo.broadcast"),
-    ),
+    operations=_OPERATIONS,
     importers=all_computed("stablehlo", {
         "broadcast": _behind_new_dims, "torch_index_select": _index_select, "einsum": _einsum, "unary_einsum": _einsum,
     }),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.ir import Operation
-from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir.attributes import integer
@@ -15,79 +14,19 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
-from meshgen.mlir.stablehlo.fields import Field, Values, number, unread, word
+from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
+from meshgen.mlir.stablehlo.fields import number, word
 from meshgen.mlir.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
+from meshgen.mlir.text_operation import Field, Properties, Values, define
 
-ACCURATE = (  # functions with a `result_accuracy`
-    "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt", "cbrt", "sine",
-    "cosine", "tan",
-)  # fmt: skip
-UNARY = (
-    "abs", "negate", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign",
-    "not", "popcnt", "count_leading_zeros",
-)  # fmt: skip
-BINARY = (
-    "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
-    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2",
-)  # fmt: skip
-CONVERSIONS = ("convert", "bitcast_convert", "is_finite", "real", "imag")
+BINARY = "add subtract multiply divide remainder power maximum minimum and or xor shift_left shift_right_logical shift_right_arithmetic atan2"
 _FORMAT = re.compile(r"e(\d+)m(\d+)")
 _DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
-
-
-class Unary(HloOperation):
-    operand = operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = ONE
-
-
-class Accurate(Unary):
-    """`stablehlo.tanh %x {result_accuracy = #stablehlo.result_accuracy<...>} : tensor<4xf32>`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = unread("result_accuracy")
-
-
-class Conversion(HloOperation):
-    operand = operand_def()
-    result = result_def()
-
-
-class Binary(HloOperation):
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = ONE
-
-
-class Combination(Binary):
-    """`stablehlo.complex %a, %b : tensor<4xcomplex<f32>>`: the operands' type follows from the result's."""
-
-    TYPES: ClassVar[TypesForm] = PARTS
-
-
-class Ternary(HloOperation):
-    """`clamp`: one type for all where that is so."""
-
-    first = operand_def()
-    second = operand_def()
-    third = operand_def()
-    result = result_def()
-    TYPES: ClassVar[TypesForm] = ONE
-
-
-class Select(Ternary):
-    """`stablehlo.select %p, %a, %b : tensor<4xi1>, tensor<4xf32>`"""
-
-    TYPES: ClassVar[TypesForm] = CHOICE
 
 
 class Compare(HloOperation):
     """`stablehlo.compare LT, %a, %b, FLOAT : (...) -> ...`"""
 
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (
         word("comparison_direction", ComparisonDirection, "direction", ","),
         word("compare_type", ComparisonType, "compare_type", ",", is_required=False),
@@ -108,12 +47,14 @@ class Compare(HloOperation):
         return f" {', '.join([direction, *operands, *filter(None, [kind])])}"
 
 
-class ReducePrecision(Unary):
+class ReducePrecision(HloOperation):
     """`stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>`"""
 
     FIELDS: ClassVar[tuple[Field, ...]] = tuple(
         number(name, name, "format", width=32) for name in ("exponent_bits", "mantissa_bits")
     )
+
+    TYPES: ClassVar[TypesForm] = ONE
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
@@ -128,14 +69,19 @@ class ReducePrecision(Unary):
         return f" {operands[0]}, format = e{exponent}m{mantissa}"
 
 
-CLASSES = {
-    name: define(kind, f"stablehlo.{name}")
-    for kind, names in (
-        (Unary, UNARY), (Accurate, ACCURATE), (Binary, BINARY), (Conversion, CONVERSIONS), (Combination, ("complex",)), (Select, ("select",)),
-        (Ternary, ("clamp",)), (Compare, ("compare",)), (ReducePrecision, ("reduce_precision",)),
-    )
-    for name in names
-}  # fmt: skip
+OPERATIONS = (
+    *define(HloOperation, "stablehlo", {
+        "1 -> 1": "abs negate floor ceil round_nearest_even round_nearest_afz sign not popcnt count_leading_zeros",
+        "1 -> 1 <result_accuracy?: any>": "exponential exponential_minus_one log log_plus_one logistic tanh sqrt rsqrt cbrt sine cosine tan",
+        "2 -> 1": BINARY,
+        "3 -> 1": "clamp",
+    }, TYPES=ONE),
+    *define(HloOperation, "stablehlo", {"1 -> 1": "convert bitcast_convert is_finite real imag"}),
+    *define(HloOperation, "stablehlo", {"2 -> 1": "complex"}, TYPES=PARTS),  # the operands' type follows from the result's
+    *define(HloOperation, "stablehlo", {"3 -> 1": "select"}, TYPES=CHOICE),
+    *define(Compare, "stablehlo", {"2 -> 1": "compare"}),
+    *define(ReducePrecision, "stablehlo", {"1 -> 1": "reduce_precision"}),
+)  # fmt: skip
 
 
 def _import_compare(importer: Importer, operation: Operation) -> None:
@@ -147,6 +93,6 @@ def _import_compare(importer: Importer, operation: Operation) -> None:
 
 
 PART = merged(
-    as_nodes(*CLASSES.values(), importers={"stablehlo.compare": _import_compare}),
+    as_nodes(*OPERATIONS, importers={"stablehlo.compare": _import_compare}),
     Dialect(self_contained=("stablehlo.compare",)),
 )

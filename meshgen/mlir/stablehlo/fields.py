@@ -1,20 +1,17 @@
-"""Properties of StableHLO's operations: their text form, and their form in a node's attributes."""
+"""Fields of StableHLO's operations by kind: the text of a property, and what it is in a node's attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
-from xdsl.irdl import AttrConstraint
 
 from meshgen.mlir import literals
 from meshgen.mlir.attributes import array, boolean_of, integer, integer_of, integers
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import (
-    IntegersConstraint,
     Precision,
     Struct,
     Word,
@@ -22,36 +19,7 @@ from meshgen.mlir.stablehlo.attributes import (
     struct_text,
     word_of,
 )
-
-Values = Mapping[str, Any]
-
-
-def _unwritten(parser: TextParser) -> Attribute:
-    """A property without a keyword is in the attribute dictionary."""
-    return parser.parse_attribute()
-
-
-def _nothing(_: Values) -> str:
-    return ""
-
-
-@dataclass(frozen=True)
-class Field:
-    """The property `prop` of an operation.
-
-    `values` gives the attributes of a node that a property (or none) says. In the pretty form a property follows its
-    keyword, at a position that the class defines, as `read` parses it and `text` writes it; one without a keyword is among the
-    attributes in braces, as `entry` writes it. Both are empty where the node's attributes do not say it.
-    """
-
-    prop: str
-    values: Callable[[Attribute | None], Values] = lambda _: {}
-    entry: Callable[[Values], str] = _nothing
-    keyword: str = ""
-    read: Callable[[TextParser], Attribute] = _unwritten
-    text: Callable[[Values], str] = _nothing
-    is_required: bool = True
-    kind: type[Attribute] | AttrConstraint[Attribute] = field(default=Attribute)
+from meshgen.mlir.text_operation import Field, Values
 
 
 def unread(*names: str) -> tuple[Field, ...]:
@@ -69,7 +37,7 @@ def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default:
         lambda parser: integer(parser.parse_integer()),
         lambda values: str(values[attr]),
         default is None,
-        builtin.IntegerAttr,
+        "integer",
     )
 
 
@@ -82,7 +50,7 @@ def listed(prop: str, attr: str, keyword: str = "") -> Field:
         keyword,
         lambda parser: array(parser.parse_integers()),
         lambda values: str(list(values[attr])),
-        kind=IntegersConstraint(),
+        kind="integers",
     )
 
 
@@ -100,7 +68,7 @@ def flag(prop: str, attr: str, keyword: str = "", *, is_required: bool = False) 
         lambda parser: builtin.IntegerAttr.from_bool(parser.parse_boolean()),
         text,
         is_required,
-        builtin.IntegerAttr,
+        "integer",
     )
 
 
@@ -114,7 +82,7 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
         lambda parser: kind(parser.parse_identifier()),
         lambda values: values.get(attr) or "",
         is_required,
-        kind,
+        kind.name,
     )
 
 
@@ -129,7 +97,7 @@ def string(prop: str, attr: str) -> Field:
         prop,
         lambda attribute: {attr: value(attribute)},
         lambda values: literals.quoted(values[attr]),
-        kind=builtin.StringAttr,
+        kind="string",
     )
 
 
@@ -145,11 +113,11 @@ def strings(prop: str, attr: str) -> Field:
         lambda attribute: {attr: texts(attribute)},
         lambda values: literals.listed(map(literals.quoted, words)) if (words := values.get(attr)) else "",
         is_required=False,
-        kind=builtin.ArrayAttr,
+        kind="array",
     )
 
 
-def precisions(read: Callable[[TextParser], Attribute] = _unwritten, keyword: str = "", *, prop: str = "precision_config", attr: str = "precision") -> Field:  # fmt: skip
+def precisions(read: Callable[[TextParser], Attribute] = TextParser.parse_attribute, keyword: str = "", *, prop: str = "precision_config", attr: str = "precision") -> Field:  # fmt: skip
     """The precision of a product, one word per operand."""
     return Field(
         prop,
@@ -159,6 +127,7 @@ def precisions(read: Callable[[TextParser], Attribute] = _unwritten, keyword: st
         read,
         lambda values: literals.listed(words) if (words := values.get(attr)) else "",
         is_required=False,
+        kind="array",
     )
 
 
@@ -175,4 +144,4 @@ def numbering(prop: str, kind: type[Struct], lists: Mapping[str, str], one: Sequ
         found = {name: attrs[attr] for attr, name in lists.items()} | {name: attrs[name] for name in one}
         return f"#{kind.name}{struct_text(found, one if is_written else ())}"
 
-    return Field(prop, values, entry, kind=kind)
+    return Field(prop, values, entry, kind=kind.name)

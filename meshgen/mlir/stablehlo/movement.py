@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.ir import Operation
-from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, var_operand_def
 from xdsl.parser import Parser, UnresolvedOperand
 
 from meshgen.ir.graph import Node
@@ -19,85 +17,35 @@ from meshgen.mlir.dense import DenseElements, dense_text
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define
-from meshgen.mlir.stablehlo.fields import Field, Values, listed, number
-from meshgen.mlir.stablehlo.types import ONE, TypesForm
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, writers_of
+from meshgen.mlir.stablehlo.fields import listed, number
+from meshgen.mlir.stablehlo.types import FUNCTION, ONE, TypesForm
+from meshgen.mlir.text_operation import Field, Properties, TextOperation, Values, define
 
 _RANGES = re.compile(r"\[([-\d,:\s]*)\]")
 
 
-class Constant(IRDLOperation):
+class Constant(GenericOperation):
     """`stablehlo.constant dense<1.0> : tensor<4xf32>`"""
 
-    value = prop_def()
-    output = result_def()
-
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
         if not isinstance(value, DenseElements):
             parser.raise_error("write a constant as dense<...> : tensor<...>; its data must be in this text")
-        type = value.data.type
-        return cls.create(result_types=[type], properties={"value": value}, attributes=attributes)
+        return cls.of([], [value.data.type], attributes, {"value": value})
 
     @classmethod
-    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
-        """The text of a node that is the operation `name`."""
+    def write(cls, printer: TextPrinter, node: Node) -> str:
+        """The text of a node that is this operation."""
         content = dense_text(node.attrs.value, node.result.type, printer.resources)
-        return f"{printer.results(node)}{name}{printer.attributes(node)} {content} : {printer.type(node.result)}"
-
-
-class Movement(HloOperation):
-    """Operands, and lists or numbers after keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
-
-    arguments = var_operand_def()
-    result = result_def()
-
-
-class Iota(Movement):
-    """`stablehlo.iota dim = 0 : tensor<4xi32>`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (number("iota_dimension", "dim", "dim"),)
-    TYPES: ClassVar[TypesForm] = ONE
-
-
-class Transpose(Movement):
-    FIELDS: ClassVar[tuple[Field, ...]] = (listed("permutation", "perm", "dims"),)
-
-
-class BroadcastInDim(Movement):
-    FIELDS: ClassVar[tuple[Field, ...]] = (listed("broadcast_dimensions", "dims", "dims"),)
-
-
-class Reverse(Movement):
-    FIELDS: ClassVar[tuple[Field, ...]] = (listed("dimensions", "dims", "dims"),)
-    TYPES: ClassVar[TypesForm] = ONE
-
-
-class DynamicSlice(Movement):
-    FIELDS: ClassVar[tuple[Field, ...]] = (listed("slice_sizes", "slice_sizes", "sizes"),)
-
-
-class Concatenate(Movement):
-    FIELDS: ClassVar[tuple[Field, ...]] = (number("dimension", "dim", "dim"),)
-
-
-class Pad(Movement):
-    """`stablehlo.pad %x, %v, low = [0], high = [1], interior = [0] : (...) -> ...`"""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        listed("edge_padding_low", "low", "low"),
-        listed("edge_padding_high", "high", "high"),
-        listed("interior_padding", "interior", "interior"),
-    )
+        return f"{printer.results(node)}{cls.name}{printer.attributes(node)} {content} : {printer.type(node.result)}"
 
 
 class Slice(HloOperation):
     """`stablehlo.slice %x [0:4, 1:8:2] : (...) -> ...`"""
 
-    operand = operand_def()
-    result = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (
         listed("start_indices", "start", ":"), listed("limit_indices", "limit", ":"), listed("strides", "stride", ":"),
     )  # fmt: skip
@@ -118,11 +66,32 @@ class Slice(HloOperation):
         return f" {operands[0]} {literals.listed(parts)}"
 
 
-_KINDS = {
-    "broadcast_in_dim": BroadcastInDim, "transpose": Transpose, "reverse": Reverse, "slice": Slice, "pad": Pad,
-    "dynamic_slice": DynamicSlice, "iota": Iota, "concatenate": Concatenate, "reshape": Movement,
-    "dynamic_update_slice": Movement,
-}  # fmt: skip
+def _movement(
+    row: str, *fields: Field, types: TypesForm = FUNCTION, signature: str = "1 -> 1"
+) -> Sequence[type[TextOperation]]:
+    """Operations on operands, with lists or numbers after keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
+    return define(HloOperation, "stablehlo", {signature: row}, FIELDS=fields, TYPES=types)
+
+
+(_CONSTANT,) = define(Constant, "stablehlo", {"0 -> 1 <value: any>": "constant"})
+_OPERATIONS = (
+    *_movement("reshape"),
+    *_movement("transpose", listed("permutation", "perm", "dims")),
+    *_movement("broadcast_in_dim", listed("broadcast_dimensions", "dims", "dims")),
+    *_movement("reverse", listed("dimensions", "dims", "dims"), types=ONE),
+    *_movement("iota", number("iota_dimension", "dim", "dim"), types=ONE, signature="0 -> 1"),
+    *_movement("concatenate", number("dimension", "dim", "dim"), signature="1.. -> 1"),
+    *_movement("dynamic_slice", listed("slice_sizes", "slice_sizes", "sizes"), signature="1.. -> 1"),
+    *_movement("dynamic_update_slice", signature="2.. -> 1"),
+    *_movement(
+        "pad",
+        listed("edge_padding_low", "low", "low"),
+        listed("edge_padding_high", "high", "high"),
+        listed("interior_padding", "interior", "interior"),
+        signature="2 -> 1",
+    ),
+    *define(Slice, "stablehlo", {"1 -> 1": "slice"}),
+)
 
 
 def _import_constant(importer: Importer, operation: Operation) -> None:
@@ -134,11 +103,11 @@ def _import_constant(importer: Importer, operation: Operation) -> None:
 
 
 PART = merged(
-    as_nodes(*(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items())),
+    as_nodes(*_OPERATIONS),
     Dialect(
-        operations=(define(Constant, "stablehlo.constant"), define(Constant, "chlo.constant")),
+        operations=(_CONSTANT, *define(Constant, "chlo", {"0 -> 1 <value: any>": "constant"})),
         importers={"stablehlo.constant": _import_constant, "chlo.constant": _import_constant},
         self_contained=("stablehlo.constant", "chlo.constant"),
-        writers={"constant": partial(Constant.write, name="stablehlo.constant")},
+        writers=writers_of([_CONSTANT]),
     ),
 )

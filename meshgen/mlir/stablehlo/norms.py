@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
-
-from xdsl.dialects import builtin
-from xdsl.irdl import result_def, var_operand_def
+from typing import NamedTuple
 
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.stablehlo.base import GenericOperation, define
-from meshgen.mlir.stablehlo.fields import Field, number
-
-
-class Inference(GenericOperation):
-    """Of (x, scale, offset, mean, variance)."""
-
-    arguments = var_operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("epsilon", kind=builtin.FloatAttr),
-        number("feature_index", "feature"),
-    )
-
-
-class Training(GenericOperation):
-    """Of (x, scale, offset): the result, the mean and the variance."""
-
-    arguments = var_operand_def()
-    output = result_def()
-    batch_mean = result_def()
-    batch_var = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = Inference.FIELDS
-
-
-class Gradient(GenericOperation):
-    """Of (x, scale, mean, variance, gradient of the result): those of x, of scale and of offset."""
-
-    arguments = var_operand_def()
-    grad_operand = result_def()
-    grad_scale = result_def()
-    grad_offset = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = Inference.FIELDS
+from meshgen.mlir.stablehlo.base import GenericOperation
+from meshgen.mlir.stablehlo.fields import number
+from meshgen.mlir.text_operation import Field, define
 
 
 class _Norm(NamedTuple):
@@ -110,12 +77,14 @@ def _applied(norm: _Norm, x: Value, scale: Value, offset: Value, mean: Value, va
 
 
 def _inference(b: Builder, *operands: Value) -> Value:
+    """Of (x, scale, offset, mean, variance)."""
     norm = _norm(b, 5, operands)
     x, scale, offset, mean, variance = operands
     return _applied(norm, x, scale, offset, mean, variance)
 
 
 def _training(b: Builder, *operands: Value) -> list[Value]:
+    """Of (x, scale, offset): the result, the mean and the variance."""
     norm = _norm(b, 3, operands)
     x, scale, offset = operands
     mean = norm.mean(x)
@@ -125,7 +94,9 @@ def _training(b: Builder, *operands: Value) -> list[Value]:
 
 
 def _gradient(b: Builder, *operands: Value) -> list[Value]:
-    """With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result:
+    """Of (x, scale, mean, variance, gradient of the result): the gradients of x, of scale and of offset.
+
+    With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result:
 
     scale: sum(g c r); offset: sum(g); x: scale r (g - mean(g) - c r^2 mean(g c)).
     """
@@ -140,11 +111,9 @@ def _gradient(b: Builder, *operands: Value) -> list[Value]:
 
 
 PART = Dialect(
-    operations=(
-        define(Inference, "stablehlo.batch_norm_inference"),
-        define(Training, "stablehlo.batch_norm_training"),
-        define(Gradient, "stablehlo.batch_norm_grad"),
-    ),
+    operations=define(GenericOperation, "stablehlo", {
+        "5 -> 1": "batch_norm_inference", "3 -> 3": "batch_norm_training", "5 -> 3": "batch_norm_grad",
+    }, FIELDS=(Field("epsilon", kind="float"), number("feature_index", "feature"))),
     importers=all_computed("stablehlo", {
         "batch_norm_inference": _inference, "batch_norm_training": _training, "batch_norm_grad": _gradient,
     }),

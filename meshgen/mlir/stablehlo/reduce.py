@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 
 from meshgen.ir.graph import Graph, Node
@@ -18,25 +16,24 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.base import RETURN, Properties, closed_regions, define, values_of
-from meshgen.mlir.stablehlo.elementwise import BINARY, CLASSES
-from meshgen.mlir.stablehlo.fields import Field, listed
+from meshgen.mlir.stablehlo.base import RETURN, GenericOperation, closed_regions, values_of
+from meshgen.mlir.stablehlo.elementwise import BINARY, OPERATIONS
+from meshgen.mlir.stablehlo.fields import listed
+from meshgen.mlir.text_operation import Field, Properties, define
 
+_BINARY = {each.name.partition(".")[2]: each for each in OPERATIONS}
 KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")
 
 
-class Reduce(IRDLOperation):
+class Reduce(GenericOperation):
     """`stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1] : (...) -> ...`, or with a
     region: `stablehlo.reduce(%x init: %i), (%y init: %j) across dimensions = [1] : (...) -> (...)
     reducer(%a: ..., %b: ...) (%c: ..., %d: ...) {...}`, where the first of each pair is the accumulated value."""
 
-    arguments = var_operand_def()
-    outputs = var_result_def()
-    body = region_def()
     FIELDS: ClassVar[tuple[Field, ...]] = (listed("dimensions", "dims"),)
 
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
         pairs = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _parse_pair(parser))
         applied = parser.parse_identifier() if parser.parse_optional_keyword("applies") else None
@@ -49,19 +46,17 @@ class Reduce(IRDLOperation):
         values, results = parser.parse_signature(operands)
         types = [value.type for value in values[len(pairs) :]]
         body = _parse_reducer(parser) if applied is None else _applied(parser, applied, types)
-        return cls.create(
-            operands=values, result_types=results, properties=properties, attributes=attributes, regions=[body]
-        )
+        return cls.of(values, results, attributes, properties, [body])
 
     @classmethod
-    def write(cls, printer: TextPrinter, node: Node, name: str) -> str:
-        """The text of a node that is the operation `name`."""
+    def write(cls, printer: TextPrinter, node: Node) -> str:
+        """The text of a node that is this operation."""
         results, operands, count = printer.results(node), printer.names(node.operands), len(node.operands) // 2
         pairs = ", ".join(f"({x} init: {init})" for x, init in zip(operands[:count], operands[count:], strict=True))
         kind = node.attrs.kind if node.op == "reduce" else _applied_kind(printer, node.regions[0])
         applied = f" applies stablehlo.{kind}" if kind else ""
         types = function_type(printer.types(node.operands), printer.types(node.results))
-        head = f"{results}{name}{pairs}{applied} across dimensions = {list(node.attrs.dims)}{printer.attributes(node)} : {types}"
+        head = f"{results}{cls.name}{pairs}{applied} across dimensions = {list(node.attrs.dims)}{printer.attributes(node)} : {types}"
         return head if kind else head + _reducer_text(printer, node.regions[0], count)
 
 
@@ -105,7 +100,7 @@ def _parse_reducer(parser: TextParser) -> Region:
 def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Region:
     """The region of the form `applies`: one operation on scalars."""
     mnemonic = name.removeprefix("mhlo.").removeprefix("stablehlo.")
-    if mnemonic not in BINARY:
+    if mnemonic not in BINARY.split():
         parser.fail(f"'{name}' is not a binary operation")
     return fold_region(mnemonic, types[0])
 
@@ -113,7 +108,7 @@ def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Regio
 def fold_region(mnemonic: str, type: Attribute) -> Region:
     """The region of a reduction by one binary operation."""
     block = Block(arg_types=[type, type])
-    operation = CLASSES[mnemonic].create(operands=block.args, result_types=[type])
+    operation = _BINARY[mnemonic].create(operands=block.args, result_types=[type])
     block.add_ops([operation, RETURN.create(operands=operation.results)])
     return Region(block)
 
@@ -166,9 +161,10 @@ def _import_reduce(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "reduce_region", attrs, regions=closed_regions(importer, operation))
 
 
+(_REDUCE,) = define(Reduce, "stablehlo", {"2+2n -> 1+n {2+2n -> 1+n}": "reduce"})
 PART = Dialect(
-    operations=(define(Reduce, "stablehlo.reduce"),),
+    operations=(_REDUCE,),
     importers={"stablehlo.reduce": _import_reduce},
     self_contained=("stablehlo.reduce",),
-    writers=dict.fromkeys(("reduce", "reduce_region"), partial(Reduce.write, name="stablehlo.reduce")),
+    writers=dict.fromkeys(("reduce", "reduce_region"), _REDUCE.write),
 )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
 
 from meshgen.ir.graph import TensorType
 from meshgen.mlir import literals
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseData, DenseElements, dense_text
-from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions
-from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions, define, values_of
-from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering
+from meshgen.mlir.stablehlo.attributes import ScatterDimensions
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions, values_of
+from meshgen.mlir.stablehlo.fields import flag, listed, numbering
+from meshgen.mlir.text_operation import Field, define
 
 _SCATTER_LISTS = (
     "update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
@@ -34,7 +34,7 @@ def per_dim(prop: str, attr: str, default: int, keyword: str = "",
         lambda values: write(values[attr]),
         keyword,
         is_required=False,
-        kind=IntegersConstraint(),
+        kind="integers",
     )
 
 
@@ -50,7 +50,7 @@ def sides(keyword: str = "") -> Field:
         return f"{dense_text(pairs, TensorType(pairs.shape, 'i64'))} : tensor<{len(pairs)}x2xi64>"
 
     return Field("padding", values, entry, keyword, is_required=False,
-                 kind=IntegersConstraint())  # fmt: skip
+                 kind="integers")  # fmt: skip
 
 
 def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
@@ -69,44 +69,22 @@ def padding(low: Sequence[int], high: Sequence[int]) -> Attribute:
     return DenseElements(DenseData(builtin.TensorType(builtin.i64, pairs.shape), "i64", pairs.tobytes()))
 
 
-class ReduceWindow(GenericOperation):
-    arguments = var_operand_def()
-    body = region_def()
-    outputs = var_result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
+_OPERATIONS = (
+    *define(GenericOperation, "stablehlo", {"2+2n -> 1+n {2+2n -> 1+n}": "reduce_window"}, FIELDS=(
         listed("window_dimensions", "window_dimensions"),
         *(per_dim(name, name, 1) for name in ("window_strides", "base_dilations", "window_dilations")),
         sides(),
-    )
-
-
-class SelectAndScatter(GenericOperation):
-    operand = operand_def()
-    source = operand_def()
-    init_value = operand_def()
-    select = region_def()
-    scatter = region_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
+    )),
+    *define(GenericOperation, "stablehlo", {"3 -> 1 {2 -> 1} {2 -> 1}": "select_and_scatter"}, FIELDS=(
         *(per_dim(name, name, 1) for name in ("window_dimensions", "window_strides")),
         sides(),
-    )
-
-
-class Scatter(GenericOperation):
-    arguments = var_operand_def()
-    body = region_def()
-    outputs = var_result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        numbering(
-            "scatter_dimension_numbers",
-            ScatterDimensions,
-            {name: name for name in _SCATTER_LISTS},
-            ["index_vector_dim"],
-        ),
+    )),
+    *define(GenericOperation, "stablehlo", {"3+2n -> 1+n {2+2n -> 1+n}": "scatter"}, FIELDS=(
+        numbering("scatter_dimension_numbers", ScatterDimensions, {name: name for name in _SCATTER_LISTS}, ["index_vector_dim"]),
         flag("indices_are_sorted", "indices_are_sorted"),
         flag("unique_indices", "unique_indices"),
-    )
+    )),
+)  # fmt: skip
 
 
 def _import_window(importer: Importer, operation: Operation) -> None:
@@ -118,8 +96,6 @@ def _import_window(importer: Importer, operation: Operation) -> None:
 
 
 PART = as_nodes(
-    define(ReduceWindow, "stablehlo.reduce_window"),
-    define(SelectAndScatter, "stablehlo.select_and_scatter"),
-    define(Scatter, "stablehlo.scatter"),
+    *_OPERATIONS,
     importers={"stablehlo.reduce_window": _import_window, "stablehlo.select_and_scatter": _import_window},
 )

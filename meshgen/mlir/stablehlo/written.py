@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from xdsl.ir import Operation
-from xdsl.irdl import region_def, result_def, var_operand_def
 
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, all_computed, lifted
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import RngDistribution
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, closed_regions, define, values_of
-from meshgen.mlir.stablehlo.collective_ops import DeviceNumber
-from meshgen.mlir.stablehlo.elementwise import Unary
-from meshgen.mlir.stablehlo.fields import Field, unread, word
-
-
-class Rng(HloOperation):
-    """`stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (...) -> ...`"""
-
-    arguments = var_operand_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = (word("rng_distribution", RngDistribution, "how", "distribution"),)
-
-
-class Map(GenericOperation):
-    arguments = var_operand_def()
-    computation = region_def()
-    result = result_def()
-    FIELDS: ClassVar[tuple[Field, ...]] = unread("dimensions")
-
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, closed_regions, values_of
+from meshgen.mlir.stablehlo.fields import word
+from meshgen.mlir.stablehlo.types import ONE
+from meshgen.mlir.text_operation import define
 
 MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")  # of chlo, which mhlo has too
 
@@ -84,14 +65,16 @@ def _map(b: Builder, *operands: Value) -> Value:
 
 PART = Dialect(
     operations=(
-        *(define(Unary, f"stablehlo.{name}") for name in MHLO_FUNCTIONS),
-        define(Rng, "stablehlo.rng"),
-        define(Map, "stablehlo.map"),
-        define(DeviceNumber, "stablehlo.replica_id"),
+        *define(HloOperation, "stablehlo", {"1 -> 1": " ".join(MHLO_FUNCTIONS)}, TYPES=ONE),
+        # `stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (...) -> ...`
+        *define(HloOperation, "stablehlo", {"3 -> 1": "rng"}, FIELDS=(
+            word("rng_distribution", RngDistribution, "how", "distribution"),
+        )),
+        *define(GenericOperation, "stablehlo", {"1+n -> 1 {1+n -> 1} <dimensions?: integers>": "map"}),
     ),
     importers={
         **dict.fromkeys((f"stablehlo.{name}" for name in MHLO_FUNCTIONS), _import_function),
         **all_computed("stablehlo", {"rng": _rng, "map": _map}),
     },
     self_contained=tuple(f"stablehlo.{name}" for name in MHLO_FUNCTIONS),
-)
+)  # fmt: skip
