@@ -66,7 +66,7 @@ class Factors:
 
 
 def parsed(text: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
-    """The factors of operands and results. Raises ValueError for a text that is no notation."""
+    """The factors of operands and results. Raises ValueError for a malformed text."""
     left, arrow, right = text.partition("->")
     sides = [[word.strip() for word in side.split(",")] for side in (left, right)]
     if not arrow or not all(_TEXT.fullmatch(word) for side in sides for word in side):

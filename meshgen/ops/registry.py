@@ -80,7 +80,7 @@ def broadcasts(op: str) -> bool:
 
 
 def meaning_of(op: str) -> Handler:
-    """What an op that is no composite means on NumPy arrays; it has a meaning."""
+    """Return what an op means on NumPy arrays. The op must have a meaning of its own: composites have none."""
     found = OPS[op].evaluate
     assert found is not None, op
     return found

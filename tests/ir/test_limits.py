@@ -9,11 +9,10 @@ import pytest
 
 from meshgen.budget import MAX_OPERATIONS
 from meshgen.cli import main
-from meshgen.codegen.algebra.splats import splat_of
 from meshgen.codegen.scheduling.memory import Lifetime, place
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, listed, shortened
 from meshgen.ir.encode_values import array_from_json, array_to_json
-from meshgen.ir.spread import spread_element, stored_bytes
+from meshgen.ir.spread import spread_element, stored_bytes, uniform_element
 from meshgen.mlir.text import parse_text, print_text
 
 T = "tensor<4xf32>"
@@ -111,13 +110,13 @@ def test_long_lists_are_cut() -> None:
 
 def test_constants_of_one_element_are_never_written_out() -> None:
     huge = np.broadcast_to(np.float32(1.5), (1 << 20, 1 << 20))
-    assert splat_of(huge) == spread_element(huge) == np.float32(1.5)
+    assert uniform_element(huge) == spread_element(huge) == np.float32(1.5)
     assert stored_bytes(huge) == np.float32(1.5).tobytes()
     back = array_from_json(array_to_json(huge))
     assert back.shape == huge.shape and not any(back.strides)
-    minus = splat_of(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20)))
+    minus = uniform_element(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20)))
     assert minus is not None and np.signbit(minus)  # as exact as any other number
-    assert splat_of(np.array([0.0, -0.0])) is None and splat_of(np.array([-0.0, -0.0])) is not None
+    assert uniform_element(np.array([0.0, -0.0])) is None and uniform_element(np.array([-0.0, -0.0])) is not None
     assert spread_element(np.zeros((2, 3))) is None and spread_element(np.zeros(())) is None
 
 

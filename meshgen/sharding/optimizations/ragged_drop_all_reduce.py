@@ -67,7 +67,7 @@ def _axes_left(graph: Graph) -> dict[Node, tuple[str, ...]]:
 
 
 def _product_of(graph: Graph, value: Value, dim: int, steps: int = _STEPS) -> Node | None:
-    """The product of groups of rows outside of whose groups a value is zero, along the dim; None where there is no such product."""
+    """Return the ragged dot whose groups bound the nonzero rows of a value along the dim, or None."""
     node = graph.index.producers.get(value)
     if node is None or not steps:
         return None
