@@ -51,7 +51,7 @@ def _gains() -> str:
 Measured by `python -m bench.passes` (predictions for `cuda:sm_90`): what a device sends, and how long the step is, when the pass is left out, over what it
 is with all passes; the best of the programs that the pass changes. *Changed* counts {given["programs"]} given programs (JAX programs at small and realistic
 sizes, programs in upstream's dialects) and {given["random"]} random ones; nothing stands there where a pass was not measured on the given ones. *Shown by* is a program of `tests/passes/gains` on which the pass gains: where
-the gain is not one of prediction, the least that its test asks for in kernels to compile, bytes that one program of a kernel moves, or bytes of the sectors that kernels touch.
+the gain is not one of prediction, the least that its test asks for in kernels to compile, or bytes of the sectors that kernels touch.
 
 | pass | changed, given | changed, random | best, given | shown by |
 | --- | --- | --- | --- | --- |

@@ -12,7 +12,10 @@ from tests.sources import ROOT
     ("module", "test"),
     [
         ("meshgen/codegen/scheduling/memory.py", "tests/codegen/test_memory.py"),  # by name
-        ("meshgen/codegen/passes/split_dot.py", "tests/passes/test_pass_files.py"),  # by the text file of the pass
+        (
+            "meshgen/codegen/passes/transpose_into_dot.py",
+            "tests/passes/test_pass_files.py",
+        ),  # by the text file of the pass
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
         ("meshgen/names.py", "tests/test_spec.py"),  # by words, where nearly all tests are as near over imports
         ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, though far away over imports

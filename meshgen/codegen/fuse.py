@@ -38,15 +38,11 @@ from meshgen.codegen.passes.loop_to_recurrence import loop_to_recurrence
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.row_sums_to_runs import row_sums_to_runs
-from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
 from meshgen.codegen.passes.scatter_to_select import scatter_to_select
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.softmax_into_dot import softmax_into_dot
-from meshgen.codegen.passes.split_convolution import split_convolution
-from meshgen.codegen.passes.split_dot import split_dot
 from meshgen.codegen.passes.split_reduction import split_reduction
-from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
 from meshgen.codegen.passes.transpose_in_attention import transpose_in_attention
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
@@ -77,8 +73,6 @@ PASSES = (
     *BEFORE_KERNELS,
     scatter_to_select,
     scatter_to_rows,
-    scan_to_parts,
-    top_k_to_parts,
     transpose_into_dot,
     transpose_before_reduce,
     softmax_into_dot,
@@ -86,8 +80,6 @@ PASSES = (
     attention_gradient_sums,
     attention_recompute,
     convolution_to_phases,
-    split_dot,
-    split_convolution,
     row_sums_to_runs,
     split_reduction,
     transpose_in_attention,

@@ -102,9 +102,6 @@ class Fusion:
     split_product_k: int = known(
         256, "elements", "of k, at least, of each part of a split product", "derived: two steps of the longest tiles"
     )
-    split_product_parts: int = known(
-        64, "parts", "of a split product, at most", "derived: of two tiles each, as many as an H100 has multiprocessors"
-    )
     same_product: float = known(
         1.05, "ratio", "of predicted times of a product up to which they are equal: it has the fewest parts of these",
         "measured: seven of the nine predictions of `python -m bench.products` are within 5 %",

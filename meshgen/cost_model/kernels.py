@@ -90,6 +90,10 @@ class Kernels:
         5.5e-7, "s", "until a copy from device memory arrives in shared memory",
         "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture: 479 cycles without load; derived: twice that",
     )  # fmt: skip
+    multiprocessor_bandwidth: float = known(
+        1.1e11, "bytes/s", "that one multiprocessor reads, however few others do",
+        "derived: 64 bytes per clock from the L2 cache, at the boost clock of an H100",
+    )  # fmt: skip
     unaligned_share: float = known(
         0.9, "share", "of a product's time that it takes longer where the rows of an operand do not begin at multiples of 16 bytes",
         "derived: a tile's loads and stores of 2 bytes take 1,536 clocks per step of 128 x 256 x 64, its products 1,024, its latency 960; for two operands",

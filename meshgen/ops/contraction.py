@@ -23,6 +23,8 @@ from meshgen.ops.op import (
     per_operand,
     per_result,
 )
+from meshgen.ops.parts import contraction as parts
+from meshgen.ops.parts import folds as fold_parts
 from meshgen.ops.rules import contraction as rules
 from meshgen.ops.rules import updates, windowed
 from meshgen.ops.tolerance import folds as fold_errors
@@ -61,21 +63,21 @@ def _select_flops(node: Node, type_of: TypeOf) -> float:
 
 OPS = (
     Op(name="reduce", operands=2, types=types.reduce, evaluate=means.reduce, error=errors.reduce, rule=rules.reduce,
-       kernel=REDUCTION, flops=per_operand, attributes=Reduce),
+       kernel=REDUCTION, flops=per_operand, attributes=Reduce, parts=fold_parts.reduce),
     Op(name="reduce_region", operands=AtLeast(2), types=types.reduce_region, evaluate=folds.reduce_region,
        error=fold_errors.reduce_region, rule=updates.reduce_region, kernel=NEST, flops=per_operand,
-       attributes=Dims, has_regions=True),
+       attributes=Dims, has_regions=True, parts=fold_parts.reduce_region),
     Op(name="dot_general", operands=2, types=types.dot_general, evaluate=means.dot_general, error=errors.bilinear,
        rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=Dot,
-       traits=frozenset((Trait.CONTRACTS,))),
+       traits=frozenset((Trait.CONTRACTS,)), parts=parts.dot_general),
     Op(name="ragged_dot", operands=4, types=types.ragged_dot, evaluate=means.ragged_dot, error=errors.bilinear,
        rule=rules.ragged_dot, kernel=RAGGED, flops=_ragged_flops, attributes=Ragged, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="convolution", operands=2, types=types.convolution, evaluate=means.convolution, error=errors.bilinear,
        rule=windowed.convolution, kernel=CONVOLUTION, flops=_convolution_flops,
-       attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),
+       attributes=Convolution, traits=frozenset((Trait.CONTRACTS,)), parts=parts.convolution),
     Op(name="reduce_window", operands=AtLeast(2), types=types.reduce_window, evaluate=folds.reduce_window,
        error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NEST, flops=_window_flops,
-       attributes=Window, has_regions=True),
+       attributes=Window, has_regions=True, parts=fold_parts.cumulative),
     Op(name="select_and_scatter", operands=3, types=types.select_and_scatter, evaluate=folds.select_and_scatter,
        error=fold_errors.select_and_scatter, rule=windowed.select_and_scatter, kernel=NEST, flops=_select_flops,
        attributes=SelectWindow, has_regions=True),

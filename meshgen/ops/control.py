@@ -22,6 +22,7 @@ from meshgen.ops.op import (
     no_flops,
     per_result,
 )
+from meshgen.ops.parts import ranking
 from meshgen.ops.rules import updates as rules
 from meshgen.ops.tolerance import folds as fold_errors
 from meshgen.ops.tolerance import movement as errors
@@ -71,7 +72,7 @@ OPS = (
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
        kernel=NEST, flops=_comparisons, attributes=Sort, has_regions=True),
     Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NEST,
-       flops=_comparisons, attributes=TopK),
+       flops=_comparisons, attributes=TopK, parts=ranking.top_k),
     Op(name="scatter", operands=AtLeast(3), types=types.scatter, evaluate=folds.scatter, error=fold_errors.scatter,
        rule=rules.scatter, kernel=NEST, flops=_updates, has_regions=True,
        attributes=Scatter),

@@ -15,6 +15,7 @@ from meshgen.ir.attributes.base import Attributes, NoAttributes
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.evaluate.common import Handler
+from meshgen.ops.parts.base import PartsOf
 from meshgen.ops.rules.rule import Rule
 from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.triton.registers import Expression
@@ -126,6 +127,7 @@ class Op:
         domains: of an element-wise op on operands of one type, without attributes: where random programs keep each operand.
         decompose: of a composite, which means what its decomposition does: it has no `evaluate` and no `error` of its own. Its sharding rule,
             types and arithmetic are those of the whole.
+        parts: of an op that folds a dim with a monoid: how it is done in parts of the dim.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Op:
     traits: frozenset[Trait] = frozenset()
     domains: tuple[Domain, ...] = ()
     decompose: Decompose | None = None
+    parts: PartsOf | None = None
 
 
 def no_flops(node: Node, type_of: TypeOf) -> float:

@@ -44,7 +44,7 @@ def test_an_update_reads_each_value_once() -> None:
 
 
 def test_sums_of_the_same_rows_are_one_kernel() -> None:
-    b = Body(*["f32[512,96]"] * 2)
+    b = Body(*["f32[256,96]"] * 2)
     x, y = b.inputs
     first = b.reduce("add", b.op("tanh", x), 0)
     second = b.reduce("add", b.op("multiply", b.op("exponential", y), x), 0)

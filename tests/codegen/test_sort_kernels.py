@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import Body, check
-from tests.codegen.passes.after import after
+from tests.codegen.passes.in_parts import in_parts
 
 Array = np.ndarray[Any, Any]
 
@@ -75,8 +74,8 @@ def test_top_k_takes_the_first_of_equals(type_: str, k: int) -> None:
 )
 def test_long_rows_are_looked_through_in_parts(dtype: str, size: int, k: int) -> None:
     graph = top(f"{dtype}[2,{size}]", k)
-    parts = after(top_k_to_parts, graph)
-    assert [n.op for n in parts.nodes].count("top_k") >= 2
+    ((_, parts),) = in_parts(graph)
+    assert [n.op for n in parts.nodes].count("top_k") == 2
     floats = dtype in ("f32", "bf16")
     rng = np.random.default_rng(1)
     x = special(2, size, dtype=dtype) if floats else rng.integers(0, 100, (2, size)).astype(DTYPES[dtype])

@@ -10,11 +10,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import spread
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
-from meshgen.codegen.fusion.tiles import Shape
-
-_ELEMENTS = 2048  # of a tile of short rows, and of a chunk of a long row
-_COLUMNS = 64  # kept elements of a tile whose rows are not contiguous
-_LEAST_ROWS = 16  # of such a tile
+from meshgen.codegen.fusion.tiles import nest_shape
 
 
 def power(size: int) -> int:
@@ -32,7 +28,7 @@ class Rows:
         kept = [v for d, v in enumerate(dims) if d not in along]
         over = [dims[d] for d in along]
         last = max((d for d, size in enumerate(sizes) if size > 1), default=-1)
-        self.shape = _tile(math.prod(v.high + 1 for v in kept), math.prod(v.high + 1 for v in over), last in along)
+        self.shape = nest_shape(math.prod(v.high + 1 for v in kept), math.prod(v.high + 1 for v in over), last in along)
         names = ("col", "row") if self.shape.rows_reduced else ("row", "col")
         self._kept, self._over = (
             ex.variable(names[0], self.shape.kept),
@@ -126,12 +122,3 @@ class Rows:
         if self.is_flat:
             return ""
         return "[:, None]" if is_over == self.shape.rows_reduced else "[None, :]"
-
-
-def _tile(kept: int, reduced: int, is_contiguous: bool) -> Shape:
-    """Whole rows in registers where they are short and contiguous; else chunks."""
-    if is_contiguous:
-        block = min(power(reduced), _ELEMENTS)
-        return Shape(kept, reduced, min(power(kept), max(1, _ELEMENTS // block)), block, False)
-    columns = min(_COLUMNS, power(kept))
-    return Shape(kept, reduced, columns, min(power(reduced), max(_ELEMENTS // columns, _LEAST_ROWS)), True)

@@ -18,9 +18,7 @@ from meshgen.codegen.emit.rows import Rows, power
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Node, Value
-from meshgen.ir.predicates import is_constant
-from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.evaluate.window import fold_kind
+from meshgen.ops.evaluate.window import cumulative_dim
 from meshgen.ops.triton.registers import both
 
 _BLOCK = 256  # results of a tile
@@ -31,22 +29,6 @@ def emit_reduce_window(evaluator: Evaluator, node: Node) -> Launch:
     if (along := cumulative_dim(node, evaluator.producer.get(node.operands[-1]))) is not None:
         return _emit_scan(evaluator, node, along, is_reverse=not node.attrs.low[along])
     return _emit_windows(evaluator, node)
-
-
-def cumulative_dim(node: Node, init: Node | None) -> int | None:
-    """The dim of which each window has all elements up to its own, or all from it on; `init` makes the initial value."""
-    a, kind = node.attrs, fold_kind(node.regions[0])
-    wide = [d for d, size in enumerate(a.window_dimensions) if size > 1]
-    if kind is None or len(wide) != 1 or node.result.type.shape != node.operands[0].type.shape:
-        return None
-    steps = {*a.window_strides, *a.base_dilations, *a.window_dilations}
-    if steps != {1} or not is_constant(init) or init.attrs.value != neutral(kind, init.result.type.dtype):
-        return None
-    (dim,), size = wide, node.result.type.sizes[wide[0]]
-    pads = {(a.low[dim], a.high[dim]) if d == dim else (0, 0) for d in wide}
-    others = all(not a.low[d] and not a.high[d] for d in range(node.result.type.rank) if d != dim)
-    ends = a.window_dimensions[dim] - 1
-    return dim if others and ends >= size - 1 and pads & {(ends, 0), (0, ends)} else None
 
 
 def _emit_scan(evaluator: Evaluator, node: Node, dim: int, is_reverse: bool) -> Launch:

@@ -1,106 +1,160 @@
-"""A reduction to few elements is split in two, so that it fills the device: first to a few per result, then to one.
+"""What folds much for few results is done in two kernels, parts first and then their fold, where that fills the device.
 
-`reduce x[R, C] over R` becomes `reduce (reshape x[P, R/P, C]) over R/P`, then over P. The order of the sum is
-fixed by the shapes alone: no atomics, the same bits on every run. The reductions of an attention stay whole, or are split with it
-(`split_attention.py`).
+    before   %2 = dot_general %x, %w        bf16[128, 16384], bf16[16384, 128] -> bf16[128, 128]
+    after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128, 16, 1024], bf16[16, 1024, 128] -> f32[16, 128, 128]
+             %2 = convert (reduce add %1 over 0)
+
+Ops say in their records what parts give and how they are combined (`ops/parts`): dots, convolutions, reductions, scans, `top_k`. Shapes
+alone decide the order of the folds, so a run has the bits of any other. Attentions are split with their products (`split_attention.py`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-import numpy as np
-
+from meshgen.codegen.fusion.bodies import Cutter
 from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.passes.split_attention import Splitter, closed_attentions, split_of
+from meshgen.codegen.passes.split_attention import Split, Splitter, closed_attentions, split_of
+from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ops.classes import REDUCTIONS
-from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.rows import runs_of_rows
+from meshgen.ir.builder import Builder
+from meshgen.ir.forms import form_of
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.matchers import through
+from meshgen.ir.predicates import is_constant
+from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOPS, POINTWISE, PRODUCTS, REDUCTIONS, UNSTORED
+from meshgen.ops.parts.base import Parts
+from meshgen.ops.registry import OPS
+
+_TARGET = "cpu"  # plans are the same for all targets
+_WITH_EPILOGUE = LOOPS | PRODUCTS
 
 
 @module_pass("split-reduction", "partition")
 def split_reduction(module: Module, context: Compilation) -> Module:
-    """A local program with its big reductions split."""
-    return on_graphs(module, _with_split_reductions)
+    """A local program with its long folds split."""
+    return on_graphs(module, _with_splits)
 
 
-def _with_split_reductions(graph: Graph) -> Graph:
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+def _with_splits(graph: Graph) -> Graph:
+    splitter = _Folds(graph)
     attentions = closed_attentions(graph)
-    inside = {n for attention in attentions for n in (attention.maximum, attention.total)}
-    splits = {a.product: split for a in attentions if (split := split_of(a, graph)) is not None}
-    made = graph.index.producers
-    left_out = {n for split in splits.values() for n in split.replaced()}
+    whole = {n for each in attentions for n in (each.scores, each.product, each.maximum, each.total)} | _siblings(graph)
+    found = ((each.product, split_of(each, graph)) for each in attentions)
+    splits = {product: split for product, split in found if split is not None and _saves_time(split, graph)}
+    replaced = {node for split in splits.values() for node in split.replaced()}
+    split_graph = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        is_split = node.op == "reduce_region" or (node.op in REDUCTIONS and node not in inside)
-        parts = _split_factor(node) if is_split and not _is_of_runs(node, made) else None
         if node in splits:
-            Splitter(found, splits[node]).write()
-        elif parts is not None and node.op in REDUCTIONS:
-            _emit_split(found, node, *parts)
-        elif parts is not None:
-            _emit_split_region(found, node, *parts)
-        elif node not in left_out:
-            found.nodes.append(node)
-    return found
+            Splitter(split_graph, splits[node]).write()
+        elif node not in replaced:
+            split_graph.nodes += [node] if node in whole else splitter.split(node)
+    return split_graph
 
 
-def _is_of_runs(node: Node, made: Mapping[Value, Node]) -> bool:
-    """Whether a reduction adds up sums of runs of rows (`row_sums_to_runs.py`): it is in two already."""
-    maker = made.get(node.operands[0])
-    runs = runs_of_rows(maker) if maker else None
-    return runs is not None and tuple(node.attrs.dims) == (0,) and node.operands[0].type.sizes[0] == runs.count
-
-
-def _split_factor(node: Node) -> tuple[int, int] | None:
-    """(dim, number of parts) to split a reduce by, if it has too few programs."""
-    shape, dims = node.operands[0].type.sizes, node.attrs.dims
-    kept, limits = node.results[0].type.size, DEFAULT.fusion
-    reduced = math.prod(shape[d] for d in dims)
-    programs = kept if len(shape) - 1 in dims else -(-kept // limits.split_columns)
-    nbytes = node.operands[0].type.nbytes
-    most = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
-    if nbytes < limits.split_bytes or programs >= most:
-        return None
-    wanted = min(limits.programs // programs, reduced // limits.split_least)
-    dim = max(dims, key=lambda d: (shape[d], -d))
-    fitting = [p for p in range(2, min(wanted, shape[dim]) + 1) if shape[dim] % p == 0]
-    return (dim, fitting[-1]) if fitting else None
-
-
-def _emit_split(graph: Graph, node: Node, dim: int, parts: int) -> None:
-    value, init = node.operands
-    shape, kind = value.type.sizes, node.attrs.kind
-    dtype = value.type.dtype
-    cut = TensorType((*shape[:dim], parts, shape[dim] // parts, *shape[dim + 1 :]), dtype)
-    pieces = graph.add("reshape", [value], [cut], {}, loc=node.loc).result
-    number = np.array(neutral(kind, dtype))
-    start = graph.add("constant", [], [TensorType((), dtype)], {"value": number}, loc=node.loc).result
-    dims = tuple(d + (d >= dim) for d in node.attrs.dims)
-    partial = TensorType(tuple(s for d, s in enumerate(cut.sizes) if d not in dims), dtype)
-    first = graph.add("reduce", [pieces, start], [partial], {**node.attrs, "dims": dims}, loc=node.loc).result
-    place = sum(1 for d in range(dim) if d not in dims)
-    last: list[Value] = node.results
-    graph.nodes.append(Node("reduce", [first, init], last, {**node.attrs, "dims": (place,)}, node.loc))
-
-
-def _emit_split_region(graph: Graph, node: Node, dim: int, parts: int) -> None:
-    """Initial values may be combined any number of times, as StableHLO has it: each part and the whole have them."""
-    count = len(node.operands) // 2
-    inits, dims = node.operands[count:], tuple(d + (d >= dim) for d in node.attrs.dims)
-    pieces, kinds = list[Value](), list[TensorType]()
-    for value in node.operands[:count]:
-        sizes = value.type.sizes
-        cut = value.type.with_shape((*sizes[:dim], parts, sizes[dim] // parts, *sizes[dim + 1 :]))
-        pieces.append(graph.add("reshape", [value], [cut], {}, loc=node.loc).result)
-        kinds.append(value.type.with_shape([s for d, s in enumerate(cut.sizes) if d not in dims]))
-    first = [Value(kind) for kind in kinds]
-    graph.nodes.append(Node(node.op, [*pieces, *inits], first, {"dims": dims}, node.loc, regions=node.regions))
-    place = sum(1 for d in range(dim) if d not in dims)
-    graph.nodes.append(
-        Node(node.op, [*first, *inits], node.results, {"dims": (place,)}, node.loc, regions=node.regions)
+def _saves_time(split: Split, graph: Graph) -> bool:
+    """Whether an attention in parts takes less time: its kernel, and two that fold what the parts give."""
+    attention, parts = split.attention, Graph("")
+    Splitter(parts, split).write()
+    last = next(place for place, node in enumerate(parts.nodes) if node.op in DOTS)
+    own, given = (
+        parts.nodes[: last + 1],
+        [n.result for n in parts.nodes[: last + 1] if n.op in REDUCTIONS or n.op in DOTS],
     )
+    producers = graph.index.producers
+    whole, _ = Cutter(producers, _is_free).cut([*attention.members], [attention.product.result])
+    members = [attention.scores, *attention.function, *own]
+    partial, _ = Cutter({**producers, **{v: n for n in own for v in n.results}}, _is_free).cut(members, given)
+    seconds = kernel_seconds(partial, _TARGET) + 2 * device_of(_TARGET).launch_seconds
+    return seconds < kernel_seconds(whole, _TARGET)
+
+
+def _is_free(node: Node) -> bool:
+    return node.op in UNSTORED
+
+
+def _siblings(graph: Graph) -> set[Node]:
+    """Return the dots of equal types that have their left operand in common: they fill the device together, in one kernel."""
+    alike: dict[object, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op in DOTS:
+            alike.setdefault((node.operands[0], node.operands[1].type, node.attrs), []).append(node)
+    return {node for dots in alike.values() if len(dots) > 1 for node in dots}
+
+
+class _Folds:
+    """Splits nodes of a graph; the number of parts is chosen once for nodes that are alike."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._producers, self._uses = graph.index.producers, graph.index.uses
+        self._counts: dict[object, int] = {}
+
+    def split(self, node: Node) -> list[Node]:
+        """Return the nodes in place of a node: parts and their fold, which may be split again; or the node itself."""
+        parts_of = OPS[node.op].parts if node.op in OPS else None
+        if parts_of is None or (parts := parts_of(node, self._producers.get)) is None or not parts.counts:
+            return [node]
+        users = (user for result in node.results for user, _ in self._uses.get(result, ()))
+        is_followed = node.op in PRODUCTS and any(user.op in GENERATED for user in users)
+        key = form_of(node) or node, is_followed
+        if key not in self._counts:
+            self._counts[key] = self._best_count(node, parts, is_followed)
+        if self._counts[key] == 1:
+            return [node]
+        partial, combined = _written(node, parts, self._counts[key])
+        return [*partial.nodes, *(each for node in combined.nodes for each in self.split(node))]
+
+    def _best_count(self, node: Node, parts: Parts, is_followed: bool) -> int:
+        """Return a number of parts that takes about the least time; 1 if all parts take longer.
+
+        Of several it is the most for which what the parts give is small: kernels with more programs take more along. If it never is, the least.
+        What follows a product may need a launch more, where it was in the product's kernel.
+        """
+        launch = device_of(_TARGET).launch_seconds
+        whole = self._seconds([node]) - launch * is_followed
+        if whole <= 2 * launch:  # as many as the parts and their fold take
+            return 1
+        written = {count: _written(node, parts, count) for count in parts.counts}
+        seconds = {count: sum(self._seconds(graph.nodes) for graph in graphs) for count, graphs in written.items()}
+        least = min(seconds.values())
+        fast = [count for count in parts.counts if seconds[count] <= least * DEFAULT.fusion.same_product]
+        read = sum(value.type.nbytes for value in node.operands)
+        small = [n for n in fast if sum(v.type.nbytes for v in written[n][0].outputs) * DEFAULT.fusion.smaller <= read]
+        best = small[-1] if small else fast[0]
+        return best if seconds[best] < whole else 1
+
+    def _seconds(self, nodes: list[Node]) -> float:
+        return sum(kernel_seconds(body, _TARGET) for body in _kernels(nodes, self._producers))
+
+
+def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
+    """Return the nodes that fold the parts, and those that combine them into the results of the node."""
+    partial, combined = Builder(Graph(""), node.loc), Builder(Graph(""), node.loc)
+    partial.graph.outputs = parts.partial(partial, count)
+    results = parts.combine(combined, partial.graph.outputs)
+    for made, result in zip(results, node.results, strict=True):
+        maker = combined.graph.index.producers[made]
+        maker.results[maker.results.index(made)] = result
+    return partial.graph, combined.graph
+
+
+def _kernels(nodes: list[Node], producers: Mapping[Value, Node]) -> Iterator[Graph]:
+    """Yield the bodies of the kernels of a few nodes: one for each that is stored, element-wise ops in the one that they follow."""
+    local = {result: node for node in nodes for result in node.results}
+    kernels: list[list[Node]] = []
+    for node in nodes:
+        if _is_free(node):
+            continue
+        source = local.get(through(node.operands[0], local.get, LAYOUT))
+        follows = source is not None and source.op in _WITH_EPILOGUE and source is kernels[-1][-1]
+        if follows and node.op in POINTWISE:
+            kernels[-1].append(node)
+        else:
+            kernels.append([node])
+    for members in kernels:
+        made = {result for node in members for result in node.results}
+        read = dict.fromkeys(v for node in members for v in node.operands if v not in made)
+        constants = {v: maker for v in read if is_constant(maker := local.get(v) or producers.get(v))}
+        inputs = [value for value in read if value not in constants]
+        yield Graph("", inputs, [*constants.values(), *members], list(members[-1].results))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
-from meshgen.codegen.emit.windows import cumulative_dim
+from meshgen.codegen.fusion.row_passes import levels
+from meshgen.codegen.fusion.tiles import nest_shape, reduction_shape
+from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node
+from meshgen.ops.classes import REDUCTIONS
+from meshgen.ops.evaluate.window import cumulative_dim
 from meshgen.ops.flops import node_flops, ranking_operations
 
 
@@ -38,8 +42,55 @@ def nest_operations(node: Node, body: Graph) -> float:
             return float(size * each)
 
 
-def waiting_seconds(body: Graph) -> float:
-    """How long the trips of a recurrence wait at least for the rows that they read, which are copied some trips before."""
+def waiting_seconds(body: Graph, device: Device) -> float:
+    """Return how long a program waits at least for what it reads, however few programs there are.
+
+    Rows of a recurrence are copied some iterations before; a reduction or a scan loads one tile after the other. Reductions of
+    rows that registers do not hold load them again for each level of reductions, and to write what is not reduced.
+    """
     loops = [node for node in body.nodes if node.op == "recurrence" and len(node.operands) > len(node.results)]
     trips = max((node.attrs.trips for node in loops), default=0)
-    return trips * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
+    copying = trips * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
+    scans = [_loading(node, body, device)[1] for node in body.nodes if node.op not in REDUCTIONS]
+    return max([copying, *scans, _reducing_seconds(body, device)])
+
+
+def _reducing_seconds(body: Graph, device: Device) -> float:
+    passes = [max(_loading(node, body, device) for node in level) for level in levels(body)]
+    seconds = [of_pass for _, of_pass in passes]
+    if all(tiles <= 1 for tiles, _ in passes):
+        return max(seconds, default=0.0)
+    rows = max(node.result.type.size for node in body.nodes if node.op in REDUCTIONS)
+    is_written = any(value.type.size > rows for value in body.outputs)
+    return sum(seconds) + seconds[-1] * is_written
+
+
+def _loading(node: Node, body: Graph, device: Device) -> tuple[int, float]:
+    """Return how many tiles a program of a reduction or scan loads one after the other, and how long that takes; 0 of other nodes."""
+    dims = _folded_dims(node, body)
+    if not dims or not node.operands[0].type.size:
+        return 0, 0.0
+    kind = node.operands[0].type
+    reduced, last = (
+        math.prod(kind.sizes[d] for d in dims),
+        max((d for d, n in enumerate(kind.sizes) if n > 1), default=-1),
+    )
+    kept, is_contiguous = kind.size // reduced, last in dims
+    if node.op in REDUCTIONS:
+        tile = reduction_shape(kept, reduced, is_contiguous, device.multiprocessors)
+    else:
+        tile = nest_shape(kept, reduced, is_contiguous)
+    tile_bytes = min(kept, tile.kept_block) * min(reduced, tile.reduced_block) * kind.numpy_dtype.itemsize
+    tiles = -(-reduced // tile.reduced_block)
+    transfer = tiles * tile_bytes / DEFAULT.kernels.multiprocessor_bandwidth
+    return tiles, max(transfer, (tiles - 1) * DEFAULT.kernels.copy_seconds)  # a launch has the latency of one tile
+
+
+def _folded_dims(node: Node, body: Graph) -> tuple[int, ...]:
+    """Return the dims that a reduction or scan goes along."""
+    if node.op in REDUCTIONS or node.op == "reduce_region":
+        return tuple(node.attrs.dims)
+    if node.op != "reduce_window":
+        return ()
+    along = cumulative_dim(node, body.index.producers.get(node.operands[-1]))
+    return () if along is None else (along,)

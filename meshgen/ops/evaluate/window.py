@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import needed_nodes
-from meshgen.ops.evaluate.common import Array, RunRegion, narrow, ufunc_of, widen
+from meshgen.ops.evaluate.common import Array, RunRegion, narrow, neutral, ufunc_of, widen
 from meshgen.ops.evaluate.structure import add_batching, pad, window_positions, window_starts
 from meshgen.ops.registry import broadcasts
 
@@ -41,6 +42,22 @@ def fold_kind(region: Graph) -> str | None:
     (node,) = needed
     plain = set(map(id, node.operands)) == set(map(id, region.inputs)) and region.outputs == node.results
     return node.op if plain and node.op in FOLDS else None
+
+
+def cumulative_dim(node: Node, init: Node | None) -> int | None:
+    """The dim of which each window has all elements up to its own, or all from it on; `init` makes the initial value."""
+    a, kind = node.attrs, fold_kind(node.regions[0])
+    wide = [d for d, size in enumerate(a.window_dimensions) if size > 1]
+    if kind is None or len(wide) != 1 or node.result.type.shape != node.operands[0].type.shape:
+        return None
+    steps = {*a.window_strides, *a.base_dilations, *a.window_dilations}
+    if steps != {1} or not is_constant(init) or init.attrs.value != neutral(kind, init.result.type.dtype):
+        return None
+    (dim,), size = wide, node.result.type.sizes[wide[0]]
+    pads = {(a.low[dim], a.high[dim]) if d == dim else (0, 0) for d in wide}
+    others = all(not a.low[d] and not a.high[d] for d in range(node.result.type.rank) if d != dim)
+    ends = a.window_dimensions[dim] - 1
+    return dim if others and ends >= size - 1 and pads & {(ends, 0), (0, ends)} else None
 
 
 def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:

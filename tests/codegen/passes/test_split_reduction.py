@@ -1,33 +1,185 @@
-"""Reductions in two launches: the same sums, in an order that shapes alone decide."""
+"""Folds in parts: the same results for all numbers of parts, as many parts as take the least time, and nodes that stay."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Callable
 
+import numpy as np
+import pytest
+
+from meshgen import api
+from meshgen.codegen.passes import split_reduction as pass_file
 from meshgen.codegen.passes.split_reduction import split_reduction
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import Body, random_args
 from tests.codegen.passes.after import after
+from tests.codegen.passes.in_parts import in_parts
+
+Dims = tuple[int, ...]
+UNITS = {"f32": 2.0**-16, "bf16": 2.0**-7, "f16": 2.0**-9, "f64": 2.0**-44}
 
 
-def test_big_sums_are_split_in_a_fixed_order() -> None:
-    b = Body("f32[4096,96]")
-    graph = b.done(b.reduce("add", b.inputs[0], 0))
+def dot(lhs: str, rhs: str, contract: tuple[Dims, Dims], batch: tuple[Dims, Dims] = ((), ())) -> Graph:
+    b = Body(lhs, rhs)
+    return b.done(b.dot(*b.inputs, contract, batch))
+
+
+def kernel_gradient(batch: int, side: int, features: int, outputs: int, dtype: str, kernel: str = "IHWO") -> Graph:
+    """Of a 3 x 3 kernel: image dims are features, space and batch, which is summed over with space."""
+    sizes = {"I": batch, "H": side, "W": side, "O": outputs}
+    b = Body(f"{dtype}[{features},{side},{side},{batch}]", f"{dtype}[{','.join(str(sizes[d]) for d in kernel)}]")
+    gradient = b.op(
+        "convolution", *b.inputs, window_strides=(1, 1), lhs_dilation=(1, 1), rhs_dilation=(1, 1), window_reversal=(False, False),
+        low=(1, 1), high=(1, 1), feature_group_count=1, batch_group_count=1, input_batch=0, input_spatial=(1, 2),
+        input_feature=3, kernel_input_feature=kernel.index("I"), kernel_output_feature=kernel.index("O"),
+        kernel_spatial=(kernel.index("H"), kernel.index("W")), output_batch=2, output_feature=3, output_spatial=(0, 1), precision=(),
+    )  # fmt: skip
+    return b.done(gradient)
+
+
+def fold(type_: str, kind: str, *dims: int) -> Graph:
+    b = Body(type_)
+    return b.done(b.reduce(kind, b.inputs[0], *dims))
+
+
+def greatest_and_its_index(type_: str, dim: int) -> Graph:
+    """The `reduce_region` of an argmax."""
+    b = Body(type_)
+    builder, (x,) = Builder(b.graph), b.inputs
+    indices = builder.emit("iota", [], TensorType(x.type.shape, "i32"), dim=dim)
+    scalars = [TensorType((), x.type.dtype), TensorType((), "i32")]
+    inits = [builder.splat(-math.inf, scalars[0]), builder.splat(0, scalars[1])]
+    region = Builder(Graph("", [Value(kind) for kind in (*scalars, *scalars)]))
+    a, i, c, j = region.graph.inputs
+    first = region.compare("GE", a, c)
+    region.graph.outputs = [region.emit("select", [first, *pair], pair[0].type) for pair in ((a, c), (i, j))]
+    kept = [v.type.with_shape(n for d, n in enumerate(x.type.sizes) if d != dim) for v in (x, indices)]
+    return b.done(*builder.append("reduce_region", [x, indices, *inits], kept, {"dims": (dim,)}, (region.graph,)))
+
+
+FOLDS: dict[str, Callable[[], Graph]] = {
+    "dot": lambda: dot("bf16[24,1024]", "bf16[1024,16]", ((1,), (0,))),
+    "dot, turned": lambda: dot("f32[1536,24]", "f32[16,1536]", ((0,), (1,))),
+    "dot, batches": lambda: dot("f64[3,8,512]", "f64[3,512,8]", ((2,), (1,)), ((0,), (0,))),
+    "dot, three contracted dims": lambda: dot("f32[4,6,512,3]", "f32[3,512,6,5]", ((3, 2, 1), (0, 1, 2))),
+    **{f"convolution, {k}": lambda k=k: kernel_gradient(12, 6, 4, 3, "f32", k) for k in ("IHWO", "OHWI", "HWIO")},
+    "convolution, bf16": lambda: kernel_gradient(4, 6, 4, 3, "bf16"),
+    "sum of columns": lambda: fold("f32[384,5]", "add", 0),
+    "sum of rows": lambda: fold("f32[5,384]", "add", 1),
+    "sum of all": lambda: fold("f64[6,8,64]", "add", 0, 1, 2),
+    "sum, dims apart": lambda: fold("f32[96,5,8]", "add", 0, 2),
+    "maximum": lambda: fold("bf16[3,256]", "maximum", 1),
+    "product": lambda: fold("i32[128,2]", "multiply", 0),
+    "argmax": lambda: greatest_and_its_index("f32[3,256]", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_parts_fold_to_the_whole_for_all_counts(name: str) -> None:
+    graph = FOLDS[name]()
+    args = random_args(graph, 2)
+    exact = evaluate(graph, args)
+    counted = in_parts(graph)
+    assert counted
+    for count, split in counted:
+        assert [v.type for v in split.outputs] == [v.type for v in graph.outputs], count
+        for got, want, value in zip(evaluate(split, args), exact, graph.outputs, strict=True):
+            wide, unit = want.astype(np.float64), UNITS.get(value.type.dtype, 0.0)
+            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=0, atol=unit * np.abs(wide).max())
+
+
+def parts(graph: Graph, op: str) -> int:
+    """How many nodes of an op there are after the pass."""
+    return [node.op for node in after(split_reduction, graph).nodes].count(op)
+
+
+@pytest.mark.parametrize("graph", [
+    dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))),
+    dot("f32[8192,24]", "f32[16,8192]", ((0,), (1,))),
+    fold("f32[4096,96]", "add", 0),
+    fold("f32[4194304]", "add", 0),
+    kernel_gradient(64, 28, 16, 16, "f32"),
+])  # fmt: skip
+def test_long_folds_are_split_and_keep_their_results(graph: Graph) -> None:
     split = after(split_reduction, graph)
-    assert [n.op for n in split.nodes].count("reduce") == 2
-    args = random_args(graph)
-    np.testing.assert_allclose(evaluate(split, args)[0], args[0].astype(np.float64).sum(0), atol=4096 * 2.0**-24 * 256)
-    b = Body("f32[40,9]")
-    assert [n.op for n in after(split_reduction, b.done(b.reduce("add", b.inputs[0], 0))).nodes] == [
-        "constant",
-        "reduce",
-    ]
+    assert len(split.nodes) > len(graph.nodes) and split.outputs == graph.outputs
+    assert [node.op for node in split.nodes].count("reduce") >= 1
 
 
-def test_sums_of_runs_of_rows_are_in_two_already() -> None:
-    b = Body("f32[256,64,1024]")
-    graph = b.done(b.reduce("add", b.reduce("add", b.inputs[0], 1), 0))
-    assert [n.op for n in after(split_reduction, graph).nodes].count("reduce") == 2
-    b = Body("f32[256,8,2,1024]")
-    graph = b.done(b.reduce("add", b.reduce("add", b.inputs[0], 2), 0, 1))
-    assert [n.op for n in after(split_reduction, graph).nodes].count("reduce") == 3, "over more than the runs"
+@pytest.mark.parametrize("graph", [
+    dot("bf16[8192,8192]", "bf16[8192,8192]", ((1,), (0,))),  # fills the device
+    dot("bf16[128,500]", "bf16[500,128]", ((1,), (0,))),  # a short sum
+    dot("bf16[128,8191]", "bf16[8191,128]", ((1,), (0,))),  # prime
+    dot("i32[24,8192]", "i32[8192,16]", ((1,), (0,))),
+    dot("bf16[64,128,4096]", "bf16[64,4096,128]", ((2,), (1,)), ((0,), (0,))),  # batches fill the device
+    fold("f32[40,9]", "add", 0),
+    fold("f32[4096,1024]", "add", 1),  # as many rows as programs
+    fold("f32[1048573]", "add", 0),  # prime
+    fold("f32[0,64]", "add", 0),
+    kernel_gradient(1, 48, 4, 3, "f32"),  # one image
+    kernel_gradient(8, 4, 4, 3, "f32"),
+])  # fmt: skip
+def test_what_is_short_fills_the_device_or_has_no_even_parts_stays(graph: Graph) -> None:
+    assert after(split_reduction, graph).nodes == graph.nodes
+
+
+def test_dots_of_one_operand_stay_beside_each_other() -> None:
+    b = Body("bf16[128,8192]", "bf16[8192,64]", "bf16[8192,64]")
+    x, v, w = b.inputs
+    graph = b.done(*(b.dot(x, each, ((1,), (0,))) for each in (v, w)))
+    assert after(split_reduction, graph).nodes == graph.nodes
+
+
+@pytest.mark.parametrize(("saved", "is_split"), [(1.0, False), (2.5, True)])
+def test_a_product_that_is_followed_must_save_a_launch_more(
+    saved: float, is_split: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`saved`: launches that the parts and their fold take less than the product."""
+    launch = pass_file.device_of("cpu").launch_seconds
+
+    def seconds(body: Graph, target: str) -> float:
+        (node,) = [node for node in body.nodes if node.op in ("dot_general", "reduce")]
+        is_whole = node.op == "dot_general" and node.result.type.rank == 2
+        return launch * (10 if is_whole else (10 - saved) / 2)
+
+    monkeypatch.setattr(pass_file, "kernel_seconds", seconds)
+    graph = dot("bf16[24,512]", "bf16[512,16]", ((1,), (0,)))
+    assert parts(graph, "reduce") == 1, "nothing follows"
+    b = Body("bf16[24,512]", "bf16[512,16]")
+    followed = b.done(b.op("tanh", b.dot(*b.inputs, ((1,), (0,)))))
+    assert parts(followed, "reduce") == is_split
+
+
+def test_one_launch_saved_is_not_enough_for_two_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = pass_file.device_of("cpu").launch_seconds
+    monkeypatch.setattr(pass_file, "kernel_seconds", lambda body, target: 2 * launch)
+    assert parts(fold("f32[4096,96]", "add", 0), "reduce") == 1
+
+
+@pytest.mark.parametrize("shape", ["64x8192", "8192x64", "16x16x4096", "1048576", "32x65536"])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_splitting_never_makes_the_predicted_step_longer(shape: str, kept: int) -> None:
+    """Each norm-like program: a sum, and element-wise operations before and after it."""
+    rank = shape.count("x") + 1
+    dims = [d for d in range(rank) if rank == 1 or d != kept]
+    kind = shape.split("x")[kept] + "xf32" if rank > 1 else "f32"
+    wide = f"tensor<{shape}xf32>"
+    text = f"""func.func @f(%x: {wide}) -> {wide} {{
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.tanh %x : {wide}
+      %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = {dims} : ({wide}, tensor<f32>) -> tensor<{kind}>
+      %2 = stablehlo.broadcast_in_dim %1, dims = {[kept] if rank > 1 else []} : (tensor<{kind}>) -> {wide}
+      %3 = stablehlo.subtract %0, %2 : {wide}
+      return %3 : {wide}
+    }}"""
+    steps = [api.plan(text, skip=skip).cost.step_seconds for skip in ([], ["split-reduction"])]
+    assert steps[0] <= steps[1] * 1.01
+
+
+def test_nodes_of_other_ops_are_copied() -> None:
+    b = Body("f32[4]")
+    graph = b.done(b.op("tanh", b.inputs[0]))
+    assert after(split_reduction, graph) is graph and isinstance(graph.nodes[0], Node)

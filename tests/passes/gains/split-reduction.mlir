@@ -1,5 +1,5 @@
 // The sum of squares of 1 M numbers per device. Without the pass one program of a kernel reads all of them, with it none more than 4,096.
-// GAIN: bytes_per_program 200
+// GAIN: step 10
 // NUMBERS: 4194304=262144
 
 module @norm {

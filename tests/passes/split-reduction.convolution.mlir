@@ -1,5 +1,5 @@
 // Four sums of 2,097,152 products each become sums of four parts; the features, here the batch, are in groups.
-// RUN: meshgen opt %s --passes split-convolution | filecheck %s
+// RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}
 func.func @f(%x: tensor<4x512x1024x2xf32>, %g: tensor<4x512x1024x2xf32>) -> tensor<1x1x2x2xf32> {

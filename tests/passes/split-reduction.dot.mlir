@@ -1,5 +1,5 @@
 // One tile of the result would keep a multiprocessor busy for 16,384 steps of its sum; parts of it fill the device.
-// RUN: meshgen opt %s --passes split-dot | filecheck %s
+// RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}
 func.func @f(%x: tensor<128x16384xbf16>, %w: tensor<16384x128xbf16>) -> tensor<128x128xbf16> {

@@ -1,0 +1,73 @@
+"""Parts of the sums of dots and convolutions: accumulators of each part, and their sum."""
+
+from __future__ import annotations
+
+import math
+
+from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Node, TensorType, Value, is_float
+from meshgen.ir.matchers import Producer
+from meshgen.ops.dot_dims import DotDims, product_extents
+from meshgen.ops.parts.base import Parts, cut, even_counts, total
+from meshgen.ops.precision import sum_type
+
+
+def dot_general(node: Node, producer: Producer) -> Parts | None:
+    """The longest contracted dim in parts, which are a batch dim of the partial product (split-K)."""
+    result, dims = node.result.type, DotDims.of(node)
+    sizes = node.operands[0].type.sizes
+    if not is_float(result.dtype) or not result.size or not dims.contract[0]:
+        return None
+    longest = max(range(len(dims.contract[0])), key=lambda place: sizes[dims.contract[0][place]])
+    added = [dims.contract[side][longest] for side in (0, 1)]
+
+    def partial(builder: Builder, count: int) -> list[Value]:
+        operands = [cut(builder, value, added[side], count) for side, value in enumerate(node.operands)]
+        contract, batch = (
+            [tuple(d + (d >= added[side]) for d in dims_of[side]) for side in (0, 1)]
+            for dims_of in (dims.contract, dims.batch)
+        )
+        attrs = {
+            **node.attrs, "lhs_contract": contract[0], "rhs_contract": contract[1],
+            "lhs_batch": (added[0], *batch[0]), "rhs_batch": (added[1], *batch[1]),
+        }  # fmt: skip
+        kind = TensorType((count, *result.sizes), sum_type(result.dtype))
+        return [builder.emit("dot_general", operands, kind, **attrs)]
+
+    def combine(builder: Builder, partials: list[Value]) -> list[Value]:
+        return [total(builder, partials[0], 0, result)]
+
+    return Parts(even_counts(sizes[added[0]], DEFAULT.fusion.split_product_k), partial, combine)
+
+
+def convolution(node: Node, producer: Producer) -> Parts | None:
+    """The input features in parts, which are groups of features: the gradient of a kernel, where features are the batch."""
+    attrs, result = node.attrs, node.result.type
+    features = node.operands[1].type.sizes[attrs.kernel_input_feature]
+    if product_extents(node)[0] > 1 or not is_float(result.dtype) or not result.size:
+        return None
+
+    def partial(builder: Builder, count: int) -> list[Value]:
+        feature, wide = attrs.output_feature, sum_type(result.dtype)
+        sizes = [count * size if d == feature else size for d, size in enumerate(result.sizes)]
+        operands = [node.operands[0], _grouped_kernel(builder, node, count)]
+        grouped = {**attrs, "feature_group_count": count}
+        whole = builder.emit("convolution", operands, TensorType(tuple(sizes), wide), **grouped)
+        return [cut(builder, whole, feature, count)]
+
+    def combine(builder: Builder, partials: list[Value]) -> list[Value]:
+        return [total(builder, partials[0], attrs.output_feature, result)]
+
+    return Parts(even_counts(features, 1), partial, combine)
+
+
+def _grouped_kernel(builder: Builder, node: Node, count: int) -> Value:
+    """Return the kernel with 1 / count of the input features, and the output features of each group beside each other."""
+    feature, output = node.attrs.kernel_input_feature, node.attrs.kernel_output_feature
+    value = cut(builder, node.operands[1], feature, count)
+    rest = [d for d in range(value.type.rank) if d != feature]
+    place = rest.index(output + (output > feature))
+    moved = builder.transpose(value, (*rest[:place], feature, *rest[place:]))
+    sizes = moved.type.sizes
+    return builder.reshape(moved, (*sizes[:place], math.prod(sizes[place : place + 2]), *sizes[place + 2 :]))

@@ -1,0 +1,67 @@
+"""Parts of `top_k`: the greatest elements of a row are among the greatest of its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import DTYPES, Node, TensorType, Value, is_float
+from meshgen.ir.matchers import Producer
+from meshgen.ops.parts.base import Parts, shaped
+
+_GATHERED = {
+    "offset_dims": (2,), "collapsed_slice_dims": (), "operand_batching_dims": (0,), "start_indices_batching_dims": (0,),
+    "start_index_map": (1,), "index_vector_dim": 2, "slice_sizes": (1, 1), "indices_are_sorted": False,
+}  # fmt: skip
+"""One index of each row."""
+
+
+def top_k(node: Node, producer: Producer) -> Parts | None:
+    """Rows in parts of the size whose elements a kernel compares with each other; the last part is padded.
+
+    Of equal elements the first one still wins: parts are in order, and the padding, the least value in total order, is last.
+    """
+    (value,), k, part = node.operands, node.attrs.k, DEFAULT.fusion.compared_row
+    kind, size = value.type, value.type.sizes[-1]
+    if size <= 2 * part or 4 * k > part or not kind.size:
+        return None
+    rows = kind.size // size
+
+    def partial(builder: Builder, count: int) -> list[Value]:
+        padded = shaped(builder, value, (rows, size))
+        if more := count * part - size:
+            padded = builder.pad(padded, _least(builder, kind.dtype), (0, 0), (0, more))
+        values, indices = _top(builder, builder.reshape(padded, (rows, count, part)), k)
+        starts = builder.emit("iota", [], TensorType((count,), "i32"), dim=0)
+        starts = builder.elementwise("multiply", starts, builder.broadcast_scalar(part, starts.type))
+        indices = builder.elementwise("add", indices, builder.spread(starts, indices.type.sizes, (1,)))
+        return [shaped(builder, each, (rows, count * k)) for each in (values, indices)]
+
+    def combine(builder: Builder, partials: list[Value]) -> list[Value]:
+        candidates, indices = partials
+        values, places = _top(builder, candidates, k)
+        taken = TensorType((rows, k, 1), "i32")
+        chosen = builder.emit("gather", [indices, builder.reshape(places, taken.sizes)], taken, **_GATHERED)
+        return [
+            shaped(builder, each, result.type.sizes)
+            for each, result in zip((values, chosen), node.results, strict=True)
+        ]
+
+    return Parts([-(-size // part)], partial, combine)
+
+
+def _top(builder: Builder, value: Value, k: int) -> tuple[Value, Value]:
+    shape = (*value.type.sizes[:-1], k)
+    values, indices = builder.append(
+        "top_k", [value], [value.type.with_shape(shape), TensorType(shape, "i32")], {"k": k}
+    )
+    return values, indices
+
+
+def _least(builder: Builder, dtype: str) -> Value:
+    """Append the least number of the type: of floats the negative NaN with all bits set."""
+    if is_float(dtype):
+        bits = f"i{8 * DTYPES[dtype].itemsize}"
+        return builder.bits(builder.splat(-1, TensorType((), bits)), dtype)
+    return builder.splat(0 if dtype == "i1" else int(np.iinfo(DTYPES[dtype]).min), TensorType((), dtype))
