@@ -18,7 +18,8 @@ program after it, and `compile --timing` and the HTML report say how often each 
 A pass applies *always*; *unless dearer*: a change after which a device sends more bytes is rejected; or *if cheaper*: of the rewrites before
 propagation each makes a candidate that is planned to the end, and the cheapest is taken if it is clearly cheaper; larger messages and chunks are kept
 where the predicted step is shorter. Passes before kernels are made apply always; without them numbers stay right, but some programs have no code for
-GPUs (MG0301: no kernel is generated for windows, say, or for a scatter at a loop's counter, before they are slices and plain writes). `tests/passes/<name>.mlir` shows what each makes of a small program.
+GPUs (MG0301: no kernel is generated for windows, say, or for a scatter at a loop's counter, before they are slices and plain writes); a pass that
+*enables* programs says which have no kernels without it. `tests/passes/<name>.mlir` shows what each makes of a small program.
 """
 
 
@@ -39,8 +40,12 @@ def _stage(stage: str) -> str:
         each for before in itertools.takewhile(lambda name: name != stage, BY_STAGE) for each in BY_STAGE[before]
     ]
     own = dict.fromkeys(each for each in BY_STAGE[stage] if each not in earlier)
-    rows = [f"| `{each.name}` | {each.applies} | {each.summary}. |\n" for each in own]
+    rows = [f"| `{each.name}` | {each.applies} | {each.summary}.{_enables(each.enables)} |\n" for each in own]
     return f"## {titles[stage]}\n\n| pass | applies | what it does |\n| --- | --- | --- |\n{''.join(rows)}"
+
+
+def _enables(programs: str) -> str:
+    return f" Enables {programs}." if programs else ""
 
 
 def _gains() -> str:

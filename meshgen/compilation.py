@@ -34,6 +34,7 @@ class Pass:
         stages: the stages whose programs the pass takes.
         applies: `always`, or where the changed program costs less (`if cheaper`) or no more (`unless dearer`), as its stage counts.
         requires_ops: the pass changes only programs that have one of these ops; empty: any program.
+        enables: the programs that have no kernels for GPUs without the pass; empty: the pass makes programs cheaper, and none needs it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Pass:
     stages: tuple[str, ...]
     applies: Applies = "always"
     requires_ops: frozenset[str] = frozenset()
+    enables: str = ""
 
     def __call__(self, module: Module, context: Compilation | None = None) -> Module:
         """Return the changed program, or the module itself; without a context the pass runs in one of its own."""
@@ -296,7 +298,7 @@ class Compilation:
 
 
 def module_pass(
-    name: str, *stages: str, applies: Applies = "always", requires_ops: Iterable[str] = ()
+    name: str, *stages: str, applies: Applies = "always", requires_ops: Iterable[str] = (), enables: str = ""
 ) -> Callable[[Callable[[Module, Compilation], Module]], Pass]:
     """Declare a function as the pass of this name; the arguments are the fields of `Pass`."""
-    return lambda run: Pass(name, run, stages, applies, frozenset(requires_ops))
+    return lambda run: Pass(name, run, stages, applies, frozenset(requires_ops), enables)

@@ -99,6 +99,12 @@ def test_the_program_costs_more_without_the_pass(name: str) -> None:
     assert (before / after if after else math.inf if before else 1.0) >= least
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_kernels_are_missing_only_without_a_pass_that_enables_them(name: str) -> None:
+    assert not cost(planned(name), "lacking")
+    assert bool(cost(without(name), "lacking")) == bool(PASSES[name].enables)
+
+
 @pytest.mark.parametrize("name", [name for name in FILES if name not in LARGE])
 def test_the_program_computes_the_same(name: str) -> None:
     """With the pass and without it what the program as it was entered computes, which is evaluated once for both."""

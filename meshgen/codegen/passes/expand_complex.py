@@ -36,7 +36,7 @@ _BY_PARTS = (
 _OF_ORDERED = {"select_and_scatter", "top_k"}
 
 
-@module_pass("expand-complex", "partition")
+@module_pass("expand-complex", "partition", enables="`jnp.fft`: `fnet` and `spectral-flame` of `bench/models`")
 def expand_complex(module: Module, context: Compilation) -> Module:
     """A local program whose kernels work on real numbers only."""
     nodes = list(filter(_touches, all_nodes(module.graph)))

@@ -14,7 +14,12 @@ from meshgen.ops.composites import expanded
 from meshgen.ops.live import without_dead
 
 
-@module_pass("expand-composites", "partition", requires_ops=UNCLAIMED)
+@module_pass(
+    "expand-composites",
+    "partition",
+    requires_ops=UNCLAIMED,
+    enables="programs with composites, such as attention",
+)
 def expand_composites(module: Module, context: Compilation) -> Module:
     """A local program without such composites, in the bodies of loops and branches too."""
     return on_graphs(module, _expanded)

@@ -25,7 +25,7 @@ Step = Callable[[Builder, Value, list[Value]], list[Value]]
 """What a trip makes of the carried values, from its number."""
 
 
-@module_pass("expand-linalg", "partition")
+@module_pass("expand-linalg", "partition", enables="`jnp.linalg.cholesky`, `jax.scipy.linalg.solve_triangular`")
 def expand_linalg(module: Module, context: Compilation) -> Module:
     """A local program without these factorisations."""
     return on_graphs(module, _expanded)
