@@ -9,11 +9,12 @@ from meshgen.codegen.product_fusion import product_fusion
 from meshgen.compilation import Pass
 from meshgen.sharding import optimize, overlap
 from meshgen.sharding.rewrites import passes as rewrites
+from meshgen.sharding.rewrites.expand_attention import expand_attention
 from meshgen.sharding.rewrites.fft_to_pencils import fft_to_pencils
 from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 
 BY_STAGE: dict[str, tuple[Pass, ...]] = {  # that runs them
-    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, slice_to_halo, fft_to_pencils),
+    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, expand_attention, slice_to_halo, fft_to_pencils),
     "optimize": optimize.PASSES,
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
     "fuse": (loop_unroll, *fuse.PASSES, product_fusion, horizontal_fusion),

@@ -51,7 +51,7 @@ INNER_LAYERS = {
         ("planner", "sectors", "tuning"),
         ("packaging", "horizontal_fusion", "product_fusion", "fuse"),
         ("building", "scheduling", "uniform_control_flow"),
-        ("triton_source", "kernel_nodes", "passes"),
+        ("triton_source", "kernel_nodes", "passes", "attention"),
         ("targets", "missing_kernels", "bounds", "algebra"),
         ("roofline",),
         ("emit", "access_neighbors"),

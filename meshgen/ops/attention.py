@@ -1,30 +1,40 @@
-"""Attention: a softmax between two products, with any element-wise function of each score and of each probability."""
+"""Attention: a softmax between two products, with any element-wise function of each score and of each probability; and its gradients."""
 
 from __future__ import annotations
 
 import math
 
-from meshgen.ir.attributes.attention import Attention
+from meshgen.ir.attributes.attention import Attention, AttentionGradient
 from meshgen.ir.graph import Node
 from meshgen.ops.decompositions import attention as decompositions
-from meshgen.ops.factors import Factors
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, TypeOf
+from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT, Factors, fixed
+from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, Trait, TypeOf
 from meshgen.ops.rules import attention as rules
 from meshgen.ops.types import attention as types
 
+_OF_DEPTH = {FORWARD: 1, QUERY_GRADIENT: 2, KEY_GRADIENT: 2}  # products of the scores' size that have a depth
+_OF_WIDTH = {FORWARD: 1, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}  # and of those that have a width
+
 
 def _attention_flops(node: Node, type_of: TypeOf) -> float:
-    """Those of both products."""
+    """Those of the products."""
     factors = Factors.of(node)
     sizes: dict[str, int] = dict(factors.sizes)
     for names, value in zip((*factors.operands, *factors.results), (*node.operands, *node.results), strict=True):
         sizes.update(zip(names, type_of(value).sizes, strict=True))
-    summed = sum(math.prod(sizes[f] for f in names) for names in (factors.depth, factors.width))
+    depth, width = (math.prod(sizes[f] for f in names) for names in (factors.depth, factors.width))
+    summed = depth * _OF_DEPTH[node.op] + width * _OF_WIDTH[node.op]
     return 2.0 * math.prod(sizes[f] for f in (*factors.rows, *factors.keys)) * summed
 
 
 OPS = (
-    Op(name="attention", operands=AtLeast(3), results=2, types=types.attention, evaluate=NO_MEANING, error=ANY_ERROR,
-       rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=Attention, has_regions=True,
-       decompose=decompositions.attention),
+    Op(name=FORWARD, operands=AtLeast(fixed(FORWARD)), results=2, types=types.attention, evaluate=NO_MEANING,
+       error=ANY_ERROR, rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=Attention,
+       has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.attention),
+    Op(name=QUERY_GRADIENT, operands=AtLeast(fixed(QUERY_GRADIENT)), types=types.attention, evaluate=NO_MEANING,
+       error=ANY_ERROR, rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=AttentionGradient,
+       has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.gradient_of_queries),
+    Op(name=KEY_GRADIENT, operands=AtLeast(fixed(KEY_GRADIENT)), results=2, types=types.attention, evaluate=NO_MEANING,
+       error=ANY_ERROR, rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=AttentionGradient,
+       has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.gradient_of_keys),
 )  # fmt: skip

@@ -2,6 +2,9 @@
 
 "b t k g d, b s k d, b s k e, t s -> b t k g e, b k g t": `d` is summed in the scores, `s` are the keys, `e` is the width of the values; batch,
 heads and rows are all other factors. Two operands that have the same factors need not have them in the same order.
+
+The gradient has the log-sum-exp of each row, `delta` and the gradient of the result as further operands:
+"b t k g d, b s k d, b s k e, b k g t, b k g t, b t k g e, t s -> b t k g d".
 """
 
 from __future__ import annotations
@@ -14,14 +17,23 @@ from meshgen.ir.graph import Node, TensorType
 
 Names = tuple[str, ...]
 _TEXT = re.compile(r"[a-z]\w*( [a-z]\w*)*|\(\)")
-QUERIES, KEYS, VALUES = range(3)
-FIXED = 3  # operands; those after them are elements of the regions
+QUERIES, KEYS, VALUES, ROWS, DELTA, GRADIENT = range(6)
+FORWARD = "attention"
+QUERY_GRADIENT, KEY_GRADIENT = "attention_gradient_queries", "attention_gradient_keys"
+RESULTS = {FORWARD: 2, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
+"""How many results each op has: the result and the log-sum-exp; the gradient of the queries; those of keys and values."""
+
+
+def fixed(op: str) -> int:
+    """The number of operands before those of which the regions take elements."""
+    return VALUES + 1 if op == FORWARD else GRADIENT + 1
 
 
 @dataclass(frozen=True)
 class Factors:
-    """The factors of each operand and result, in the order of their dims, and the size of each."""
+    """The factors of each operand and result of an op, in the order of their dims, and the size of each."""
 
+    op: str
     operands: tuple[Names, ...]
     results: tuple[Names, ...]
     sizes: Mapping[str, int]
@@ -34,35 +46,41 @@ class Factors:
         sizes: dict[str, int] = {}
         for names, kind in zip((*operands, *results), types, strict=True):
             sizes.update(zip(names, kind.sizes, strict=True))
-        return cls(operands, results, sizes)
+        return cls(node.op, operands, results, sizes)
+
+    @property
+    def out(self) -> Names:
+        """The factors of attention's result, or of its gradient."""
+        return self.results[0] if self.op == FORWARD else self.operands[GRADIENT]
+
+    @property
+    def rows(self) -> Names:
+        """The factors of the rows of scores: batch, heads and queries."""
+        return self.results[1] if self.op == FORWARD else self.operands[ROWS]
 
     @property
     def depth(self) -> Names:
         """The factors that the product of queries and keys sums over."""
-        kept = {*self.operands[VALUES], *self.results[0]}
+        kept = {*self.operands[VALUES], *self.out}
         return tuple(f for f in self.operands[QUERIES] if f in self.operands[KEYS] and f not in kept)
 
     @property
     def keys(self) -> Names:
         """The factors that the softmax and the product with the values sum over, in the order of the keys."""
-        return tuple(f for f in self.operands[KEYS] if f in self.operands[VALUES] and f not in self.results[0])
-
-    @property
-    def rows(self) -> Names:
-        """The factors of the rows of scores: batch, heads and queries."""
-        return self.results[1]
+        return tuple(f for f in self.operands[KEYS] if f in self.operands[VALUES] and f not in self.out)
 
     @property
     def width(self) -> Names:
         """The factors of a row of values."""
         return tuple(f for f in self.operands[VALUES] if f not in self.rows and f not in self.keys)
 
-    def shape(self, names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(self.sizes[name] for name in names)
-
+    @property
     def elements(self) -> tuple[Names, ...]:
         """The factors of the operands of which the regions take elements."""
-        return self.operands[FIXED:]
+        return self.operands[fixed(self.op) :]
+
+    def shape(self, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self.sizes[name] for name in names)
 
 
 def parsed(text: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
@@ -81,14 +99,14 @@ def notation(operands: Sequence[Names], results: Sequence[Names]) -> str:
     return " -> ".join(sides)
 
 
-def faults(text: str, operands: Sequence[TensorType], results: Sequence[TensorType] | None) -> list[str]:
-    """What is wrong with the factors of an attention for these types, in words; result types may be unknown."""
+def faults(op: str, text: str, operands: Sequence[TensorType], results: Sequence[TensorType] | None) -> list[str]:
+    """What is wrong with the factors of an op for these types, in words; result types may be unknown."""
     try:
         left, right = parsed(text)
     except ValueError as error:
         return [str(error)]
-    if len(left) != len(operands) or len(right) != 2:
-        return [f"factors '{text}' are not those of {len(operands)} operands and 2 results"]
+    if len(left) != len(operands) or len(right) != RESULTS[op] or len(left) < fixed(op):
+        return [f"factors '{text}' are not those of {len(operands)} operands and {RESULTS[op]} results"]
     sizes: dict[str, int | None] = {}
     found: list[str] = []
     for names, kind in zip((*left, *right), (*operands, *(results or ())), strict=False):
@@ -98,19 +116,29 @@ def faults(text: str, operands: Sequence[TensorType], results: Sequence[TensorTy
         for name, size in zip(names, kind.shape, strict=True):
             if size is not None and sizes.setdefault(name, size) not in (size, None):
                 found.append(f"factor '{name}' has sizes {sizes[name]} and {size}")
-    return found or _role_faults(Factors(left, right, {}))
+    return found or _role_faults(Factors(op, left, right, {}))
 
 
 def _role_faults(factors: Factors) -> list[str]:
-    queries, keys, _ = (set(names) for names in factors.operands[:FIXED])
+    queries, keys = (set(names) for names in factors.operands[:VALUES])
     rows, summed, depth, width = set(factors.rows), set(factors.keys), set(factors.depth), set(factors.width)
-    found = [
+    checks = [
         (bool(summed) and not summed & (queries | rows), "keys and values share no factor of their own"),
         (queries == depth | (queries & rows), "a factor of the queries is neither of the rows nor summed"),
         (keys == depth | summed | (keys & rows), "a factor of the keys is neither summed nor of the rows"),
         (not width & (queries | keys), "a factor of the width of the values is one of queries or keys"),
         (rows <= queries | keys, "a factor of the rows is neither one of the queries nor one of the keys"),
-        (set(factors.results[0]) == rows | width, "the first result has not the factors of the rows and of the width"),
-        (all({*names} <= rows | summed for names in factors.elements()), "an element has a factor that the scores have not"),
+        (set(factors.out) == rows | width, "the result has not the factors of the rows and of the width"),
+        (all({*names} <= rows | summed for names in factors.elements), "an element has a factor that the scores have not"),
     ]  # fmt: skip
-    return [text for holds, text in found if not holds]
+    if factors.op != FORWARD:
+        per_row = factors.operands[ROWS] == factors.operands[DELTA]
+        checks.append((per_row, "log-sum-exp and delta differ in factors"))
+        of_queries = (
+            [(depth, rows)] if factors.op == QUERY_GRADIENT else [(depth | summed, rows), (width | summed, rows)]
+        )
+        fits = all(
+            least <= {*names} <= least | more for names, (least, more) in zip(factors.results, of_queries, strict=True)
+        )
+        checks.append((fits, "a gradient has not the factors of what it is the gradient of"))
+    return [text for holds, text in checks if not holds]

@@ -14,13 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.attributes.attention import Attention
 from meshgen.ir.attributes.contraction import ConvolutionDims, Dot, Ragged
 from meshgen.ir.graph import Graph, Module, Node, is_float, is_inexact, real_dtype
 
 TF32, TF32X3 = "tf32", "tf32x3"
 PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}  # as JAX's users name them
 EXACT = ("HIGHEST", "HIGHEST")  # of products whose source says f32 and means it
-_PRODUCTS = (Dot, Ragged, ConvolutionDims)
+_PRODUCTS = (Dot, Ragged, ConvolutionDims, Attention)
+_FIELDS = ("precision", "value_precision", "gradient_precision")  # of the products of a node
 _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
 
 
@@ -32,21 +34,22 @@ def sum_type(dtype: str) -> str:
 def common_type(node: Node) -> str:
     """The element type to which the operands of a dot or convolution are converted; a result of f64 is computed in f64."""
     kinds = {value.type.dtype for value in node.operands[:2]}
-    if node.result.type.dtype == "f64":
+    if node.results[0].type.dtype == "f64":
         return "f64"
     return kinds.pop() if len(kinds) == 1 else next((kind for kind in ("f64", "f32") if kind in kinds), "f32")
 
 
 def multiplied_as(node: Node) -> str:
-    """In which numbers a GPU multiplies the operands of a dot or convolution: an element type, or for f32 `tf32` or `tf32x3`."""
+    """In which numbers a GPU multiplies the operands of a dot, convolution or attention: an element type, or for f32 `tf32` or `tf32x3`."""
     dtype = common_type(node)
-    if real_dtype(dtype) != "f32" or not is_inexact(node.result.type.dtype):
+    if real_dtype(dtype) != "f32" or not is_inexact(node.results[0].type.dtype):
         return dtype
-    return _OF_F32[max(node.attrs.precision or ("DEFAULT",), key=list(_OF_F32).index)]
+    words = [word for name in _FIELDS for word in node.attrs.get(name, ())]
+    return _OF_F32[max(words or ["DEFAULT"], key=list(_OF_F32).index)]
 
 
 def products_of(graph: Graph) -> Iterator[Node]:
-    """The dots and convolutions of a graph, also in regions."""
+    """The dots, convolutions and attentions of a graph, also in regions."""
     for node in graph.nodes:
         if isinstance(node.attrs, _PRODUCTS):
             yield node
@@ -81,7 +84,8 @@ def _with_words(graph: Graph, words: tuple[str, ...]) -> Graph:
 
 def _node_with_words(node: Node, words: tuple[str, ...]) -> Node:
     if isinstance(node.attrs, _PRODUCTS):
-        return replace(node, attrs=node.attrs | {"precision": words})
+        fields = [name for name in _FIELDS if name in node.attrs.field_types]
+        return replace(node, attrs=node.attrs | dict.fromkeys(fields, words))
     if node.regions:
         return replace(node, regions=tuple(_with_words(region, words) for region in node.regions))
     return node

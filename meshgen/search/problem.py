@@ -107,9 +107,9 @@ class Problem:
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if site.node.op in CONTRACTIONS:
                 placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
-                sharding = _sharding_of_placing(placing, self.axes, site.node.result.type.rank)
+                sharding = _sharding_of_placing(placing, self.axes, site.node.results[0].type.rank)
                 if any(sharding.dims):
-                    found[site.node.result.id] = sharding
+                    found[site.node.results[0].id] = sharding
         return found
 
 

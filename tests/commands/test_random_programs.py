@@ -32,7 +32,8 @@ MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict ran
     "sharding_group", "propagation_barrier",
     "axis_size",  # of meshes with open sizes alone, gone with these (test_shard_queries.py)
     "view", "subview", "join", "kernel", "scan", "recurrence", "mask_padding", "fetch_rows", "permute", "retile", "update_halo", "transfer_send", "transfer_recv",
-    "windows", "attention", "update_in_place",
+    "windows", "update_in_place",
+    "attention", "attention_gradient_queries", "attention_gradient_keys",
 }  # fmt: skip
 
 

@@ -26,6 +26,6 @@ func.func @f(%q: tensor<4x8xf32>, %k: tensor<6x8xf32>, %v: tensor<6x5xf32>) -> t
 // CHECK: stablehlo.reduce(%[[MASKED]]
 // CHECK: stablehlo.exponential
 // CHECK: %[[SHARES:[0-9]+]] = stablehlo.divide
-// CHECK: %[[OUT:[^ ]+]] = stablehlo.dot_general %[[SHARES]], %v
+// CHECK: stablehlo.dot_general %v, %[[SHARES]]
 // CHECK-NOT: stablehlo.log
-// CHECK: shard.all_reduce %[[OUT]]
+// CHECK: shard.all_reduce

@@ -31,6 +31,7 @@ LARGE = (
     "collective-combine",
     "collective-licm",
     "copy-operands",
+    "expand-attention",
     "fft-to-pencils",
     "row-sums-to-runs",
     "scan-prefetch",

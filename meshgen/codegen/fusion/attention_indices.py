@@ -49,7 +49,7 @@ def places(attention: Attention, producer: Producer, result: Index, n: Expr) -> 
             continue
         found[value] = index
         if node.op in REDUCTIONS:
-            stack.append((node.operands[0], _before_reduce(node, index, n)))
+            stack.append((node.operands[0], before_reduce(node, index, n)))
         elif node.op in LAYOUT:
             stack.append((node.operands[0], backward(node, index)))
         elif node is not attention.scores:
@@ -131,10 +131,10 @@ def per_row_nodes(attention: Attention, members: Sequence[Node], producer: Produ
 def _row_of(reduce: Node, index: Index, n: Expr) -> Index | None:
     """Index of a reduce's result for that of its operand; None if the reduced dims do not run over `n` alone."""
     kept = tuple(e for d, e in enumerate(index) if d not in reduce.attrs.dims)
-    return kept if _before_reduce(reduce, kept, n) == index else None
+    return kept if before_reduce(reduce, kept, n) == index else None
 
 
-def _before_reduce(node: Node, index: Index, n: Expr) -> Index:
+def before_reduce(node: Node, index: Index, n: Expr) -> Index:
     """Index of what a reduce sums, where its result is at `index` and the sum runs over `n`."""
     sizes, kept = node.operands[0].type.sizes, iter(index)
     dims = sorted(node.attrs.dims)

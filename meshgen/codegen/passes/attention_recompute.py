@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.codegen.fusion.attention import Attention
 from meshgen.codegen.fusion.attention_gradient import Gradient, gradients_of, positions
 from meshgen.codegen.fusion.attention_indices import attentions_in, per_row_nodes
 from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, weighted_sum
@@ -38,7 +37,8 @@ def _with_recomputed_scores(graph: Graph) -> Graph:
     if sum(node.op in DOTS for node in graph.nodes) < 3:
         return graph
     finder = _Finder(graph)
-    groups = [gradient for attention in attentions_in(graph).values() for gradient in finder.gradients(attention)]
+    exponentials = dict.fromkeys((*finder.attentions, *(each.exponential for each in finder.sums)))
+    groups = [gradient for each in exponentials for gradient in finder.gradients(each)]
     if not groups:
         return graph
     reciprocals = _Reciprocals()
@@ -56,20 +56,26 @@ class _Finder:
             for value in used_by(node):
                 self.users.setdefault(value, []).append(node)
         self.sums = [s for node in graph.nodes if (s := weighted_sum(node, self.producer.get)) is not None]
+        self.attentions = attentions_in(graph)
+        inside = (each.nodes(self.position, self.producer.get) for each in gradients_of(self.sums))
+        members = (attention.members for attention in self.attentions.values())
+        self.allowed = {node for nodes in (*inside, *members) for node in nodes}  # they compute scores by themselves
 
-    def gradients(self, attention: Attention) -> list[Gradient]:
-        """The gradients of an attention; none if something outside of them needs what is between."""
-        sums = [s for s in self.sums if s.exponential is attention.exponential and s.product is not attention.product]
+    def gradients(self, exponential: Node) -> list[Gradient]:
+        """The gradients with an exponential, which may be that of an attention; none if something else needs what is between."""
+        attention = self.attentions.get(exponential)
+        product = attention.product if attention else None
+        sums = [s for s in self.sums if s.exponential is exponential and s.product is not product]
         gradients = gradients_of(sums)
-        inside = {node for each in gradients for node in each.nodes(self.position, self.producer.get)}
-        members = sorted(attention.members, key=self.position.__getitem__)
-        by_row = per_row_nodes(attention, members, self.producer.get)
-        of_scores = {n for n in members if n not in by_row} | self._computed_from_products(gradients)
-        products = {attention.product, *(s.product for s in sums)}
-        allowed = inside | attention.members
+        of_scores, products = self._computed_from_products(gradients), {s.product for s in sums}
+        if attention is not None:
+            members = sorted(attention.members, key=self.position.__getitem__)
+            by_row = per_row_nodes(attention, members, self.producer.get)
+            of_scores |= {n for n in members if n not in by_row}
+            products.add(attention.product)
         readers = [user for n in of_scores - products for v in n.results for user in self.users.get(v, ())]
         leaving = any(v in self.outputs for n in of_scores - products for v in n.results)
-        return gradients if not leaving and allowed.issuperset(readers) else []
+        return gradients if not leaving and self.allowed.issuperset(readers) else []
 
     def _computed_from_products(self, gradients: Sequence[Gradient]) -> set[Node]:
         """What is between, without what needs none of the products: masks may be read by others."""

@@ -17,3 +17,9 @@ class Attention(Attributes):
     precision: Texts = ()
     value_precision: Texts = ()
     zero_empty: bool = False
+
+
+class AttentionGradient(Attention):
+    """`gradient_precision`: that of the products of the scores' gradient with queries and keys."""
+
+    gradient_precision: Texts = ()

@@ -1,4 +1,4 @@
-"""Attention in text: `sched.attention`, at every stage up to `partition`, in generic form.
+"""Attention and its gradients in text: `sched.attention`, ..., at every stage up to `partition`, in generic form.
 
 %0, %1 = "sched.attention"(%q, %k, %v) <{factors = "h t d, h s d, h s e -> h t e, h t", positions = ["t", "s"], zero_empty = false}> ({
 ^bb0(%score: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
@@ -16,14 +16,21 @@ from __future__ import annotations
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
 from meshgen.mlir.stablehlo.fields import flag, precisions, string, strings
 from meshgen.mlir.text_operation import define
+from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT
 
-# Softmax between two products; the regions are functions of a score and of a probability.
+_FIELDS = (
+    string("factors", "factors"),
+    strings("positions", "positions"),
+    precisions(),
+    precisions(prop="value_precision_config", attr="value_precision"),
+    flag("zero_empty", "zero_empty", is_required=True),
+)
+_OF_GRADIENTS = (*_FIELDS, precisions(prop="gradient_precision_config", attr="gradient_precision"))
+# Softmax between two products; the regions are functions of a score and of a probability, and in gradients the derivative of the first one.
 PART = as_nodes(
-    *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": "attention"}, FIELDS=(
-        string("factors", "factors"),
-        strings("positions", "positions"),
-        precisions(),
-        precisions(prop="value_precision_config", attr="value_precision"),
-        flag("zero_empty", "zero_empty", is_required=True),
-    )),
+    *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": FORWARD}, FIELDS=_FIELDS),
+    *define(GenericOperation, "sched", {
+        "6.. -> 1 {n -> 1} {n -> 1} {1+n -> 1}": QUERY_GRADIENT,
+        "6.. -> 2 {n -> 1} {n -> 1} {1+n -> 1}": KEY_GRADIENT,
+    }, FIELDS=_OF_GRADIENTS),
 )  # fmt: skip

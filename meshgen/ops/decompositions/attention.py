@@ -1,4 +1,4 @@
-"""What attention means: a softmax between two products.
+"""What attention and its gradients mean: a softmax between two products.
 
 scores = dot(q, k)                       [rows.., keys..] in the type that the first region takes
 s      = region 0 of scores, in f32
@@ -16,7 +16,7 @@ from typing import Any
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ops.factors import FIXED, KEYS, QUERIES, VALUES, Factors, Names
+from meshgen.ops.factors import DELTA, GRADIENT, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
 
@@ -30,41 +30,99 @@ class Spread:
 
 def attention(node: Node, builder: Builder) -> Sequence[Value]:
     """Append the products and the softmax; returns the result and the log-sum-exp."""
-    return AttentionWriter(node, builder).written()
+    return _Writer(node, builder).attention()
 
 
-class AttentionWriter:
-    """Writes the decomposition of one attention; values of the scores' size have `order` as dims."""
+def gradient_of_queries(node: Node, builder: Builder) -> Sequence[Value]:
+    """Append what the gradient of the queries is computed from; returns it."""
+    return _Writer(node, builder).gradient_of_queries()
+
+
+def gradient_of_keys(node: Node, builder: Builder) -> Sequence[Value]:
+    """Append what the gradients of keys and values are computed from; returns both."""
+    return _Writer(node, builder).gradient_of_keys()
+
+
+class _Writer:
+    """Writes the decomposition of one node; values of the scores' size have `order` as dims."""
 
     def __init__(self, node: Node, builder: Builder) -> None:
         self.node, self.builder, self.factors = node, builder, Factors.of(node)
         self.order = (*self.factors.rows, *self.factors.keys)
 
-    def written(self) -> Sequence[Value]:
-        node, builder, factors = self.node, self.builder, self.factors
-        queries, keys, values = node.operands[:FIXED]
-        kind = node.regions[0].inputs[0].type.dtype
-        scores = self.product(Spread(queries, factors.operands[QUERIES]), Spread(keys, factors.operands[KEYS]),
-                              self.order, kind, node.attrs.precision)  # fmt: skip
-        softmaxed = builder.convert(self.function(node.regions[0], scores), STATISTIC)
+    def attention(self) -> Sequence[Value]:
+        node, builder = self.node, self.builder
+        softmaxed = self.softmaxed(self.scores())
         high = self.reduced("maximum", softmaxed, -math.inf)
         lowered = self.finite(high) if node.attrs.zero_empty else high
         exponentials = builder.elementwise("exponential", self.less(softmaxed, lowered))
         total = self.reduced("add", exponentials, 0)
         divisor = self._one_if_zero(total) if node.attrs.zero_empty else total
+        # Before the product, so that the kernel of both products has it in registers.
+        rows = builder.elementwise("add", builder.elementwise("log", total), high)
         shares = builder.elementwise("divide", exponentials, self.wide(divisor))
-        weights = self.function(node.regions[1], shares)
-        out = self.product(Spread(weights, self.order), Spread(values, factors.operands[VALUES]), factors.results[0],
-                           node.results[0].type.dtype, node.attrs.value_precision)  # fmt: skip
-        logarithm = builder.elementwise("log", total)
-        return out, builder.elementwise("add", logarithm, high)
+        out = self.product(self.operand(VALUES), self.weights(shares), self.factors.out, node.results[0], node.attrs.value_precision[::-1])  # fmt: skip
+        return out, rows
+
+    def gradient_of_queries(self) -> Sequence[Value]:
+        node, (gradient, _) = self.node, self._gradient()
+        keys = self._converted(KEYS, gradient)
+        return (self.product(gradient, keys, self.factors.results[0], node.results[0], node.attrs.gradient_precision),)
+
+    def gradient_of_keys(self) -> Sequence[Value]:
+        node, (gradient, shares) = self.node, self._gradient()
+        of_keys, of_values = self.factors.results
+        weights = self.weights(shares)
+        dk = self.product(gradient, self._converted(QUERIES, gradient), of_keys, node.results[0], node.attrs.gradient_precision)  # fmt: skip
+        dv = self.product(self._converted(GRADIENT, weights), weights, of_values, node.results[1], node.attrs.value_precision[::-1])  # fmt: skip
+        return dk, dv
+
+    def _gradient(self) -> tuple[Spread, Value]:
+        """The gradient of the scores, and the probabilities."""
+        node, builder = self.node, self.builder
+        scores = self.scores()
+        row = node.operands[ROWS]
+        lowered = self.less(self.softmaxed(scores), self.finite(row) if node.attrs.zero_empty else row)
+        shares = builder.elementwise("exponential", lowered)
+        raw = TensorType((), STATISTIC)
+        product = self.product(
+            self.operand(GRADIENT), self.operand(VALUES), self.order, raw, node.attrs.value_precision
+        )
+        change = builder.convert(self.function(node.regions[1], product, is_rounded=False), STATISTIC)
+        change = builder.elementwise("multiply", shares, self.less(change, node.operands[DELTA]))
+        found = self.function(node.regions[2], change, scores)
+        return Spread(found, self.order), shares
 
     # ---- values of the scores' size, and of one per row
 
-    def function(self, region: Graph, first: Value) -> Value:
-        """A region of each element of a value of the scores' size; the result has that size too, whatever it depends on."""
+    def operand(self, number: int) -> Spread:
+        return Spread(self.node.operands[number], self.factors.operands[number])
+
+    def _converted(self, number: int, other: Spread) -> Spread:
+        """An operand in the type of what it is multiplied by."""
+        value, names = self.node.operands[number], self.factors.operands[number]
+        return Spread(self.builder.convert(value, other.value.type.dtype), names)
+
+    def scores(self) -> Value:
+        kind = self.node.regions[0].inputs[0].type
+        return self.product(self.operand(QUERIES), self.operand(KEYS), self.order, kind, self.node.attrs.precision)
+
+    def softmaxed(self, scores: Value) -> Value:
+        return self.builder.convert(self.function(self.node.regions[0], scores), STATISTIC)
+
+    def weights(self, shares: Value) -> Spread:
+        """What values are multiplied by."""
+        return Spread(self.function(self.node.regions[1], shares), self.order)
+
+    def function(self, region: Graph, *first: Value, is_rounded: bool = True) -> Value:
+        """A region of each element of values of the scores' size; the result has that size too, whatever it depends on.
+
+        Args:
+            is_rounded: False: without the conversion that is the region's last operation.
+        """
         found: dict[Value, Spread] = {}
-        given = [Spread(first, self.order), *self._elements(), *map(self._position, self.node.attrs.positions)]
+        of_scores = [Spread(self.builder.convert(value, arg.type.dtype), self.order) for value, arg in zip(first, region.inputs, strict=False)]  # fmt: skip
+        given = [*of_scores, *self._elements(), *map(self._position, self.node.attrs.positions)]
         found.update(zip(region.inputs, given, strict=True))
         for inner in region.nodes:
             parts = [found[value] for value in inner.operands]
@@ -77,11 +135,15 @@ class AttentionWriter:
             else:
                 made = self.builder.append(inner.op, operands, types, dict(inner.attrs.given))
             found.update((v, Spread(now, names)) for v, now in zip(inner.results, made, strict=True))
-        return self._spread(found[region.outputs[0]], self.order)
+        (output,) = region.outputs
+        last = region.index.producers.get(output)
+        if not is_rounded and last is not None and last.op == "convert":
+            output = last.operands[0]
+        return self._spread(found[output], self.order)
 
     def _elements(self) -> list[Spread]:
         found: list[Spread] = []
-        for value, names in zip(self.node.operands[FIXED : FIXED + len(self.factors.elements())], self.factors.elements(), strict=True):  # fmt: skip
+        for value, names in zip(self.node.operands[fixed(self.node.op) :], self.factors.elements, strict=True):
             found.append(Spread(self.arranged(value, names, self._ordered({*names})), self._ordered({*names})))
         return found
 
@@ -126,8 +188,8 @@ class AttentionWriter:
 
     # ---- products
 
-    def product(self, left: Spread, right: Spread, order: Names, dtype: str, precision: tuple[str, ...]) -> Value:
-        """The product of two values, of which factors that are not in `order` are summed, with these dims."""
+    def product(self, left: Spread, right: Spread, order: Names, like: Value | TensorType, precision: tuple[str, ...]) -> Value:  # fmt: skip
+        """The product of two values, of which factors that are not in `order` are summed, with these dims, in the type of elements of `like`."""
         sides = (left.names, right.names)
         both = [f for f in left.names if f in right.names]
         batch, summed = [f for f in both if f in order], [f for f in both if f not in order]
@@ -141,5 +203,6 @@ class AttentionWriter:
         if precision:
             attrs["precision"] = precision
         made = (*batch, *free)
+        dtype = (like if isinstance(like, TensorType) else like.type).dtype
         kind = TensorType(self.factors.shape(made), dtype)
         return self.arranged(self.builder.emit("dot_general", [left.value, right.value], kind, **attrs), made, order)

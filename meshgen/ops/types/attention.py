@@ -1,11 +1,11 @@
-"""Types of attention: operands and results by their factors, and the scalars that its regions take and give."""
+"""Types of attention and of its gradients: operands and results by their factors, and the scalars that regions take and give."""
 
 from __future__ import annotations
 
 from itertools import starmap
 
 from meshgen.ir.graph import Graph, Node, TensorType, is_float
-from meshgen.ops.factors import FIXED, VALUES, faults, parsed
+from meshgen.ops.factors import FORWARD, KEYS, QUERIES, QUERY_GRADIENT, VALUES, Factors, faults, fixed, parsed
 from meshgen.ops.types.site import Site
 
 POSITION = TensorType((), "i32")
@@ -13,42 +13,49 @@ STATISTIC = "f32"  # of maxima, sums and their logarithms
 
 
 def attention(site: Site) -> list[TensorType] | None:
-    """Rows of queries, keys and values, and what the regions take elements of -> results by row, and the log-sum-exp of each row in f32."""
+    """Rows of queries, keys and values, and what the regions take elements of -> results by row, and the log-sum-exp of each row in f32.
+
+    Gradients also take the log-sum-exp of each row, the sum of the elements of the result times those of its gradient, and this gradient.
+    """
     attrs, operands = site.attrs, site.operands
-    wrong = faults(attrs.factors, operands, site.results)
+    wrong = faults(site.op, attrs.factors, operands, site.results)
     for each in wrong:
         site.fault(each)
-    if wrong or not site.region_count(2):
+    if wrong or not site.region_count(2 if site.op == FORWARD else 3):
         return None
-    names, (out, rows) = parsed(attrs.factors)
-    sizes = {name: size for word, kind in zip(names, operands, strict=True) for name, size in zip(word, kind.shape, strict=True)}  # fmt: skip
-    known = {f for word in names for f in word}
-    taken = [kind.with_shape(()) for kind in operands[FIXED:]] + [POSITION] * len(attrs.positions)
+    factors = Factors(site.op, *parsed(attrs.factors), {})
+    sizes = {name: size for word, kind in zip(factors.operands, operands, strict=True) for name, size in zip(word, kind.shape, strict=True)}  # fmt: skip
+    first = fixed(site.op)
+    taken = [kind.with_shape(()) for kind in operands[first:]] + [POSITION] * len(attrs.positions)
+    words = [attrs[name] for name in attrs.field_types if name.endswith("precision")]
     sound = all(starmap(site.require, (
-        (all(is_float(kind.dtype) for kind in operands[:FIXED]), "queries, keys and values must be floats"),
-        (known.issuperset((*out, *rows, *attrs.positions)), "a factor is in no operand"),
-        (all(len(words) in (0, 2) for words in (attrs.precision, attrs.value_precision)), "precisions are of two operands"),
+        (all(is_float(kind.dtype) for kind in operands[:first]), "queries, keys, values and what there is of each row must be floats"),
+        ({*sizes}.issuperset((*factors.results[0], *factors.rows, *attrs.positions)), "a factor is in no operand"),
+        (all(len(each) in (0, 2) for each in words), "precisions are of two operands"),
     )))  # fmt: skip
-    if not (sound and all(_is_function(site, number, taken) for number in (0, 1))):
+    if not sound or not all(_is_function(site, number, taken) for number in range(len(site.regions))):
         return None
-    kind = operands[VALUES].dtype
-    if site.results and is_float(site.results[0].dtype):
-        kind = site.results[0].dtype
+    sources = {FORWARD: (VALUES, None), QUERY_GRADIENT: (QUERIES,)}.get(site.op, (KEYS, VALUES))
+    kinds = [STATISTIC if source is None else operands[source].dtype for source in sources]
+    if site.results and len(site.results) == len(kinds):
+        kinds = [result.dtype if source is not None and is_float(result.dtype) else kind
+                 for result, kind, source in zip(site.results, kinds, sources, strict=True)]  # fmt: skip
     return [
-        TensorType(tuple(sizes[f] for f in out), kind),
-        TensorType(tuple(sizes[f] for f in rows), STATISTIC),
+        TensorType(tuple(sizes[f] for f in names), kind) for names, kind in zip(factors.results, kinds, strict=True)
     ]
 
 
 def _is_function(site: Site, number: int, taken: list[TensorType]) -> bool:
-    """Whether a region is a function of one float, of elements and of positions, to one float."""
+    """Whether a region is a function of a float, of elements and of positions, to one float; that of a gradient also takes the score."""
     region = site.regions[number]
-    floats = [*region.inputs[:1], *region.outputs]
+    count = 2 if number == 2 else 1
+    floats = [*region.inputs[:count], *region.outputs]
     sound = site.require(
-        len(floats) == 2 and all(v.type.rank == 0 and is_float(v.type.dtype) for v in floats),
-        f"region {number} must take a float first, and give one",
+        len(floats) == count + 1 and all(v.type.rank == 0 and is_float(v.type.dtype) for v in floats),
+        f"region {number} must take {'two floats' if count == 2 else 'a float'} first, and give one",
     )
-    return sound and site.region(number, [region.inputs[0].type, *taken], [region.outputs[0].type]) and _is_scalar(site, number, region)  # fmt: skip
+    given = [value.type for value in region.inputs[:count]]
+    return sound and site.region(number, [*given, *taken], [region.outputs[0].type]) and _is_scalar(site, number, region)  # fmt: skip
 
 
 def _is_scalar(site: Site, number: int, region: Graph) -> bool:

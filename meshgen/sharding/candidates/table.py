@@ -5,6 +5,7 @@ from __future__ import annotations
 from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.candidates import pencils
 from meshgen.sharding.candidates.cut_axes import cut_axes
+from meshgen.sharding.candidates.expanded import expanded
 from meshgen.sharding.candidates.fewer_collectives import choose_shorter, fewer_collectives
 from meshgen.sharding.candidates.framed import framed
 from meshgen.sharding.candidates.other_starts import other_starts
@@ -14,6 +15,7 @@ from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
 
 GENERATORS = (
     Generator("rewrites", rewritten, Search.cheapest),
+    Generator("expanded attention", expanded, Search.cheapest),
     Generator("frames", framed, Search.cheapest, rounds=DEFAULT.search.frames),
     Generator("cut axes", cut_axes, Search.worth),
     Generator("other starts", other_starts, Search.worth),

@@ -21,7 +21,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import MATRIX_PRODUCTS
+from meshgen.ops.classes import CONTRACTIONS
 from meshgen.sharding.analyze import CollectiveRecord, volume_of
 from meshgen.sharding.multi_mesh.crossings import alone
 from meshgen.sharding.propagation.amounts import view_of
@@ -71,7 +71,7 @@ def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Se
     """Seconds on links of the program after partitioning, and of the work of one device; `written` is the one with the decisions."""
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
-    dots = sum(seconds for site, seconds in work.items() if site.node.op in MATRIX_PRODUCTS)
+    dots = sum(seconds for site, seconds in work.items() if site.node.op in CONTRACTIONS)
     links, latencies = link_seconds(_local(written, context))
     return Seconds(links, dots, sum(work.values()) - dots, latencies)
 

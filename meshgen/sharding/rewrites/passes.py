@@ -5,12 +5,14 @@ Example: `cse` always runs; `slice-into-dot` makes a candidate, `dot %x, (slice 
 
 from __future__ import annotations
 
+from meshgen.codegen.attention.form_attention import form_attention
 from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
 from meshgen.sharding.rewrites.cse import cse
 from meshgen.sharding.rewrites.fold_identities import fold_identities
 from meshgen.sharding.rewrites.inner_product_unflatten import inner_product_unflatten
 from meshgen.sharding.rewrites.iota_gather_to_batch import iota_gather_to_batch
+from meshgen.sharding.rewrites.pad_sum_to_concatenate import pad_sum_to_concatenate
 from meshgen.sharding.rewrites.scatter_drop_zero_indices import scatter_drop_zero_indices
 from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concatenate
 from meshgen.sharding.rewrites.slice_into_dot import slice_into_dot
@@ -19,11 +21,13 @@ from meshgen.sharding.rewrites.window_to_reduce import window_to_reduce
 
 SIMPLIFICATIONS = (
     fold_identities,
+    pad_sum_to_concatenate,
     iota_gather_to_batch,
     scatter_drop_zero_indices,
     window_to_reduce,
     cse,
     masked_dot_to_ragged,
+    form_attention,
 )
 ALTERNATIVES = (
     inner_product_unflatten,

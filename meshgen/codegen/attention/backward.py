@@ -1,0 +1,270 @@
+"""The gradients of an attention: products of functions of its scores, read off the nodes that compute them, however they are written.
+
+    dv = dot(p, do),  dp = dot(do, v),  ds = p * (dp - sum(p * dp, over keys)),  dk = dot(f(ds, scores), q),  dq = dot(f(ds, scores), k)
+
+Frameworks and people write `ds` in many ways. Which value is `ds`, and which products are of what, is found by numbers: each value is evaluated as a
+function of random scores, maxima, sums and gradients, and compared with what it should be. Identities of such functions that hold for hundreds of
+random numbers hold. What is between `ds` and the products, the derivative of the function of the scores, is taken over as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from meshgen.codegen.attention.forward import Forward, precision_of, variables_of
+from meshgen.codegen.attention.layouts import Element
+from meshgen.codegen.attention.reach import Reach, moves
+from meshgen.codegen.attention.roles import End, Probe, Roles
+from meshgen.codegen.attention.scalars import Region, UnformedError
+from meshgen.codegen.attention.uses import Uses
+from meshgen.codegen.expr import Expr
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.factors import KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, VALUES, notation
+from meshgen.ops.types.attention import STATISTIC
+
+_MOST_NODES = 256  # between the scores and the products
+_MOST_SPLITS = 4  # of loops, each of which shows others
+_MOST_STEPS = 16  # values that are looked at before a product is found
+
+
+class Backward:
+    """Writes an attention with its gradients. Raises UnformedError where something else needs what is between."""
+
+    def __init__(self, forward: Forward, uses: Uses) -> None:
+        self.forward, self.uses, self.attention = forward, uses, forward.attention
+        self.reach = Reach(forward.layouts)
+        self.inside: dict[Node, None] = {}
+        self.dots: dict[Node, None] = {}
+        members = self.attention.members
+        self._collect(v for node in members - {self.attention.product} for v in node.results)
+        self.product = self._gradient_product()
+        self._collect(self.product.results)
+        self.place = self._placed_product()
+        self.change = self._gradient_of_result()
+
+    def written(self) -> Mapping[Node, list[Node]]:
+        """The ops in place of the products. All regions are known before any op is written."""
+        forward = self.forward
+        layouts = forward.layouts
+        probe = Probe(forward, self.inside, (self.product.result, self.place))
+        ends = [self._end(dot) for dot in self.dots]
+        for end in ends:
+            probe.element(end.value, end.index)
+        roles = Roles(probe, forward, ends, self.uses.graph.index.positions)
+        gradient = self._gradient(roles)
+        do = layouts.element(*self.change, is_whole=True)
+        if do is None or {*do[1]} != {*forward.out}:
+            raise UnformedError
+        sources = {
+            QUERIES: self.reach.chain(forward.queries), KEYS: self.reach.chain(forward.keys), VALUES: self.reach.chain(self.change),
+        }  # fmt: skip
+        for role, end in roles.ends.items():
+            known = sources[_OTHER[role]]
+            if not any(known.get(value) == place for value, place in self.reach.chain((end.other, end.place)).items()):
+                raise UnformedError
+        out, rows = forward.write()
+        first = min(self.dots, key=self.uses.graph.nodes.index)
+        self._require_order(first, [value for value, _ in (*forward.taken, do)])
+        builder = Builder(layouts.graph, first.loc)
+        delta = self._delta(builder, do, (out, forward.out))
+        made = self._write(builder, roles, gradient, (rows, delta, do))
+        before = forward.needed([forward.result[0]])
+        after = [node for node in forward.needed(made) if node not in before]
+        return {self.attention.product: before, **{dot: [] for dot in self.dots}, first: after}
+
+    # ---- the nodes
+
+    def _collect(self, values: Iterator[Value] | Sequence[Value]) -> None:
+        """Note what reads values, and what reads that, up to products."""
+        members, stack = self.attention.members, list(values)
+        while stack:
+            value = stack.pop()
+            if value in self.uses.outputs:
+                raise UnformedError
+            for node in self.uses.of(value):
+                if node in members or node in self.inside or node in self.dots:
+                    continue
+                if node.op in DOTS:
+                    self.dots[node] = None
+                elif node.option is None and (
+                    node.op in POINTWISE or node.op in LAYOUT - LEAVING or node.op in REDUCTIONS
+                ):
+                    self.inside[node] = None
+                    stack += node.results
+                else:
+                    raise UnformedError
+            if len(self.inside) > _MOST_NODES:
+                raise UnformedError
+
+    def _gradient_product(self) -> Node:
+        """The product of the result's gradient with the values: the one of the scores' size that what is inside reads."""
+        scores, found = self.attention.scores, dict[Node, None]()
+        for node in self.inside:
+            stack = [v for v in node.operands if v.type.size == scores.result.type.size]
+            for _ in range(_MOST_STEPS):
+                if not stack:
+                    break
+                maker = self.uses.producer(stack.pop())
+                if maker is None or maker in self.inside or maker in self.attention.members:
+                    continue
+                if maker.op in DOTS:
+                    found[maker] = None
+                elif maker.op in POINTWISE or maker.op in LAYOUT - LEAVING:
+                    stack += [v for v in maker.operands if v.type.size == scores.result.type.size]
+        if len(found) != 1:
+            raise UnformedError
+        return next(iter(found))
+
+    def _require_order(self, first: Node, values: Sequence[Value]) -> None:
+        """What the gradients read is computed before the first of them is written."""
+        position = self.uses.graph.index.positions
+        last = position[first.result]
+        if any(position.get(value, -1) >= last for value in (*values, self.attention.product.result)):
+            raise UnformedError
+
+    # ---- indices
+
+    def _end(self, dot: Node) -> End:
+        """The scores' side of a product, and the index of both operands."""
+        known = {value: place for value, place in self.forward.placed.items() if self._is_of_scores(value)}
+        inner = [number for number in (0, 1) if self._is_inside(dot.operands[number])]
+        if len(inner) != 1:
+            raise UnformedError
+        (side,) = inner
+        value, other = dot.operands[side], dot.operands[1 - side]
+        index = self.reach.located(value, known, lambda node: node in self.inside or node in self.attention.members)
+        anchors = self.reach.chain(self.forward.queries) | self.reach.chain(self.forward.keys)
+        if not self.reach.shares(other, anchors):
+            anchors = self.reach.chain(self.change)
+        place = self.reach.located(other, anchors, moves)
+        dims = DotDims.of(dot)
+        pairs = [*zip(dims.batch[side], dims.batch[1 - side], strict=True), *zip(dims.contract[side], dims.contract[1 - side], strict=True)]  # fmt: skip
+        if any(index[a] != place[b] for a, b in pairs):
+            raise UnformedError
+        return End(dot, side, value, index, other, place)
+
+    def _is_of_scores(self, value: Value) -> bool:
+        return {*variables_of(self.forward.placed[value])} >= {*variables_of(self.forward.placed[self.attention.scores.result])}  # fmt: skip
+
+    def _is_inside(self, value: Value) -> bool:
+        node = self.uses.producer(value)
+        return node is not None and (node in self.inside or node in self.attention.members)
+
+    def _gradient_of_result(self) -> tuple[Value, Index]:
+        """The gradient of the result, with its index."""
+        forward, dot = self.forward, self.product
+        values = self.reach.chain(forward.values)
+        side = next((n for n in (0, 1) if self.reach.shares(dot.operands[n], values)), None)
+        if side is None:
+            raise UnformedError
+        place = self.reach.located(dot.operands[side], values, moves)
+        dims, other = DotDims.of(dot), 1 - side
+        found = dict[int, Expr]()
+        for own, theirs in ((dims.batch[other], dims.batch[side]), (dims.contract[other], dims.contract[side])):
+            found |= {a: place[b] for a, b in zip(own, theirs, strict=True)}
+        free = dims.free[other]
+        result = self.place
+        start = len(dims.batch[0]) + (len(dims.free[0]) if other == 1 else 0)
+        found |= {d: result[start + i] for i, d in enumerate(free)}
+        return dot.operands[other], tuple(found[d] for d in range(len(found)))
+
+    def _placed_product(self) -> Index:
+        known = {value: place for value, place in self.forward.placed.items() if self._is_of_scores(value)}
+        inside = self.inside
+
+        def passes(node: Node) -> bool:
+            return node in inside or node in self.attention.members
+
+        for node in inside:
+            if node.op not in POINTWISE:
+                continue
+            for value in node.operands:
+                if not self.reach.reaches(value, {self.product.result}, passes):
+                    continue
+                try:
+                    index = self.reach.located(node.result, known, passes)
+                except UnformedError:
+                    continue
+                return self.reach.walked(value, index, self.product.result, passes)
+        raise UnformedError
+
+    # ---- what is written
+
+    def _gradient(self, roles: Roles) -> tuple[Region, Value]:
+        """The region of the scores' gradient: of `ds`, and of the score."""
+        forward = self.forward
+        scores = forward.at(self.attention.scores.result)
+        ends = [end for role, end in roles.ends.items() if role != VALUES]
+        if not ends:
+            region = Region(forward.elements, {self.product.result: self.place} | scores, self.inside)
+            return region, region.first[self.product.result]
+        for (value, index), is_negative in roles.changes:
+            region = Region(forward.elements, {value: index} | scores, self.inside)
+            if is_negative:
+                region.assume((value, index), Builder(region.graph).elementwise("negate", region.first[value]))
+            kept = forward.elements.kept()
+            try:
+                found = region.element(ends[0].value, ends[0].index)
+            except UnformedError:  # what is after it needs something else, too
+                forward.elements.restore(kept)
+                continue
+            return region, Builder(region.graph).convert(found, ends[0].value.type.dtype)
+        raise UnformedError
+
+    def _delta(self, builder: Builder, do: Element, out: Element) -> Value:
+        """The sum of the elements of the result times those of its gradient, for each row."""
+        forward = self.forward
+        order = (*forward.rows, *(f for f in forward.out if f not in forward.rows))
+        sides: list[Value] = []
+        for value, names in (do, out):
+            perm = [names.index(f) for f in order]
+            moved = value if perm == sorted(perm) else builder.transpose(value, perm)
+            sides.append(builder.convert(moved, STATISTIC))
+        zero = builder.splat(0, TensorType((), STATISTIC))
+        kind = forward.type_of(forward.rows, STATISTIC)
+        dims = tuple(range(len(forward.rows), len(order)))
+        return builder.emit("reduce", [builder.elementwise("multiply", *sides), zero], kind, kind="add", dims=dims)
+
+    def _write(self, builder: Builder, roles: Roles, gradient: tuple[Region, Value], rows: tuple[Value, Value, Element]) -> list[Value]:  # fmt: skip
+        """Write the ops of the gradients; returns these."""
+        forward, (lse, delta, do) = self.forward, rows
+        first, taken = forward.operands, list(forward.elements.operands)
+        operands = [*first, (lse, forward.rows), (delta, forward.rows), do, *taken]
+        region, value = gradient
+        regions = (forward.score.close(forward.softmaxed), forward.share.close(forward.weight), region.close(value))
+        precision = {precision_of(end.dot, end.side) for role, end in roles.ends.items() if role != VALUES}
+        if len(precision) > 1:
+            raise UnformedError
+        found: list[Value] = []
+        attrs = forward.attrs | {"gradient_precision": next(iter(precision), ())}
+        for op, numbers in ((QUERY_GRADIENT, (QUERIES,)), (KEY_GRADIENT, (KEYS, VALUES))):
+            ends = [roles.ends.get(number) for number in numbers]
+            if not any(ends):
+                continue
+            targets = [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]
+            names = [first[n][1] if each is None else forward.named(*each) for n, each in zip(numbers, targets, strict=True)]  # fmt: skip
+            kinds = [
+                (first[n] if each is None else each)[0].type.dtype for n, each in zip(numbers, targets, strict=True)
+            ]
+            factors = notation([each for _, each in operands], names)
+            values, types = [each for each, _ in operands], list(map(forward.type_of, names, kinds))
+            made = builder.append(op, values, types, attrs | {"factors": factors}, regions)
+            node = builder.graph.nodes[-1]
+            for each, target in zip(made, targets, strict=True):
+                if target is None:
+                    continue
+                found.append(target[0])
+                if each.type.shape == target[0].type.shape:
+                    node.results[node.results.index(each)] = target[0]
+                else:
+                    builder.reshape(each, target[0].type.shape)
+                    builder.make([target[0]])
+        return found
+
+
+_OTHER = {QUERIES: KEYS, KEYS: QUERIES, VALUES: VALUES}
+"""What the gradient of each operand is a product with: keys, queries, and the gradient of the result."""

@@ -1,0 +1,203 @@
+"""The op of an attention: its loops, operands and functions, read off the nodes that compute it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.attention.layouts import Element, Layouts, loops_of, split_variable
+from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
+from meshgen.codegen.attention.uses import Uses
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.attention import Attention
+from meshgen.codegen.fusion.attention_indices import generic_index, operand_index, places, query_side
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.weighted_sum import substituted
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.regions import needed_nodes
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.factors import FORWARD, Names, notation
+from meshgen.ops.types.attention import STATISTIC
+
+_ROWS = "abcfghijklmnopqrtuvwxyz"  # of what is neither keys (s), depth (d) nor width (e)
+_TRIED = (1.0, 1.5, 7.0, 1e4)  # sums of a row, of which the greatest exponential is 1
+_NEAR = 0.01  # of quotients in bf16
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of an attention: an index of its result, the keys, and the depth of the first product."""
+
+    result: Index
+    keys: Expr
+    depth: Index
+
+    @classmethod
+    def of(cls, attention: Attention, parts: Mapping[Var, Sequence[int]]) -> Loops:
+        """With variables split as `parts` says."""
+        result, keys = generic_index(attention.product)
+        scores = attention.scores
+        sizes = [scores.operands[0].type.sizes[d] for d in DotDims.of(scores).contract[0]]
+        depth = tuple(ex.variable(f"w{i}", size) for i, size in enumerate(sizes))
+        table = {v: split_variable(v.text, v.high + 1, sizes) for v, sizes in parts.items()}
+        return cls(substituted(result, table), ex.substitute(keys, table), substituted(depth, table))
+
+
+class Forward:
+    """Writes the op of one attention over given loops. Raises UnformedError where it cannot say what is computed."""
+
+    def __init__(self, attention: Attention, layouts: Layouts, loops: Loops, uses: Uses) -> None:
+        self.attention, self.layouts, self.loops = attention, layouts, loops
+        self.elements = Elements(layouts)
+        placed = places(attention, layouts.producer, loops.result, loops.keys)
+        side = None if placed is None else query_side(attention, placed[attention.scores.result], loops.keys)
+        if placed is None or side is None:
+            raise UnformedError
+        layouts.seen.update(dict.fromkeys(placed.values()))
+        self.placed, self.sides = placed, (side, 1 - side)
+        self.queries, self.keys = (self._of_scores(number) for number in self.sides)
+        self.values = self._values()
+        layouts.names = self._names()
+        self.operands = [self._operand(*each) for each in (self.queries, self.keys, self.values)]
+        self.score = Region(self.elements, self.at(attention.scores.result), attention.members)
+        softmaxed = self.score.element(attention.softmaxed, placed[attention.softmaxed])
+        self.softmaxed = self.score.wide(Builder(self.score.graph), softmaxed)
+        self.scale, self.zero_empty = self._normalization()
+        self.share = Region(self.elements, self.at(attention.exponential.result), attention.members, self.scale)
+        weights = attention.product.operands[attention.side]
+        self.share_of = self.share.element(weights, placed[weights])
+        self.weight = Builder(self.share.graph, attention.product.loc).convert(self.share_of, weights.type.dtype)
+        keys = {layouts.names[v] for v in variables_of([loops.keys])}
+        self.rows = tuple(name for name in self.named(weights, placed[weights]) if name not in keys)
+        self.result = uses.settled(attention.product.result, loops.result)
+        self.out = self.named(*self.result)
+        if not keys or not variables_of(loops.depth):
+            raise UnformedError
+
+    def written(self) -> Mapping[Node, list[Node]]:
+        """The op in place of the product."""
+        self.write()
+        return {self.attention.product: self.needed([self.result[0]])}
+
+    def write(self) -> Sequence[Value]:
+        """Write the op, with the product's result as its own, once all regions are; returns its results."""
+        product, layouts = self.attention.product, self.layouts
+        attrs = self.attrs | {"factors": notation(self.taken_factors, [self.out, self.rows])}
+        types = [self.type_of(self.out, product.result.type.dtype), self.type_of(self.rows, STATISTIC)]
+        builder = Builder(layouts.graph, product.loc)
+        regions = self.score.close(self.softmaxed), self.share.close(self.weight)
+        made, rows = builder.append(FORWARD, [value for value, _ in self.taken], types, attrs, regions)
+        self.finish(builder, made, self.result[0])
+        return (made if made.type.shape != self.result[0].type.shape else self.result[0]), rows
+
+    @property
+    def taken(self) -> list[Element]:
+        return [*self.operands, *self.elements.operands]
+
+    @property
+    def taken_factors(self) -> list[Names]:
+        return [names for _, names in self.taken]
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the op and of its gradients, but for factors."""
+        attention = self.attention
+        return {
+            "positions": tuple(self.elements.positions),
+            "zero_empty": self.zero_empty,
+            "precision": precision_of(attention.scores, self.sides[0]),
+            "value_precision": precision_of(attention.product, attention.side),
+        }
+
+    def type_of(self, names: Names, dtype: str) -> TensorType:
+        sizes = {name: var.high + 1 for var, name in self.layouts.names.items()}
+        return TensorType(tuple(sizes[f] for f in names), dtype)
+
+    def finish(self, builder: Builder, made: Value, result: Value) -> None:
+        """Let the last node, which made a value, or a reshape of it have this result."""
+        last = builder.graph.nodes[-1]
+        if made.type.shape != result.type.shape:
+            builder.reshape(made, result.type.shape)
+            builder.make([result])
+        else:
+            last.results[last.results.index(made)] = result
+
+    def needed(self, values: Sequence[Value]) -> list[Node]:
+        return needed_nodes(self.layouts.graph.nodes, values, lambda _: False)
+
+    def _operand(self, value: Value, index: Index) -> Element:
+        found = self.layouts.element(value, index)
+        if found is None:
+            raise UnformedError
+        return found
+
+    def _normalization(self) -> tuple[Mapping[Node, int], bool]:
+        """The node that divides by the sum of a row, with the number of its other operand, and whether rows without keys give 0."""
+        attention, producer = self.attention, self.layouts.producer
+        if len(attention.scales) != 1:
+            raise UnformedError
+        ((node, number),) = attention.scales
+        region = Region(Elements(Layouts(producer)), self.at(attention.total.result), attention.members)
+        divisor = node.operands[1 - number]
+        graph = region.close(region.element(divisor, self.placed[divisor]))
+        if len(graph.inputs) > 1 or (node.op == "divide" and number == 1):
+            raise UnformedError
+        tried = [float(evaluate(graph, [np.array(x, graph.inputs[0].type.numpy_dtype)])[0]) for x in (0.0, *_TRIED)]
+        factors = [x if node.op == "multiply" else 1 / x if x else math.inf for x in tried]
+        if not np.allclose(factors[1:], [1 / x for x in _TRIED], rtol=_NEAR):
+            raise UnformedError
+        return {node: number}, attention.keeps_empty and math.isfinite(factors[0])
+
+    # ---- loops and indices
+
+    def _names(self) -> dict[Var, str]:
+        """The factor of each loop: `s` are keys, `d` the depth, `e` the width of the values, other letters rows."""
+        scores = self.placed[self.attention.scores.result]
+        keys, depth = variables_of([self.loops.keys]), variables_of(self.loops.depth)
+        kept = variables_of([*self.loops.result, *scores])
+        inside = variables_of(scores)
+        rows = [v for v in kept if v in inside and v not in keys]
+        width = [v for v in kept if v not in inside]
+        if len(rows) > len(_ROWS):
+            raise UnformedError
+        found = dict(zip(rows, _ROWS, strict=False))
+        for letter, group in (("s", keys), ("d", depth), ("e", width)):
+            found |= {v: letter + (str(i) if i else "") for i, v in enumerate(group)}
+        return found
+
+    def at(self, value: Value) -> dict[Value, Index]:
+        return {value: self.placed[value]}
+
+    def _of_scores(self, number: int) -> tuple[Value, Index]:
+        dot = self.attention.scores
+        return dot.operands[number], operand_index(dot, number, self.placed[dot.result], self.loops.depth)
+
+    def _values(self) -> tuple[Value, Index]:
+        product, side = self.attention.product, self.attention.side
+        sizes = [product.operands[side].type.sizes[d] for d in DotDims.of(product).contract[side]]
+        summed = ex.delinearize(self.loops.keys, sizes)
+        return product.operands[1 - side], operand_index(product, 1 - side, self.loops.result, summed)
+
+    def named(self, value: Value, index: Index) -> Names:
+        """The factors of a value's dims."""
+        loops = [loops_of(place, size) for place, size in zip(index, value.type.sizes, strict=True)]
+        if None in loops:
+            raise UnformedError
+        return tuple(self.layouts.names[v] for each in loops if each is not None for v in each)
+
+
+def variables_of(index: Sequence[Expr]) -> dict[Var, None]:
+    return dict.fromkeys(v for place in index for v in ex.variables(place))
+
+
+def precision_of(dot: Node, number: int) -> tuple[str, ...]:
+    """The precision of a product, with that of the operand of this number first."""
+    found = tuple(dot.attrs.precision)
+    return (found[number], found[1 - number]) if found else ()

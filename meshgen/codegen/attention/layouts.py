@@ -1,0 +1,113 @@
+"""Names of the loops of an attention, and its operands with a dim for each of them.
+
+Layout ops between operands and products are read through: transposes, dims of size 1, heads that are repeated or merged with the batch. A variable
+that is read in parts (`head // 4`: four heads of queries share one of keys) becomes two, so that each dim of an operand is one loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.expr import Expr, Quotient, Remainder, Var, variables
+from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.factors import Names
+
+Producer = Callable[[Value], Node | None]
+Element = tuple[Value, Names]
+"""A value with a dim for each of these factors."""
+_READ_THROUGH = ("transpose", "reshape", "broadcast_in_dim")
+
+
+def parts_of(indices: Iterable[Index]) -> dict[Var, tuple[int, ...]] | None:
+    """The sizes of the loops that each variable must be split into, major to minor; None if they do not nest."""
+    cuts: dict[Var, set[int]] = {}
+    stack = [e for index in indices for e in index]
+    while stack:
+        for atom, _ in stack.pop().terms:
+            if isinstance(atom, Quotient | Remainder):
+                if len(atom.of.terms) == 1 and not atom.of.const and isinstance(atom.of.terms[0][0], Var):
+                    cuts.setdefault(atom.of.terms[0][0], set()).add(atom.by)
+                stack.append(atom.of)
+    found: dict[Var, tuple[int, ...]] = {}
+    for var, divisors in cuts.items():
+        steps = [1, *sorted(divisors), var.high + 1]
+        if any(after % before for before, after in itertools.pairwise(steps)):
+            return None
+        found[var] = tuple(after // before for before, after in itertools.pairwise(steps))[::-1]
+    return found
+
+
+def split_variable(text: str, size: int, parts: Sequence[int]) -> Expr:
+    """A variable as the loops that it is split into."""
+    return ex.linearize([ex.variable(f"{text}_{i}" if len(parts) > 1 else text, n) for i, n in enumerate(parts or (size,))], parts or (size,))  # fmt: skip
+
+
+def loops_of(place: Expr, size: int) -> tuple[Var, ...] | None:
+    """The variables, major to minor, that run over all of a dim of this size; None if an expression is something else."""
+    terms = sorted(place.terms, key=lambda term: -term[1])
+    loops = tuple(atom for atom, _ in terms if isinstance(atom, Var))
+    sizes = [var.high + 1 for var in loops]
+    strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    is_whole = len(loops) == len(terms) and not place.const and math.prod(sizes) == size
+    return loops if is_whole and [factor for _, factor in terms] == strides else None
+
+
+class Layouts:
+    """Values with a dim for each loop; what has to be written for them is in `graph`."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer, self.graph = producer, Graph("")
+        self.names: Mapping[Var, str] = {}
+        self.seen: dict[Index, None] = {}  # the indices at which values were looked at
+        self._made: dict[Element, Value] = {}
+
+    def chain(self, value: Value, index: Index) -> Iterator[tuple[Value, Index]]:
+        """The value that is read at an index, and those that it is read from through layout ops."""
+        while True:
+            self.seen.setdefault(index)
+            yield value, index
+            node = self.producer(value)
+            if node is None or node.op not in _READ_THROUGH:
+                return
+            index, value = backward(node, index), node.operands[0]
+
+    def element(self, value: Value, index: Index, *, is_whole: bool = False) -> Element | None:
+        """The value that is read at an index, as far before it as each dim is one loop; None if it has no such form.
+
+        Args:
+            is_whole: it varies with all that the index does.
+        """
+        found = None
+        varies = {v for place in index for v in variables(place)}
+        for source, place in self.chain(value, index):
+            if is_whole and varies != {v for each in place for v in variables(each)}:
+                break
+            if (loops := self._loops(source, place)) is not None and all(len(each) <= 1 for each in loops):
+                found = source, loops
+        if found is None and (loops := self._loops(value, index)) is not None:
+            found = value, loops
+        if found is None:
+            return None
+        names = tuple(self.names[var] for each in found[1] for var in each)
+        return (self._in_loops(found[0], found[1], names), names) if len({*names}) == len(names) else None
+
+    def _loops(self, value: Value, index: Index) -> list[tuple[Var, ...]] | None:
+        found = [loops_of(place, size) for place, size in zip(index, value.type.sizes, strict=True)]
+        known = [each for each in found if each is not None]
+        is_named = len(known) == len(found) and all(var in self.names for each in known for var in each)
+        return known if is_named else None
+
+    def _in_loops(self, value: Value, loops: Sequence[tuple[Var, ...]], names: Names) -> Value:
+        """The value without dims of size 1, and with those of several loops split."""
+        shape = tuple(var.high + 1 for each in loops for var in each)
+        if shape == value.type.sizes:
+            return value
+        key = value, names
+        if key not in self._made:
+            self._made[key] = Builder(self.graph, value.loc).reshape(value, shape)
+        return self._made[key]

@@ -1,0 +1,121 @@
+"""Which products of an attention's scores are the gradients of queries, keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.attention.forward import Forward, variables_of
+from meshgen.codegen.attention.samples import Found, Samples
+from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
+from meshgen.codegen.expr import Var
+from meshgen.codegen.fusion.attention import splat
+from meshgen.codegen.fusion.attention_indices import before_reduce
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.classes import REDUCTIONS
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.factors import KEYS, QUERIES, VALUES
+from meshgen.ops.types.attention import STATISTIC
+
+
+@dataclass(frozen=True)
+class End:
+    """A product with a value of the scores' size: the number of that operand, its index, and the other operand with its index."""
+
+    dot: Node
+    side: int
+    value: Value
+    index: Index
+    other: Value
+    place: Index
+
+    @property
+    def contracted(self) -> set[Var]:
+        return set(variables_of([self.index[d] for d in DotDims.of(self.dot).contract[self.side]]))
+
+    @property
+    def result(self) -> Index:
+        """The index of the product."""
+        dims, sides = DotDims.of(self.dot), (self.index, self.place)
+        left, right = sides if self.side == 0 else sides[::-1]
+        free = [side[d] for side, own in zip((left, right), dims.free, strict=True) for d in own]
+        return (*(left[d] for d in dims.batch[0]), *free)
+
+
+class Probe(Region):
+    """A region of scores, maxima, sums, gradients and sums over keys: what all values inside are functions of."""
+
+    def __init__(self, forward: Forward, inside: Collection[Node], product: tuple[Value, Index]) -> None:
+        attention, placed = forward.attention, forward.placed
+        self.forward, self.computed, self.product = forward, inside, product[0]
+        self.sums: dict[Node, Value] = {}
+        self.places: dict[Node, Index] = {}
+        stops = {v: placed[v] for v in (attention.scores.result, attention.maximum.result, attention.total.result)}
+        super().__init__(Elements(forward.layouts), stops | dict([product]), {*attention.members, *inside})
+
+    def _computed(self, node: Node, index: Index) -> Value:
+        if node.op not in REDUCTIONS:
+            return super()._computed(node, index)
+        sizes, dims = node.operands[0].type.sizes, sorted(node.attrs.dims)
+        if node.attrs.kind != "add" or splat(node.operands[1], self.producer) != 0:
+            raise UnformedError
+        kept = iter(index)
+        if all(sizes[d] == 1 for d in dims):
+            return self.element(
+                node.operands[0], tuple(ex.ZERO if d in dims else next(kept) for d in range(len(sizes)))
+            )
+        if self.places.setdefault(node, index) != index:
+            raise UnformedError
+        return self.sums.setdefault(node, Value(TensorType((), STATISTIC)))
+
+    def summed(self, node: Node) -> Value:
+        """An element of what is summed over keys."""
+        keys = self.forward.loops.keys
+        index = before_reduce(node, self.places[node], keys)
+        names = set(variables_of([index[d] for d in node.attrs.dims]))
+        if names != set(variables_of([keys])):
+            raise UnformedError
+        return self.element(node.operands[0], index)
+
+
+class Roles:
+    """Which product is the gradient of what, and which values are `ds`, or its negative, with their indices."""
+
+    def __init__(self, probe: Probe, forward: Forward, ends: Sequence[End], positions: Mapping[Value, int]) -> None:  # fmt: skip
+        attention = forward.attention
+        exponential = probe.element(attention.exponential.result, forward.placed[attention.exponential.result])
+        summed = dict[Node, Value]()
+        while len(summed) < len(probe.sums):  # what is summed may be computed from other sums
+            summed |= {node: probe.summed(node) for node in [*probe.sums] if node not in summed}
+        scores, maxima, totals = (node.result for node in (attention.scores, attention.maximum, attention.total))
+        functions = (forward.score, forward.softmaxed), (forward.share, forward.share_of)
+        samples = Samples(probe, (scores, maxima, totals, probe.product), *functions)
+        found = samples.solved(exponential, {probe.sums[node]: made for node, made in summed.items()})
+        self.ends: dict[int, End] = {}
+        self.changes: list[tuple[tuple[Value, Index], bool]] = []
+        for end in ends:
+            role = self._role(end, forward, found, probe.made[end.value, end.index])
+            if role in self.ends:
+                raise UnformedError
+            self.ends[role] = end
+        alike = [found.values[probe.made[end.value, end.index]] for role, end in self.ends.items() if role != VALUES]
+        if alike:
+            self.changes = self._changes(probe, found, positions)
+        if any(not found.are_equal(alike[0], each) for each in alike):
+            raise UnformedError
+
+    def _role(self, end: End, forward: Forward, found: Found, made: Value) -> int:
+        if found.are_equal(found.values[made], found.weights):
+            return VALUES
+        return QUERIES if end.contracted == set(variables_of([forward.loops.keys])) else KEYS
+
+    def _changes(
+        self, probe: Probe, found: Found, positions: Mapping[Value, int]
+    ) -> list[tuple[tuple[Value, Index], bool]]:
+        """The values that are `ds`, or its negative, the last ones in program order first."""
+        made = [(key, each) for key, each in probe.made.items() if probe.producer(key[0]) in probe.computed and each in found.values]  # fmt: skip
+        ordered = sorted(made, key=lambda pair: -positions[pair[0][0]])
+        signs = [(key, sign) for key, each in ordered for sign in (1, -1) if found.are_equal(found.values[each], sign * found.change)]  # fmt: skip
+        return [(key, sign < 0) for key, sign in signs]

@@ -1,0 +1,178 @@
+"""One element of a value as a function of others: of a score, of elements of operands, and of positions.
+
+    %c = compare GE (iota over rows), (iota over keys)          ^bb0(%score, %bias, %row, %key):
+    %m = select %c, (%scores + %bias), -inf                       %c = compare GE, %row, %key
+                                                                  %m = select %c, (%score + %bias), -inf
+
+What varies over rows and keys is so computed where it is used; what takes long for each element, or is data, is an operand. What depends on the
+score is computed in f32: narrower steps of the program are the more exact for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from meshgen.codegen.attention.layouts import Element, Layouts
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
+from meshgen.ir.predicates import is_constant
+from meshgen.ops.classes import ELEMENTWISE, EXPENSIVE, LAYOUT, LEAVING
+from meshgen.ops.types.attention import POSITION, STATISTIC
+
+_MOST_NODES = 96  # of a region (chosen: longer than masks and biases that people write)
+
+
+class UnformedError(Exception):
+    """The program has another form than the op can say."""
+
+
+class Elements:
+    """What the regions of one attention take: elements of operands, in order of first use, and positions of factors."""
+
+    def __init__(self, layouts: Layouts) -> None:
+        self.layouts = layouts
+        self.operands: dict[Element, TensorType] = {}
+        self.positions: dict[str, None] = {}
+
+    def operand(self, value: Value, index: Index) -> Element | None:
+        found = self.layouts.element(value, index)
+        if found is not None:
+            self.operands.setdefault(found, value.type.with_shape(()))
+        return found
+
+    def kept(self) -> tuple[dict[Element, TensorType], dict[str, None]]:
+        """What is taken so far."""
+        return {**self.operands}, {**self.positions}
+
+    def restore(self, kept: tuple[dict[Element, TensorType], dict[str, None]]) -> None:
+        self.operands, self.positions = kept
+
+
+class Region:
+    """A graph of scalars that is written from its result backwards.
+
+    Args:
+        elements: shared by the regions of an attention.
+        stops: the values of which the region's first arguments, in f32, are elements, each at its index.
+        inside: the nodes that compute with the first arguments.
+        skipped: of these, those that stand for one of their operands, by its number.
+    """
+
+    def __init__(self, elements: Elements, stops: Mapping[Value, Index], inside: Collection[Node], skipped: Mapping[Node, int] | None = None) -> None:  # fmt: skip
+        self.elements, self.stops, self.inside, self.skipped = elements, stops, inside, skipped or {}
+        self.producer = elements.layouts.producer
+        self.graph = Graph("region")
+        self.first = {value: Value(TensorType((), STATISTIC)) for value in stops}
+        self.arguments: dict[Element | str, Value] = {}
+        self._made: dict[tuple[Value, Index], Value] = {}
+
+    def close(self, output: Value) -> Graph:
+        """The graph with all arguments, once those of all regions are known."""
+        taken = [(element, kind) for element, kind in self.elements.operands.items()]
+        given = [*taken, *((name, POSITION) for name in self.elements.positions)]
+        others = [self.arguments.get(key) or Value(kind) for key, kind in given]
+        return Graph("region", [*self.first.values(), *others], self.graph.nodes, [output])
+
+    def assume(self, element: tuple[Value, Index], made: Value) -> None:
+        """Let an element be a value of the region."""
+        self._made[element] = made
+
+    @property
+    def made(self) -> Mapping[tuple[Value, Index], Value]:
+        """The elements that are computed, by value and index."""
+        return self._made
+
+    def element(self, value: Value, index: Index) -> Value:
+        """The element of a value at an index. Raises UnformedError where it has no such form."""
+        key = value, index
+        if key not in self._made:
+            self._made[key] = self._element(value, index)
+        return self._made[key]
+
+    def _element(self, value: Value, index: Index) -> Value:
+        if value in self.stops:
+            if index != self.stops[value]:
+                raise UnformedError
+            return self.first[value]
+        self.elements.layouts.seen.setdefault(index)
+        node = self.producer(value)
+        if node is not None and node in self.skipped:
+            return self.element(node.operands[self.skipped[node]], index)
+        if node is not None and node in self.inside:
+            return self._computed(node, index)
+        if node is None or node.op in EXPENSIVE:
+            return self._operand(value, index)
+        size = len(self.graph.nodes)
+        kept = self.elements.kept()
+        try:
+            return self._computed(node, index)
+        except UnformedError:
+            del self.graph.nodes[size:]
+            alive = {
+                *self.first.values(),
+                *self.arguments.values(),
+                *(v for inner in self.graph.nodes for v in inner.results),
+            }
+            self._made = {key: made for key, made in self._made.items() if made in alive}
+            self.elements.restore(kept)
+            return self._operand(value, index)
+
+    def _operand(self, value: Value, index: Index) -> Value:
+        found = self.elements.operand(value, index)
+        if found is None:
+            raise UnformedError
+        return self.arguments.setdefault(found, Value(value.type.with_shape(()), value.name))
+
+    def _computed(self, node: Node, index: Index) -> Value:
+        if len(self.graph.nodes) > _MOST_NODES or len(node.results) != 1 or node.option is not None:
+            raise UnformedError
+        builder = Builder(self.graph, node.loc)
+        kind = node.result.type.with_shape(())
+        if is_constant(node):
+            array = np.asarray(node.attrs.value)
+            if not array.size or not (array == array.flat[0]).all():
+                raise UnformedError
+            return builder.splat(array.flat[0], kind)
+        if node.op == "iota":
+            return self._position(builder, index[node.attrs.dim], kind)
+        if node.op in LAYOUT - LEAVING and node.op != "mask_padding":
+            return self.element(node.operands[0], backward(node, index))
+        if node.op not in ELEMENTWISE or node.regions:
+            raise UnformedError
+        operands = [self.element(v, index if v.type.rank else ()) for v in node.operands]
+        if node in self.inside:
+            operands = [self.wide(builder, value) for value in operands]
+            kind = TensorType((), STATISTIC) if is_float(kind.dtype) else kind
+            if node.op == "convert" and operands[0].type == kind:
+                return operands[0]
+        return builder.append(node.op, operands, [kind], dict(node.attrs.given))[0]
+
+    def wide(self, builder: Builder, value: Value) -> Value:
+        """A float in f32. Raises UnformedError for one of f64."""
+        if not is_float(value.type.dtype) or value.type.dtype == STATISTIC:
+            return value
+        if value.type.dtype == "f64":
+            raise UnformedError
+        maker = next((node for node in self.graph.nodes if value in node.results), None)
+        if is_constant(maker):
+            return builder.splat(np.asarray(maker.attrs.value).astype(np.float32), TensorType((), STATISTIC))
+        return builder.convert(value, STATISTIC)
+
+    def _position(self, builder: Builder, place: Expr, kind: TensorType) -> Value:
+        """A sum of multiples of positions."""
+        total = builder.splat(place.const, POSITION) if place.const or not place.terms else None
+        for atom, factor in place.terms:
+            if not isinstance(atom, Var) or atom not in self.elements.layouts.names:
+                raise UnformedError
+            name = self.elements.layouts.names[atom]
+            self.elements.positions.setdefault(name)
+            value = self.arguments.setdefault(name, Value(POSITION, name))
+            if factor != 1:
+                value = builder.elementwise("multiply", value, builder.splat(factor, POSITION))
+            total = value if total is None else builder.elementwise("add", total, value)
+        assert total is not None, "a sum without terms is a constant"
+        return builder.convert(total, kind.dtype)

@@ -1,0 +1,19 @@
+"""The program with attentions expanded whose keys annotations may split: devices then exchange what there is of each row, not keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from meshgen.sharding.candidates.search import Candidate, Search
+from meshgen.sharding.propagation.solve import Solved, solve_as_written
+from meshgen.sharding.rewrites.expand_attention import expand_attention, with_split_expanded
+
+
+def expanded(search: Search, solved: Solved) -> Iterator[Candidate]:
+    """Yield the program with such attentions expanded, all at once."""
+    if not search.context.runs(expand_attention):
+        return
+    with search.context.timed(expand_attention):
+        if graph := with_split_expanded(solved.module.graph, solved.parts_of):
+            yield Candidate(solve_as_written(replace(solved.module, graph=graph)), (expand_attention,))
