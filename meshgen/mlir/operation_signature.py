@@ -80,12 +80,10 @@ _PROPERTY = re.compile(r"(\w+)(\??): ([^,(]+)(?:\((\S+)\))?(?:, |$)")
 
 _ELEMENTS: dict[str, Callable[[Attribute], bool]] = {
     "": lambda _: True,
-    "shape": lambda found: found.name == "tosa.shape",
-    "float": lambda found: isinstance(found, AnyFloat),
-    "integer": lambda found: (
-        isinstance(found, IndexType)
-        or (isinstance(found, IntegerType) and found.signedness.data == Signedness.SIGNLESS)
-    ),
+    "tensor": lambda kind: isinstance(kind, TensorType),
+    "shape": lambda kind: kind.name == "tosa.shape",
+    "float": lambda kind: isinstance(_element(kind), AnyFloat),
+    "integer": lambda kind: _is_signless(_element(kind)),
 }
 
 
@@ -195,7 +193,7 @@ class Values(NamedTuple):
             for number, (size, count) in enumerate(zip(sizes, counts, strict=True))
             if not count.accepts(size, letters)
         ]
-        wrong = next((value.type for value in values if not _ELEMENTS[self.element](_element(value.type))), None)
+        wrong = next((value.type for value in values if not _ELEMENTS[self.element](value.type)), None)
         return found + ([f"{self.what} must be {self.element}s, got {wrong}"] if wrong is not None else [])
 
 
@@ -276,6 +274,12 @@ def _length(attribute: Attribute) -> int:
 def _open(attribute: Attribute) -> int:
     """How many entries of a list are not known before the program runs."""
     return integers(attribute).count(DYNAMIC_INDEX)
+
+
+def _is_signless(kind: Attribute) -> bool:
+    if isinstance(kind, IntegerType):
+        return kind.signedness.data == Signedness.SIGNLESS
+    return isinstance(kind, IndexType)
 
 
 def _element(kind: Attribute) -> Attribute:

@@ -50,12 +50,15 @@ TYPES = tuple(
     )
 )  # fmt: skip
 _ELEMENTS = TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute()
-_RAGGED = TextParser(
-    CONTEXT,
-    "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
-    "rhs_group_dimensions = [0]>",
-    "-",
-).parse_attribute()
+_SAMPLES = [  # of kinds that no sound program here has under some property
+    TextParser(CONTEXT, text, "-").parse_attribute()
+    for text in (
+        "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+        "rhs_group_dimensions = [0]>",
+        '#sdy<axis_ref_list{"x"}>',
+        '#sdy<list_of_axis_ref_lists[{"x"}, {}]>',
+    )
+]
 _LISTS = ([], [0], [1], [0, 1], [1, 1], [2, 2], [1, 0], [1, 2, 3], [0, 0, 0, 0], [1, 1, 1, 1], [-1, 2], [0] * 6)
 _TERMINATORS = {"scf": "scf.yield", "tosa": "tosa.yield", "tensor": "tensor.yield", "linalg": "linalg.yield", "sdy": "sdy.return"}  # fmt: skip
 _SEGMENTS = "operandSegmentSizes"
@@ -195,7 +198,7 @@ class Maker:
     def property(self, each: Property, letters: Letters) -> Attribute:
         kind = self.pick(each.kinds)
         if "." in kind:
-            return next(found for found in (*seen().get(each.name, ()), _RAGGED) if found.name in each.kinds)
+            return next(found for found in (*seen().get(each.name, ()), *_SAMPLES) if found.name in each.kinds)
         return self.attribute(kind, None if each.length is None else self.count(each.length, letters))
 
     def region(self, name: str, number: int, body: Body, letters: Letters) -> Region:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.dialects.builtin import TensorType as TextType
 from xdsl.ir import Operation
 
 from meshgen.mesh import Axis, Mesh
+from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.mesh.operations import ClusterOp, MeshShardAttr, SubClusterOp
+from meshgen.mlir.mesh.operations import MeshShardAttr
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.grid import declare
 
@@ -21,27 +22,34 @@ DEFAULT = ""  # the symbol of attributes that name no cluster
 
 def read_cluster(reading: Reading, op: Operation) -> None:
     """`mesh.cluster`: axes are named by their numbers; a size that is missing or below 1 is unknown."""
-    assert isinstance(op, ClusterOp)
-    rank, sizes = op.rank.value.data, [size.value.data for size in op.dim_sizes]
+    symbol = _symbol(op, "sym_name")
+    rank, sizes = integer_of(op.properties["rank"]), integers(op.properties.get("dim_sizes"))
     if rank < len(sizes):
-        reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}, but {len(sizes)} dim sizes", op)
+        reading.fault("MG0201", f"@{symbol} has rank {rank}, but {len(sizes)} dim sizes", op)
         return
     if rank > _MAX_AXES:
-        reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}; at most {_MAX_AXES} axes are read", op)
+        reading.fault("MG0201", f"@{symbol} has rank {rank}; at most {_MAX_AXES} axes are read", op)
         return
-    sizes = [*sizes[:rank], *[0] * (rank - len(sizes))]
-    axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(sizes)]
-    declare(reading, op.sym_name.data, axes, op)
+    known = [*sizes[:rank], *[0] * (rank - len(sizes))]
+    axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(known)]
+    declare(reading, symbol, axes, op)
+
+
+def _symbol(op: Operation, name: str) -> str:
+    """The symbol that a property says."""
+    attribute = op.properties[name]
+    if isinstance(attribute, SymbolRefAttr):
+        return attribute.string_value()
+    return attribute.data if isinstance(attribute, StringAttr) else ""
 
 
 def read_sub_cluster(reading: Reading, op: Operation) -> None:
     """A mesh of some of a cluster's axes: they keep their names, so that shardings over it are shardings over the cluster."""
-    assert isinstance(op, SubClusterOp)
-    symbol, cluster = op.sym_name.data, op.cluster.string_value()
+    symbol, cluster = _symbol(op, "sym_name"), _symbol(op, "cluster")
     if (parent := reading.meshes.get(cluster)) is None:
         reading.fault("MG0201", f"unknown cluster '@{cluster}' before @{symbol}", op, "declare the cluster first")
         return
-    numbers, index = ([number.value.data for number in found] for found in (op.axes, op.index))
+    numbers, index = (list(integers(op.properties.get(name))) for name in ("axes", "index"))
     if wrong := [number for number in numbers if not 0 <= number < len(parent.axes)]:
         hint = f"its axes are numbered 0 to {len(parent.axes) - 1}"
         reading.fault("MG0202", f"@{symbol}: axis {wrong[0]} is not in {parent}", op, hint)

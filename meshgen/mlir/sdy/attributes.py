@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from xdsl.ir import Data, OpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -11,6 +11,7 @@ from xdsl.printer import Printer
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.sdy.spelling import SpelledMesh, read_axes, read_mesh, read_spelled, spell_axes
+from meshgen.mlir.stablehlo.mesh_axes import AxisRef, parse_part
 
 _Kind = TypeVar("_Kind", bound="Data[object]")
 
@@ -141,3 +142,83 @@ def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
     if parser.at_mark("#"):
         return parse_attribute(parser, ShardingPerValueAttr)
     return ShardingPerValueAttr(ShardingPerValueAttr.parse_list(parser))
+
+
+class ListedAxes(OpaqueSyntaxAttribute, Data[str]):
+    """Axes, as they are written."""
+
+    brackets: ClassVar[str] = "[]"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.parse_bracketed(cls.brackets[0]).join(cls.brackets)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
+
+
+@irdl_attr_definition
+class AxisRefListAttr(ListedAxes):
+    """`#sdy<axis_ref_list{"x"}>`"""
+
+    name = "sdy.axis_ref_list"
+    brackets = "{}"
+
+
+@irdl_attr_definition
+class ListOfAxisRefListsAttr(ListedAxes):
+    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`: one per dim."""
+
+    name = "sdy.list_of_axis_ref_lists"
+
+
+@irdl_attr_definition
+class AllToAllParamListAttr(ListedAxes):
+    """`#sdy<all_to_all_param_list[{"x"}: 0->1]>`"""
+
+    name = "sdy.all_to_all_param_list"
+
+
+@irdl_attr_definition
+class AxisRefAttr(OpaqueSyntaxAttribute, AxisRef):
+    """`#sdy<axis_ref"x":(1)2>`, as replica groups may have it."""
+
+    name = "sdy.axis_ref"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        name = parser.parse_str_literal()
+        return name + parse_part(parser) if parser.parse_optional_punctuation(":") is not None else name
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(spell_axes([self.data]))
+
+
+DIRECTIONS = ("NONE", "FORWARD", "BACKWARD")
+
+
+@irdl_attr_definition
+class DirectionAttr(OpaqueSyntaxAttribute, Data[str]):
+    """`#sdy<propagation_direction FORWARD>`"""
+
+    name = "sdy.propagation_direction"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        is_quoted = parser.parse_optional_punctuation("<") is not None
+        found = parser.parse_identifier()
+        if found not in DIRECTIONS:
+            parser.raise_error(f"expected one of the directions {', '.join(DIRECTIONS)}, got '{found}'")
+        if is_quoted:
+            parser.parse_punctuation(">")
+        return found
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f" {self.data}")
+
+
+ATTRIBUTES = (
+    MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr, DirectionAttr, AxisRefAttr, AxisRefListAttr,
+    ListOfAxisRefListsAttr, AllToAllParamListAttr,
+)  # fmt: skip

@@ -23,8 +23,7 @@ from meshgen.errors import ShardingError
 from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
-from meshgen.mlir.sdy.collectives import ListedAxes
+from meshgen.mlir.sdy.attributes import ListedAxes, ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.meshes import symbol_of
 from meshgen.mlir.sdy.spelling import Spelled, SpelledMesh, read_axes, read_spelled
 from meshgen.spec import Sharding

@@ -22,7 +22,7 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.gspmd_parts import END, START, Part, is_conversion, parts_of, used_by
-from meshgen.mlir.sdy.manual_op import RETURN, ManualComputationOp
+from meshgen.mlir.sdy.operations import MANUAL_COMPUTATION, RETURN
 from meshgen.mlir.sdy.spelling import spell
 from meshgen.mlir.stablehlo.mhlo_sharding import HINT, NAME, open_dims_of, text_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, sharding_of
@@ -116,7 +116,7 @@ def _rewrite_part(rewriting: _Rewriting, part: Part, block: Block) -> None:
         "out_shardings": _shardings(rewriting, [(end, end.results[0]) for end in part.ends]),
         "manual_axes": ManualAxesAttr(axes),
     }
-    computation = ManualComputationOp.create(
+    computation = MANUAL_COMPUTATION.create(
         operands=[start.operands[0] for start in starts],
         result_types=[end.results[0].type for end in part.ends],
         properties=properties,

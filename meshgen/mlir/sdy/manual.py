@@ -21,8 +21,8 @@ from meshgen.mlir.literals import function_type, listed
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
-from meshgen.mlir.sdy.manual_op import ManualComputationOp
 from meshgen.mlir.sdy.meshes import find_declared, meshes_of
+from meshgen.mlir.sdy.operations import ManualComputation
 from meshgen.mlir.sdy.shardings import checked
 from meshgen.mlir.sdy.spelling import spell, spell_axes
 from meshgen.ops.manual_tiles import tile_fault
@@ -31,7 +31,7 @@ from meshgen.spec import Sharding
 
 def _import_manual(importer: Importer, operation: Operation) -> None:
     """One node; captured values of the body become replicated operands."""
-    assert isinstance(operation, ManualComputationOp)
+    assert isinstance(operation, ManualComputation)
     in_specs = _annotations_of(importer, operation, operation.in_shardings, operation.operands)
     out_specs = _annotations_of(importer, operation, operation.out_shardings, operation.results)
     axes = _manual_axes(importer, operation)
@@ -44,8 +44,8 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
 
 def _named_axes(reading: Reading, operation: Operation) -> tuple[str, tuple[str, ...]]:
     """Return the mesh and the axes that a computation names."""
-    assert isinstance(operation, ManualComputationOp)
-    return next(iter(_named_meshes(reading, operation)), ""), operation.manual_axes.data
+    assert isinstance(operation, ManualComputation)
+    return next(iter(_named_meshes(reading, operation)), ""), operation.manual_axes
 
 
 def _named_meshes(reading: Reading, operation: Operation) -> list[str]:
@@ -54,7 +54,7 @@ def _named_meshes(reading: Reading, operation: Operation) -> list[str]:
     return [*dict.fromkeys(symbol for symbol in declared if symbol)]
 
 
-def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[str, ...]:
+def _manual_axes(importer: Importer, operation: ManualComputation) -> tuple[str, ...]:
     """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
     symbol, named = _named_axes(importer.reading, operation)
     if twice := [axis for number, axis in enumerate(named) if axis in named[:number]]:
@@ -81,7 +81,7 @@ def _refuse_meshes(importer: Importer, operation: Operation, names: Iterable[str
     importer.fault("MG0209", message, operation, hint)
 
 
-def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: tuple[str, ...], in_specs: Sequence[Annotation],
+def _import_over_mesh(importer: Importer, operation: ManualComputation, axes: tuple[str, ...], in_specs: Sequence[Annotation],
                       out_specs: Sequence[Annotation]) -> None:  # fmt: skip
     """The node, with the mesh of the computation as default mesh."""
     mesh = importer.reading.module.mesh
@@ -89,7 +89,7 @@ def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: 
         if axis not in mesh.names:
             known = ", ".join(mesh.names) or "none"
             importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {known}")
-    body, captures = importer.region(operation.body)
+    body, captures = importer.region(operation.regions[0])
     ins, outs = (
         tuple(_manual_part(importer, operation, spec.sharding, axes) for spec in specs)
         for specs in (in_specs, out_specs)
@@ -120,10 +120,10 @@ def _free(spec: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, 
 
 
 def _annotations_of(
-    importer: Importer, operation: Operation, attribute: ShardingPerValueAttr, values: Sequence[SSAValue]
+    importer: Importer, operation: Operation, attribute: ShardingPerValueAttr | None, values: Sequence[SSAValue]
 ) -> list[Annotation]:
     """The annotations of the operands or results as written."""
-    bodies = attribute.data
+    bodies = attribute.data if attribute else ()
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
         return [Annotation(Sharding.replicated(importer.type(ssa).rank)) for ssa in values]

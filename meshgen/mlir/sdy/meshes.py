@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import DEFAULT_NAME, Axis
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
-from meshgen.mlir.sdy.sharding_ops import MeshOp
+from meshgen.mlir.sdy.attributes import MeshAttr, ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.spelling import SpelledMesh, read_spelled
 from meshgen.mlir.shard.grid import declare
 
@@ -65,8 +64,10 @@ def _attributes(operation: Operation) -> Iterator[Attribute]:
 
 
 def read_mesh_op(reading: Reading, operation: Operation) -> None:
-    assert isinstance(operation, MeshOp)
-    _declare_mesh(reading, operation.sym_name.data, operation.mesh.data, operation)
+    symbol, mesh = operation.properties["sym_name"], operation.properties["mesh"]
+    assert isinstance(symbol, StringAttr)
+    assert isinstance(mesh, MeshAttr)
+    _declare_mesh(reading, symbol.data, mesh.data, operation)
 
 
 def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:

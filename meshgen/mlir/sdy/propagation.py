@@ -1,4 +1,4 @@
-"""Shardy's groups, barriers and named computations (`mlir/sdy/propagation_ops.py`) to and from nodes.
+"""Shardy's groups, barriers and named computations to and from nodes.
 
 A member of a group is a node after the producer, so that all uses see the value with the group's sharding. A named
 computation is part of the program around it; its shardings are required of its operands and results.
@@ -11,19 +11,14 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, Value
+from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
-from meshgen.mlir.sdy.manual_op import ManualComputationOp
+from meshgen.mlir.sdy.attributes import DirectionAttr, ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.meshes import meshes_of
-from meshgen.mlir.sdy.propagation_ops import (
-    Edge,
-    NamedComputationOp,
-    PropagationBarrierOp,
-    ShardingGroupOp,
-)
+from meshgen.mlir.sdy.operations import ManualComputation, NamedComputation
 from meshgen.mlir.sdy.shardings import checked
 
 
@@ -39,9 +34,9 @@ def _check_groups(reading: Reading, top: Operation) -> None:
     """Collect a fault for each member of a group outside of the manual computation that has the first: their dims are not the same dims."""
     first: dict[int, Operation | None] = {}
     for operation in reading.originals(top):
-        if not isinstance(operation, ShardingGroupOp):
+        if operation.name != "sdy.sharding_group":
             continue
-        group, around = operation.group_id.value.data, _manual_around(operation)
+        group, around = integer_of(operation.properties["group_id"]), _manual_around(operation)
         if first.setdefault(group, around) is not around:
             message = f"sharding group {group} has members inside and outside of a manual computation"
             hint = "use another group_id in each manual computation, and one for the program around it"
@@ -50,15 +45,14 @@ def _check_groups(reading: Reading, top: Operation) -> None:
 
 def _manual_around(operation: Operation) -> Operation | None:
     around = operation.parent_op()
-    while around is not None and not isinstance(around, ManualComputationOp):
+    while around is not None and not isinstance(around, ManualComputation):
         around = around.parent_op()
     return around
 
 
 def _import_member(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, ShardingGroupOp)
-    number = operation.group_id.value.data
-    importer.put_behind(operation.input, "sharding_group", {"group": number}, operation)
+    number = integer_of(operation.properties["group_id"])
+    importer.put_behind(operation.operands[0], "sharding_group", {"group": number}, operation)
 
 
 def _write_member(printer: TextPrinter, node: Node) -> str:
@@ -70,8 +64,9 @@ def _write_member(printer: TextPrinter, node: Node) -> str:
 
 
 def _import_barrier(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, PropagationBarrierOp)
-    importer.convert(operation, "propagation_barrier", {"direction": operation.allowed_direction.data})
+    direction = operation.properties["allowed_direction"]
+    assert isinstance(direction, DirectionAttr)
+    importer.convert(operation, "propagation_barrier", {"direction": direction.data})
 
 
 def _write_barrier(printer: TextPrinter, node: Node) -> str:
@@ -84,16 +79,16 @@ def _write_barrier(printer: TextPrinter, node: Node) -> str:
 
 def _import_edge(importer: Importer, operation: Operation) -> None:
     """The sharding that Shardy's propagation found, as a required annotation."""
-    assert isinstance(operation, Edge)
-    value = importer.value(operation.input)
-    body = operation.sharding.data if operation.sharding else None
-    importer.bind(operation.result, value if body is None else _asked(importer, operation, value, body, as_result=True))
+    value, sharding = importer.value(operation.operands[0]), operation.properties.get("sharding")
+    if isinstance(sharding, ShardingAttr):
+        value = _asked(importer, operation, value, sharding.data, as_result=True)
+    importer.bind(operation.results[0], value)
 
 
 def _import_named(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, NamedComputationOp)
-    block = operation.body.block
-    taken = _annotated(importer, operation, operation.arguments, operation.in_shardings, as_result=False)
+    assert isinstance(operation, NamedComputation)
+    block = operation.regions[0].block
+    taken = _annotated(importer, operation, operation.operands, operation.in_shardings, as_result=False)
     if not _types_fit(importer, operation, "argument", taken, block.args):
         return
     for argument, value in zip(block.args, taken, strict=True):

@@ -18,9 +18,8 @@ from meshgen.mlir.sdy.attributes import (
     ShardingPerValueAttr,
 )
 from meshgen.mlir.sdy.collective_checks import Axes, check_collective, kept_kind_fault, part_fault
-from meshgen.mlir.sdy.collectives import COLLECTIVES
-from meshgen.mlir.sdy.manual_op import ManualComputationOp
 from meshgen.mlir.sdy.meshes import declare_in_place, read_mesh_op, symbol_of
+from meshgen.mlir.sdy.operations import COLLECTIVES, ManualComputation
 from meshgen.mlir.sdy.spelling import Spelled, read_spelled
 from meshgen.spec import Sharding
 
@@ -145,7 +144,7 @@ def _check_replicated(importer: Importer, operation: Operation, axes: Sequence[s
     """Inside a manual computation each device has its own values along the manual axes; of the others they are replicated."""
     around = operation.parent_op() if axes else None
     while around is not None:
-        manual = around.manual_axes.data if isinstance(around, ManualComputationOp) else ()
+        manual = around.manual_axes if isinstance(around, ManualComputation) else ()
         if named := [axis for axis in axes if split_ref(axis)[0] in manual]:
             message = f"replicated={{...}} names {named}, but {list(manual)} are manual in the computation around it"
             importer.fault("MG0203", message, operation, "name other axes inside")
