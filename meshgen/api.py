@@ -277,12 +277,16 @@ def _schedule_of(part: Executable | LoadedModule) -> Schedule:
 
 @at_callers_line
 def replan(module: LoadedModule) -> Executable:
-    """The program of a loaded module, planned as it was for the module: for `explain`, `show`, `report` and `advise`.
+    """The program of a loaded module with the decisions that it keeps, for `explain`, `show`, `report` and `advise`.
 
+    The program of a module without decisions, or with those of another version of meshgen, is planned again as it was for the module.
     Raises UsageError MG0002 for a module without the text of its program.
     """
+    from meshgen.compiled.restored import saved_program
     from meshgen.reports.places import program_of
 
+    if (program := saved_program(module)) is not None:
+        return program
     return plan_module(*program_of(module, str(module.members.path)), Timing())
 
 

@@ -58,6 +58,8 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
     A note says so. A module's program is planned as it was for the module; a note says in which figures the module differs.
     """
     loaded = module_named(options)
+    if loaded and (saved := _as_compiled(loaded, options)) is not None:
+        return saved
     module, choice, timing = program(options, loaded)
     if named := at_combinations(module, choice, options, output):
         sizes, module = next(iter(named.items()))
@@ -77,6 +79,15 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
             f"note: this version of meshgen plans the program otherwise: {', '.join(others)} are not the module's"
         )
     return found
+
+
+def _as_compiled(loaded: LoadedModule, options: argparse.Namespace) -> Executable | None:
+    """The program of a module with its decisions; None where it has none, or the command line asks for other ones."""
+    from meshgen.compiled.restored import saved_program
+
+    names = [name for name in (*OF_PROGRAM, *OF_TARGET) if name != "entry"]
+    is_changed = options.mesh or CompileOptions(**chosen_options(options, names)) != CompileOptions(donate={})
+    return None if is_changed else saved_program(loaded)
 
 
 def module_named(options: argparse.Namespace) -> LoadedModule | None:

@@ -20,6 +20,7 @@ from meshgen.reports.cost import Cost, cost_of
 from meshgen.reports.memory import Memory, memory_of
 from meshgen.reports.overlap import overlap_of
 from meshgen.reports.program_record import program_record
+from meshgen.runtime.module_file.resources import Resources
 from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.sessions.weights import Weights, weights_by_name
 from meshgen.runtime.sizes import Given, bound
@@ -200,6 +201,12 @@ class Executable(CompiledProgram):
 
         chosen = weights_by_name(self.signature.weights if weights is None else weights)
         container.write(container.path_of(path), self.members(weight_arrays(self.signature, chosen)))
+
+    def saved(self, resources: Resources) -> dict[str, bytes]:
+        """The member with the decisions; large arrays go to the resources."""
+        from meshgen.compiled.saved import saved_member
+
+        return saved_member(self, resources)
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""

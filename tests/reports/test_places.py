@@ -33,7 +33,7 @@ def test_what_a_file_says_of_its_planning_is_checked(tmp_path: Path, name: str, 
     loaded = mg.load(tmp_path / "m.mgx")
     loaded.manifest.report["planned"][name] = value
     with pytest.raises(ModuleError, match=f"MG0502.*{name}"):
-        loaded.explain()
+        program_of(loaded, "m.mgx")
 
 
 def test_the_plan_of_a_module_is_the_module(tmp_path: Path) -> None:

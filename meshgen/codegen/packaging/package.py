@@ -70,10 +70,11 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
                    forms: Forms | None = None, built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
                    weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None,
                    resources: Mapping[str, Content] | None = None, names: Names | None = None,
-                   call: Signature | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
+                   call: Signature | None = None, decisions: Mapping[str, bytes] | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
     """The members of a module's file, and its manifest, as `write_module` writes them; the stages refer to `resources`.
 
-    `names` are those of a part (`part_names`), `call` what callers pass and get, if not arrays in order.
+    `names` are those of a part (`part_names`), `call` what callers pass and get, if not arrays in order. `decisions` is the member
+    that explanations read.
     """
     check(plan, module.mesh)
     sources, forms, built, weights = sources or {}, forms or {}, built or {}, weights_of(weights)
@@ -88,7 +89,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     members["constants.safetensors"] = tensors.encode(
         {str(n): node.attrs.value for n, node in constants_of(module, plan).items()}
     )
-    members |= resource_members(resources or {}, members)
+    members |= {**resource_members(resources or {}, members), **(decisions or {})}
     if weights:
         members["weights.safetensors"] = tensors.encode(weights)
     described = Manifest(
@@ -114,12 +115,12 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
 
 def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
                   resources: Mapping[str, Content], report: Mapping[str, Any],
-                  call: Signature | None = None) -> dict[str, bytes]:  # fmt: skip
+                  call: Signature | None = None, decisions: Mapping[str, bytes] | None = None) -> dict[str, bytes]:  # fmt: skip
     """The members of a program on several meshes: those of each part (`module_members`) in a folder of its own."""
     members = code_members({}, stages)
     for number, part in enumerate(parts):
         members |= {f"parts/{number:02}/{name}": content for name, content in part.items()}
-    members |= resource_members(resources, members)
+    members |= {**resource_members(resources, members), **(decisions or {})}
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     described = Parts(
         module.name,

@@ -56,13 +56,18 @@ def complete_text(members: Members, name: str) -> str:
     if not wanted:
         return text
     try:
-        found = {_content_name(content): content for content in _contents(members, members)}
+        found = contents_by_name(members)
     except ValueError as error:
         raise damaged(members.path, str(error)) from error
     if missing := [each for each in wanted if each not in found]:
         raise damaged(members.path, f"'{name}' refers to a constant that is not in the file, {missing[0]}")
     rows = ",\n".join(f'      {each}: "0x{_ALIGNMENT}{found[each].hex().upper()}"' for each in wanted)
     return f"{text}\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{rows}\n    }}\n  }}\n#-}}\n"
+
+
+def contents_by_name(members: Members) -> dict[str, Content]:
+    """Return the bytes of all constants that texts and decisions may refer to. Raises ValueError for malformed members."""
+    return {_content_name(content): content for content in _contents(members, members)}
 
 
 def _content_name(content: Content) -> str:

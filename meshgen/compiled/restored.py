@@ -1,0 +1,52 @@
+"""The program of a loaded module with the decisions that it keeps (`saved.py`): reports read it, and plan nothing again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from meshgen.compilation import Decisions
+from meshgen.compiled.executable import Executable
+from meshgen.compiled.on_meshes import PartsExecutable
+from meshgen.compiled.saved import MEMBER, SavedProgram
+from meshgen.compiled.saved_objects import OtherVersionError, from_document
+from meshgen.pipeline import Timing
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.json_values import read_json
+from meshgen.runtime.module_file.resources import contents_by_name
+from meshgen.runtime.module_file.stage_texts import unpacked
+from meshgen.runtime.validation.checked import reading
+from meshgen.runtime.validation.checker_parts import check_parts
+
+
+def saved_program(module: LoadedModule) -> Executable | None:
+    """Return the program of a module with its decisions.
+
+    None where the module has none, or those of another version of meshgen or of other sizes of its mesh.
+
+    Raises ModuleError MG0502 for a malformed member.
+    """
+    members = module.members
+    if MEMBER not in members:
+        return None
+    path = Path(members.path)
+    try:
+        with reading(path):
+            document = read_json(unpacked(members, MEMBER).encode())
+            contents = contents_by_name(members)
+            program = from_document(document, contents.__getitem__)
+            if not isinstance(program, SavedProgram):
+                raise ValueError(f"'{MEMBER}' is not a program")
+    except OtherVersionError:
+        return None
+    executable = _executable(program)
+    return executable if [part.mesh for part in executable.parts] == [*module.meshes] else None
+
+
+def _executable(program: SavedProgram) -> Executable:
+    decisions = Decisions({stage: dict(decided) for stage, decided in program.decisions.items()})
+    timing = Timing()
+    parts = [Executable(stages, plan, program.options, timing, decisions=decisions) for stages, plan in program.parts]
+    if len(parts) == 1:
+        return parts[0]
+    timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
+    return PartsExecutable(program.stages, parts, timeline, program.options, timing)
