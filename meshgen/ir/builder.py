@@ -94,6 +94,14 @@ class Builder:
         """The same elements, in the same order, in another shape."""
         return self.emit("reshape", [value], value.type.with_shape(shape))
 
+    def shaped(self, value: Value, shape: Sequence[int | None]) -> Value:
+        """The value in a shape; itself if it has that."""
+        return value if value.type.shape == tuple(shape) else self.reshape(value, shape)
+
+    def permuted(self, value: Value, perm: Sequence[int]) -> Value:
+        """As `transpose`; the value itself if its dims stay in order."""
+        return value if list(perm) == sorted(perm) else self.transpose(value, perm)
+
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
         """Dim d of the result is dim `perm[d]` of the value."""
         shape = [value.type.shape[dim] for dim in perm]

@@ -19,7 +19,9 @@ from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
 from meshgen.codegen.access_neighbors import Neighbours
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.rewriter import rewritten
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -31,50 +33,47 @@ def collective_outermost_dim(module: Module, context: Compilation) -> Module:
 
 
 def _packed_by_kernels(graph: Graph, mesh: Mesh) -> Graph:
-    rewriter = _Rewriter(graph, mesh)
-    for node in graph.nodes:
-        rewriter.visit(node)
-    return rewriter.graph
+    near = Neighbours(graph)
+    return rewritten(graph, lambda builder, node: _Packing(builder, mesh, near).rule(node))
 
 
-class _Rewriter:
-    """Writes `graph` node by node."""
+class _Packing:
+    """The rule of one node."""
 
-    def __init__(self, graph: Graph, mesh: Mesh) -> None:
-        self.graph = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-        self._mesh, self._near = mesh, Neighbours(graph)
+    def __init__(self, builder: Builder, mesh: Mesh, near: Neighbours) -> None:
+        self._builder, self._mesh, self._near = builder, mesh, near
 
-    def visit(self, node: Node) -> None:
-        rewritten = False
-        if node.op == "all_gather":
-            rewritten = self._all_gather(node)
-        elif node.op == "reduce_scatter":
-            rewritten = self._reduce_scatter(node)
-        elif node.op == "all_to_all":
-            rewritten = self._all_to_all(node)
-        elif node.op == "retile":
-            rewritten = self._retile(node)
-        if not rewritten:
-            self.graph.nodes.append(node)
+    def rule(self, node: Node) -> Sequence[Value] | None:
+        match node.op:
+            case "all_gather":
+                value = self._all_gather(node)
+            case "reduce_scatter":
+                value = self._reduce_scatter(node)
+            case "all_to_all":
+                value = self._all_to_all(node)
+            case "retile":
+                value = self._retile(node)
+            case _:
+                value = None
+        return None if value is None else [value]
 
     def _unpacks(self, node: Node) -> bool:
         """Whether the result may have another layout: for kernels, or for a copy that can overwrite the operand."""
         return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
 
-    def _all_gather(self, node: Node) -> bool:
+    def _all_gather(self, node: Node) -> Value | None:
         (operand,), result, dim = node.operands, node.result, node.attrs.dim
         count, tile = self._mesh.group_size(node.attrs.axes), operand.type.sizes[dim]
         lead = leading(operand.type.sizes, dim)
         is_whole = count * tile == result.type.sizes[dim]
         if count == 1 or lead == 1 or (is_whole and lead <= MOST_CALLS) or not self._unpacks(node):
-            return False
+            return None
         gathered = self._move(
-            node, self._reshaped(operand, (1, *operand.type.sizes)), (count, *operand.type.sizes), dim=0
+            node, self._builder.shaped(operand, (1, *operand.type.sizes)), (count, *operand.type.sizes), dim=0
         )
-        self._merge(gathered, dim, result)
-        return True
+        return self._merge(gathered, dim, result.type.sizes)
 
-    def _reduce_scatter(self, node: Node) -> bool:
+    def _reduce_scatter(self, node: Node) -> Value | None:
         (operand,), result, dim = node.operands, node.result, node.attrs.dim
         count, tile = self._mesh.group_size(node.attrs.axes), result.type.sizes[dim]
         lead, is_native = (
@@ -82,14 +81,13 @@ class _Rewriter:
             native_reduction(node.attrs.kind, operand.type.dtype, result.type.dtype),
         )
         if count == 1 or lead <= MOST_CALLS or not is_native or count * tile != operand.type.sizes[dim]:
-            return False
+            return None
         if not self._near.is_written_for(operand):
-            return False
+            return None
         scattered = self._move(node, self._split_dim(operand, dim, count), (1, *result.type.sizes), dim=0)
-        self._reshaped(scattered, result.type.sizes, result)
-        return True
+        return self._builder.reshape(scattered, result.type.sizes)
 
-    def _all_to_all(self, node: Node) -> bool:
+    def _all_to_all(self, node: Node) -> Value | None:
         (operand,), result = node.operands, node.result
         split, concat = node.attrs.split_dim, node.attrs.concat_dim
         count, sizes = self._mesh.group_size(node.attrs.axes), operand.type.sizes
@@ -98,32 +96,30 @@ class _Rewriter:
             or sizes[split] % count
             or (split != concat and sizes[concat] * count != result.type.sizes[concat])
         ):
-            return False
+            return None
         packs = leading(sizes, split) > 1 and self._near.is_written_for(operand)
         unpacks = leading(result.type.sizes, concat) > 1 and self._unpacks(node)
         if not packs and not unpacks:
-            return False
+            return None
         block = (*sizes[:split], sizes[split] // count, *sizes[split + 1 :])
         if packs or leading(sizes, split) == 1:
             sent, split_dim = self._split_dim(operand, split, count), 0
         else:
-            sent, split_dim = self._reshaped(operand, (1, *sizes)), split + 1
+            sent, split_dim = self._builder.shaped(operand, (1, *sizes)), split + 1
         if unpacks or leading(result.type.sizes, concat) == 1:
             received = self._move(node, sent, (count, *block), split_dim=split_dim, concat_dim=0)
-            self._merge(received, concat, result)
-        else:
-            received = self._move(node, sent, (1, *result.type.sizes), split_dim=split_dim, concat_dim=concat + 1)
-            self._reshaped(received, result.type.sizes, result)
-        return True
+            return self._merge(received, concat, result.type.sizes)
+        received = self._move(node, sent, (1, *result.type.sizes), split_dim=split_dim, concat_dim=concat + 1)
+        return self._builder.reshape(received, result.type.sizes)
 
-    def _retile(self, node: Node) -> bool:
+    def _retile(self, node: Node) -> Value | None:
         """Along dims that one side splits further than the other, the tiles of the finer side become an outer dim."""
         source, target, shape = node.attrs.source, node.attrs.target, tuple(node.attrs.shape)
         if any(side.partial or side.halo or side.offsets for side in (source, target)):
-            return False
+            return None
         parts = [tuple(self._mesh.group_size(side.dims[d]) for side in (source, target)) for d in range(len(shape))]
         if any(size % max(both) or max(both) % min(both) for size, both in zip(shape, parts, strict=True)):
-            return False
+            return None
         cut = {d: max(both) for d, both in enumerate(parts) if both[0] != both[1]}
         (operand,), result = node.operands, node.result
         before, after = (
@@ -136,15 +132,14 @@ class _Rewriter:
             or (packs and not self._near.is_written_for(operand))
             or (unpacks and not self._unpacks(node))
         ):
-            return False
+            return None
         ends = {name: _cut_sharding(side, cut) for name, side in (("source", source), ("target", target))}
         inner = tuple(size // cut.get(d, 1) for d, size in enumerate(shape))
         moved = self._move(
             node, self._permuted(operand, *before), _permuted(*after), shape=(*cut.values(), *inner), **ends
         )
         back = tuple(sorted(range(len(after[1])), key=after[1].__getitem__))
-        self._reshaped(self._permuted(moved, moved.type.sizes, back), result.type.sizes, result)
-        return True
+        return self._builder.reshape(self._permuted(moved, moved.type.sizes, back), result.type.sizes)
 
     # ---- nodes
 
@@ -152,7 +147,7 @@ class _Rewriter:
         """The collective with other attributes, and a result of this shape."""
         name = f"{node.result.name}_packed" if node.result.name else ""
         result = Value(node.result.type.with_shape(sizes), name, loc=node.result.loc)
-        self.graph.nodes.append(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
+        self._builder.add(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
         return result
 
     def _split_dim(self, value: Value, dim: int, count: int) -> Value:
@@ -161,33 +156,21 @@ class _Rewriter:
         cut = (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :])
         return self._permuted(value, cut, (dim, *(d for d in range(len(cut)) if d != dim)))
 
-    def _merge(self, value: Value, dim: int, result: Value) -> None:
+    def _merge(self, value: Value, dim: int, shape: Sequence[int]) -> Value:
         """`[count, .., n, ..]` as `[.., count n, ..]`, without the rows that the result does not have."""
         count, *sizes = value.type.sizes
         joined = self._permuted(value, value.type.sizes, (*range(1, dim + 1), 0, *range(dim + 1, len(sizes) + 1)))
         rows = count * sizes[dim]
-        if rows == result.type.sizes[dim]:
-            self._reshaped(joined, result.type.sizes, result)
-            return
-        whole = self._reshaped(joined, (*sizes[:dim], rows, *sizes[dim + 1 :]))
-        attrs = {"start": (0,) * len(sizes), "limit": result.type.sizes, "stride": (1,) * len(sizes)}
-        self.graph.nodes.append(Node("slice", [whole], [result], attrs, result.loc))
+        if rows == shape[dim]:
+            return self._builder.reshape(joined, shape)
+        whole = self._builder.shaped(joined, (*sizes[:dim], rows, *sizes[dim + 1 :]))
+        return self._builder.rows(whole, dim, 0, shape[dim])
 
     def _permuted(self, value: Value, sizes: Sequence[int], perm: Sequence[int]) -> Value:
         """The value, seen with these sizes, with its dims in another order."""
-        shape = _permuted(sizes, perm)
         if _stays(sizes, perm):
-            return self._reshaped(value, shape)
-        seen, result = self._reshaped(value, sizes), Value(value.type.with_shape(shape), loc=value.loc)
-        self.graph.nodes.append(Node("transpose", [seen], [result], {"perm": tuple(perm)}, value.loc))
-        return result
-
-    def _reshaped(self, value: Value, sizes: Sequence[int], result: Value | None = None) -> Value:
-        if result is None and value.type.sizes == tuple(sizes):
-            return value
-        result = result or Value(value.type.with_shape(sizes), loc=value.loc)
-        self.graph.nodes.append(Node("reshape", [value], [result], {}, value.loc))
-        return result
+            return self._builder.shaped(value, _permuted(sizes, perm))
+        return self._builder.transpose(self._builder.shaped(value, sizes), perm)
 
 
 def _blocks(sizes: Sequence[int], counts: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

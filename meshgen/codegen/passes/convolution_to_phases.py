@@ -11,15 +11,14 @@ A kernel of one element meets an element or zeros: the zeros are put between its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
 
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.contraction import Convolution
-from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.rewriter import rewritten
 from meshgen.ops.types.inference import infer_types
 
 
@@ -30,14 +29,12 @@ def convolution_to_phases(module: Module, context: Compilation) -> Module:
 
 
 def _with_phases(graph: Graph) -> Graph:
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    for node in graph.nodes:
-        phases = _phases(node) if isinstance(node.attrs, Convolution) else []
-        if phases:
-            _ConvolutionWriter(found, node, phases).write()
-        else:
-            found.nodes.append(node)
-    return found
+    return rewritten(graph, _rule)
+
+
+def _rule(builder: Builder, node: Node) -> Sequence[Value] | None:
+    phases = _phases(node) if isinstance(node.attrs, Convolution) else []
+    return [_PhasedConvolution(builder, node, phases).written()] if phases else None
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,17 @@ def _phases(node: Node) -> list[_Phases]:
     return found
 
 
-class _ConvolutionWriter:
-    """Writes the nodes of one convolution; its result keeps its identity."""
+class _PhasedConvolution:
+    """One convolution."""
 
-    def __init__(self, graph: Graph, node: Node, phases: Sequence[_Phases]) -> None:
-        self.graph, self.node, self.attrs = graph, node, node.attrs
+    def __init__(self, builder: Builder, node: Node, phases: Sequence[_Phases]) -> None:
+        self.builder, self.node, self.attrs = builder, node, node.attrs
         sizes = [node.operands[1].type.sizes[d] for d in node.attrs.kernel_spatial]
         self.spread = [each for each in phases if sizes[each.dim] == 1]
         self.phases = [each for each in phases if sizes[each.dim] > 1]
 
-    def write(self) -> None:
-        """All nodes."""
+    def written(self) -> Value:
+        """Append the nodes; returns the result."""
         attrs = {name: list(self.attrs[name]) for name in ("lhs_dilation", "low", "high", "window_reversal")}
         for each in (*self.spread, *self.phases):
             attrs["lhs_dilation"][each.dim] = 1
@@ -101,11 +98,9 @@ class _ConvolutionWriter:
         for each in self.phases:
             attrs["window_reversal"][each.dim] = False
         given = {**self.attrs, **{name: tuple(values) for name, values in attrs.items()}}
-        value = self._op("convolution", self.node.operands[0], self._kernel(), **given)
-        value = self._interleaved(value)
-        if self.spread:
-            value = self._spread(value)
-        self.graph.nodes[-1] = replace(self.graph.nodes[-1], results=self.node.results)
+        operands = [self.node.operands[0], self._kernel()]
+        value = self._interleaved(self.builder.emit("convolution", operands, self._convolved(operands), **given))
+        return self._spread(value) if self.spread else value
 
     def _kernel(self) -> Value:
         """The kernel with a feature for each phase and feature of the result."""
@@ -113,7 +108,7 @@ class _ConvolutionWriter:
         dims = {each: self.attrs.kernel_spatial[each.dim] for each in self.phases}
         reversed_dims = tuple(d for each, d in dims.items() if self.attrs.window_reversal[each.dim])
         if reversed_dims:
-            kernel = self._op("reverse", kernel, dims=reversed_dims)
+            kernel = self.builder.emit("reverse", [kernel], kernel.type, dims=reversed_dims)
         kernel = self._padded(kernel, {d: (each.before, each.behind, 0) for each, d in dims.items()})
         phase = {d: each for each, d in dims.items()}
         cut, order, moved = list[int](), list[int](), list[int]()
@@ -121,13 +116,14 @@ class _ConvolutionWriter:
             order.append(len(cut))
             cut += [phase[d].taps, phase[d].count] if d in phase else [size]
         moved = [order[d] + 1 for d in dims.values()]
-        kernel = self._op("reverse", self._reshaped(kernel, cut), dims=tuple(moved)) if moved else kernel
-        perm = [*order[:output], *moved, *order[output:]]
-        kernel = self._op("transpose", kernel, perm=tuple(perm)) if moved else kernel
+        if moved:
+            kernel = self.builder.reshape(kernel, cut)
+            kernel = self.builder.emit("reverse", [kernel], kernel.type, dims=tuple(moved))
+            kernel = self.builder.transpose(kernel, [*order[:output], *moved, *order[output:]])
         sizes = [cut[order[d]] for d in range(len(order))]
         for each in self.phases:
             sizes[output] *= each.count
-        return self._reshaped(kernel, sizes)
+        return self.builder.reshape(kernel, sizes)
 
     def _interleaved(self, value: Value) -> Value:
         """The results with those of all phases one after the other."""
@@ -137,7 +133,7 @@ class _ConvolutionWriter:
         place = {self.attrs.output_spatial[each.dim]: feature + i for i, each in enumerate(self.phases)}
         sizes = value.type.sizes
         wanted = self.node.result.type.sizes
-        cut = self._reshaped(value, [*sizes[:feature], *counts, wanted[feature], *sizes[feature + 1 :]])
+        cut = self.builder.reshape(value, [*sizes[:feature], *counts, wanted[feature], *sizes[feature + 1 :]])
         perm, joined = list[int](), list[int]()
         for d, size in enumerate(sizes):
             perm.append(d + len(counts) * (d >= feature))
@@ -145,11 +141,11 @@ class _ConvolutionWriter:
             if d in place:
                 perm.append(place[d])
                 joined[-1] *= cut.type.sizes[place[d]]
-        value = self._reshaped(self._op("transpose", cut, perm=tuple(perm)), joined)
+        value = self.builder.reshape(self.builder.transpose(cut, perm), joined)
         limit = tuple(wanted[d] if d in place else size for d, size in enumerate(joined))
         if limit == tuple(joined):
             return value
-        return self._op("slice", value, start=(0,) * len(limit), limit=limit, stride=(1,) * len(limit))
+        return self.builder.slice(value, (0,) * len(limit), limit)
 
     def _spread(self, value: Value) -> Value:
         """The results with zeros between, before and behind them."""
@@ -164,22 +160,11 @@ class _ConvolutionWriter:
         """With zeros before, behind and between the elements of dims."""
         if not any(any(each) for each in around.values()):
             return value
-        zero = np.zeros((), DTYPES[value.type.dtype])
-        start = self.graph.add("constant", [], [TensorType((), value.type.dtype)], {"value": zero}, loc=self.node.loc)
         low, high, interior = zip(*(around.get(d, (0, 0, 0)) for d in range(value.type.rank)), strict=True)
-        return self._op("pad", value, start.result, low=low, high=high, interior=interior)
-
-    def _reshaped(self, value: Value, sizes: Sequence[int]) -> Value:
-        to = TensorType(tuple(sizes), value.type.dtype)
-        return self.graph.add("reshape", [value], [to], {}, loc=self.node.loc).result
-
-    def _op(self, op: str, *operands: Value, **attrs: Any) -> Value:
-        if op == "convolution":
-            types = [self._convolved(operands)]
-        else:
-            types = infer_types(op, attrs, [v.type for v in operands])
-        assert types is not None, op
-        return self.graph.add(op, operands, types, attrs, loc=self.node.loc).result
+        operands = [value, self.builder.splat(0, value.type.with_shape(()))]
+        types = infer_types("pad", {"low": low, "high": high, "interior": interior}, [v.type for v in operands])
+        assert types is not None, "zeros can be put around any value"
+        return self.builder.emit("pad", operands, types[0], low=low, high=high, interior=interior)
 
     def _convolved(self, operands: Sequence[Value]) -> TensorType:
         attrs, sizes = self.attrs, list(self.node.result.type.sizes)

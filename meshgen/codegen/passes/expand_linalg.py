@@ -19,6 +19,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.linalg import Cholesky, TriangularSolve
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex, real_dtype
+from meshgen.ir.rewriter import rewritten
 
 _INDEX = TensorType((), "i32")
 Step = Callable[[Builder, Value, list[Value]], list[Value]]
@@ -32,23 +33,14 @@ def expand_linalg(module: Module, context: Compilation) -> Module:
 
 
 def _expanded(graph: Graph) -> Graph:
-    if not any(map(_is_expanded, graph.nodes)):
-        return graph
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    for node in graph.nodes:
-        if not _is_expanded(node):
-            found.nodes.append(node)
-            continue
-        builder = Builder(found, node.loc)
-        value = (_cholesky if isinstance(node.attrs, Cholesky) else _solution)(builder, node)
-        value = builder.convert(value, node.result.type.dtype)
-        found.nodes.append(Node("reshape", [value], node.results, {}, node.loc))
-    return found
+    return rewritten(graph, _expansion)
 
 
-def _is_expanded(node: Node) -> bool:
-    known = isinstance(node.attrs, Cholesky | TriangularSolve)
-    return known and node.result.type.size > 0
+def _expansion(builder: Builder, node: Node) -> Sequence[Value] | None:
+    if not isinstance(node.attrs, Cholesky | TriangularSolve) or not node.result.type.size:
+        return None
+    value = (_cholesky if isinstance(node.attrs, Cholesky) else _solution)(builder, node)
+    return [builder.reshape(builder.convert(value, node.result.type.dtype), node.result.type.shape)]
 
 
 def _batched(builder: Builder, value: Value) -> Value:

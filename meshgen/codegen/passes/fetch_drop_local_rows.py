@@ -18,7 +18,9 @@ from meshgen.ccl.halo import Part, RowFetch, parts_of
 from meshgen.codegen.access_neighbors import Neighbours
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.rewriter import rewritten
 from meshgen.mesh import Mesh
 
 
@@ -37,14 +39,13 @@ def fetch_drop_local_rows(module: Module, context: Compilation) -> Module:
 
 
 def _with_edges(graph: Graph, mesh: Mesh) -> Graph:
-    near, found = Neighbours(graph), Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    for node in graph.nodes:
+    near = Neighbours(graph)
+
+    def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
         pieces = _pieces(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
-        if any(piece.fetched is None for piece in pieces):
-            _emit_fetch(found, node, pieces)
-        else:
-            found.nodes.append(node)
-    return found
+        return [_fetched(builder, node, pieces)] if any(piece.fetched is None for piece in pieces) else None
+
+    return rewritten(graph, rule)
 
 
 def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
@@ -83,22 +84,21 @@ def _near_zero(fetch: RowFetch) -> RowFetch:
     return replace(fetch, base=base - fetch.limit if 2 * base > fetch.limit else base)
 
 
-def _emit_fetch(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
-    """One fetch of all remote rows, and the concatenation of the pieces, which replaces the node's result."""
+def _fetched(builder: Builder, node: Node, pieces: Sequence[_Piece]) -> Value:
+    """One fetch of all remote rows, and the concatenation of the pieces."""
     dim, (operand,) = node.attrs.dim, node.operands
     parts = [piece.fetched for piece in pieces if piece.fetched]
-    fetched = _fetch(graph, node, parts) if parts else operand
+    fetched = _fetch(builder, node, parts) if parts else operand
     done, rows = 0, list[Value]()
     for piece in pieces:
-        if piece.fetched:
-            rows.append(_row_slice(graph, fetched, dim, done, piece.rows))
-            done += piece.rows
-        else:
-            rows.append(_row_slice(graph, operand, dim, piece.start, piece.rows))
-    graph.nodes.append(Node("concatenate", rows, node.results, {"dim": dim}, node.loc))
+        value, start = (fetched, done) if piece.fetched else (operand, piece.start)
+        done += piece.rows if piece.fetched else 0
+        is_whole = piece.rows == value.type.sizes[dim]
+        rows.append(value if is_whole else builder.rows(value, dim, start, start + piece.rows))
+    return builder.concatenate(rows, dim)
 
 
-def _fetch(graph: Graph, node: Node, parts: Sequence[Part]) -> Value:
+def _fetch(builder: Builder, node: Node, parts: Sequence[Part]) -> Value:
     dim, rows = node.attrs.dim, sum(part.fetch.rows for part in parts)
     attrs = {name: value for name, value in node.attrs.given.items() if name not in ("parts", "divisor")}
     if len(parts) == 1 and "parts" not in node.attrs.given:
@@ -108,19 +108,5 @@ def _fetch(graph: Graph, node: Node, parts: Sequence[Part]) -> Value:
     sizes = node.result.type.sizes
     kind = node.result.type.with_shape((*sizes[:dim], rows, *sizes[dim + 1 :]))
     result = Value(kind, f"{node.result.name}_edges" if node.result.name else "", loc=node.loc)
-    graph.nodes.append(replace(node, results=[result], attrs=attrs))
+    builder.add(replace(node, results=[result], attrs=attrs))
     return result
-
-
-def _row_slice(graph: Graph, value: Value, dim: int, start: int, rows: int) -> Value:
-    sizes = value.type.sizes
-    if rows == sizes[dim]:
-        return value
-    low, high = (
-        tuple(end if d == dim else own for d, own in enumerate(side))
-        for end, side in ((start, (0,) * len(sizes)), (start + rows, sizes))
-    )
-    kind = value.type.with_shape((*sizes[:dim], rows, *sizes[dim + 1 :]))
-    return graph.add(
-        "slice", [value], [kind], {"start": low, "limit": high, "stride": (1,) * len(sizes)}, loc=value.loc
-    ).result

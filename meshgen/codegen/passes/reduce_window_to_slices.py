@@ -10,13 +10,15 @@ floats add up and multiply in f32 and are rounded once, as a window of its own w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value, is_float
 from meshgen.ir.predicates import is_constant
+from meshgen.ir.rewriter import rewritten
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind, window_places
 
@@ -31,15 +33,15 @@ def reduce_window_to_slices(module: Module, context: Compilation) -> Module:
 
 
 def _without_windows(graph: Graph) -> Graph:
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     producers = graph.index.producers
-    for node in graph.nodes:
+
+    def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
         kind = _plain_fold(node)
         if kind is None:
-            found.nodes.append(node)
-        else:
-            _emit_fold(found, node, kind, _is_neutral(producers.get(node.operands[1]), kind))
-    return found
+            return None
+        return [_fold(builder, node, kind, _is_neutral(producers.get(node.operands[1]), kind))]
+
+    return rewritten(graph, rule)
 
 
 def _plain_fold(node: Node) -> str | None:
@@ -54,47 +56,31 @@ def _is_neutral(init: Node | None, kind: str) -> bool:
     return is_constant(init) and init.attrs.value == neutral(kind, init.result.type.dtype)
 
 
-def _emit_fold(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:
+def _fold(builder: Builder, node: Node, kind: str, is_neutral: bool) -> Value:
     """The fold of all places of the window, then of the initial value, which is what padding holds, too."""
     wide = "f32" if kind in _ROUNDED and _is_narrow(node.operands[0].type.dtype) else node.operands[0].type.dtype
-    parts = [_converted(graph, part, wide, node) for part in _slices(graph, node)]
+    total, *parts = [builder.convert(part, wide) for part in _slices(builder, node)]
     if not is_neutral:
-        init = _converted(graph, node.operands[1], wide, node)
-        parts.append(graph.add("broadcast_in_dim", [init], [parts[0].type], {"dims": ()}, loc=node.loc).result)
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph.add(kind, [total, part], [total.type], {}, loc=node.loc).result
-    if total.type != node.result.type:
-        graph.add("convert", [total], [node.result.type], {}, loc=node.loc)
-    graph.nodes[-1].results[:] = node.results
+        parts.append(builder.spread(builder.convert(node.operands[1], wide), total.type.shape))
+    for part in parts:
+        total = builder.elementwise(kind, total, part)
+    return builder.convert(total, node.result.type.dtype)
 
 
 def _is_narrow(dtype: str) -> bool:
     return is_float(dtype) and dtype not in _WIDE
 
 
-def _converted(graph: Graph, value: Value, dtype: str, node: Node) -> Value:
-    if value.type.dtype == dtype:
-        return value
-    kind = type(value.type)(value.type.shape, dtype)
-    return graph.add("convert", [value], [kind], {}, loc=node.loc).result
-
-
-def _slices(graph: Graph, node: Node) -> Iterator[Value]:
+def _slices(builder: Builder, node: Node) -> Iterator[Value]:
     """For each place in the window what all windows see there, of the padded operand."""
     attrs, (value, init), kind = node.attrs, node.operands, node.result.type
     low, high = tuple(attrs.low), tuple(attrs.high)
     interior = tuple(d - 1 for d in attrs.base_dilations)
     if any((*low, *high, *interior)):
-        sizes = [
-            a + n + b + max(n - 1, 0) * i for a, n, b, i in zip(low, value.type.sizes, high, interior, strict=True)
-        ]
-        padding = {"low": low, "high": high, "interior": interior}
-        value = graph.add("pad", [value, init], [value.type.with_shape(sizes)], padding, loc=node.loc).result
+        ends = zip(low, value.type.sizes, high, interior, strict=True)
+        sizes = [before + n + behind + max(n - 1, 0) * between for before, n, behind, between in ends]
+        padded = value.type.with_shape(sizes)
+        value = builder.emit("pad", [value, init], padded, low=low, high=high, interior=interior)
     for place in window_places(value.type.sizes, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations):
-        ends = {
-            "start": tuple(s.start for s in place),
-            "limit": tuple(s.stop for s in place),
-            "stride": tuple(s.step for s in place),
-        }
-        yield graph.add("slice", [value], [kind], ends, loc=node.loc).result
+        start, limit, stride = zip(*((s.start, s.stop, s.step) for s in place), strict=True) if place else ((), (), ())
+        yield builder.emit("slice", [value], kind, start=start, limit=limit, stride=stride)

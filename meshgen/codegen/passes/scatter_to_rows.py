@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from meshgen.codegen.emit.scatter import is_of_rows
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.rewriter import rewritten
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.flops import reduced_kind, rows_reduce_sooner
 
@@ -51,14 +50,14 @@ def scatter_to_rows(module: Module, context: Compilation) -> Module:
 
 
 def _with_rows(graph: Graph) -> Graph:
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     orders: Orders = {}
-    for node in graph.nodes:
+
+    def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
         if node.op != "scatter" or (is_of_rows(node) and _is_ready(node)) or not node.results[0].type.size:
-            found.nodes.append(node)
-        else:
-            _RowScatterWriter(found, node, orders).write()
-    return found
+            return None
+        return _RowScatter(builder, node, orders).written()
+
+    return rewritten(graph, rule)
 
 
 def _is_ready(node: Node) -> bool:
@@ -66,11 +65,11 @@ def _is_ready(node: Node) -> bool:
     return node.attrs.indices_are_sorted or count <= DEFAULT.fusion.unordered_updates
 
 
-class _RowScatterWriter:
+class _RowScatter:
     """Writes one scatter; `keyed` are the operand's dims whose places are indices, `whole` those that windows have in full."""
 
-    def __init__(self, graph: Graph, node: Node, orders: Orders) -> None:
-        self.graph, self.node, self.attrs, self.orders = graph, node, node.attrs, orders
+    def __init__(self, builder: Builder, node: Node, orders: Orders) -> None:
+        self.builder, self.node, self.attrs, self.orders = builder, node, node.attrs, orders
         self.count = len(node.operands) // 2
         self.shape = node.operands[0].type.sizes
         self.indices = node.operands[self.count]
@@ -92,45 +91,40 @@ class _RowScatterWriter:
         is_long = self.indices.type.dtype in ("i64", "ui64", "ui32") or self.rows >= 2**31 - 1
         self.dtype = "i64" if is_long else "i32"
 
-    def write(self) -> None:
-        order = (*self.keyed, *self.whole)
+    def written(self) -> list[Value]:
+        """Append the nodes; returns the results."""
+        builder, order = self.builder, (*self.keyed, *self.whole)
         operands = [
-            self._reshaped(self._transposed(x, order), (self.rows, self.width))
+            builder.shaped(builder.permuted(x, order), (self.rows, self.width))
             for x in self.node.operands[: self.count]
         ]
         updates = [
-            self._reshaped(self._transposed(x, self._update_order()), (self.number, self.width)) for x in self.updates
+            builder.shaped(builder.permuted(x, self._update_order()), (self.number, self.width)) for x in self.updates
         ]
         kind = reduced_kind(self.node)
         if kind and rows_reduce_sooner(self.rows, self.width, self.number, updates[0].type.nbytes):
-            self._back(self._reduced(kind, operands[0], updates[0]), self.node.results[0])
-            return
+            return [self._back(self._reduced(kind, operands[0], updates[0]))]
         if is_sorted := self.number > DEFAULT.fusion.unordered_updates:
             keys, updates = self._ordered(updates)
         else:
             keys, is_sorted = self._keys(), self.number <= 1
-        keys = self._reshaped(keys, (self.number, 1))
-        results = [Value(x.type) for x in operands]
+        keys = builder.shaped(keys, (self.number, 1))
         attrs = {**_ROWS, "indices_are_sorted": is_sorted}
-        self.graph.nodes.append(
-            Node("scatter", [*operands, keys, *updates], results, attrs, self.node.loc, regions=self.node.regions)
-        )
-        for value, result in zip(results, self.node.results, strict=True):
-            self._back(value, result)
+        types = [x.type for x in operands]
+        scattered = builder.append("scatter", [*operands, keys, *updates], types, attrs, self.node.regions)
+        return [self._back(value) for value in scattered]
 
     def _reduced(self, kind: str, operand: Value, updates: Value) -> Value:
         """The operand combined with the reduction of each row's updates."""
-        dtype, whole = operand.type.dtype, (self.rows, self.number, self.width)
-        keys = self._reshaped(self._keys(), (self.number,))
-        at = self._add("broadcast_in_dim", [keys], TensorType(whole, self.dtype), dims=(1,))
-        row = self._add("iota", [], TensorType(whole, self.dtype), dim=0)
-        mine = self._add("broadcast_in_dim", [updates], TensorType(whole, dtype), dims=(1, 2))
-        none = self._add("constant", [], TensorType((), dtype), value=neutral(kind, dtype))
-        nothing = self._add("broadcast_in_dim", [none], mine.type, dims=())
-        chosen = self._add("select", [self._compared(at, row, "EQ"), mine, nothing], mine.type)
-        attrs = {"dims": (1,), "kind": kind}
-        total = self.graph.add("reduce", [chosen, none], [operand.type], attrs, loc=self.node.loc).result
-        return self._add(kind, [operand, total], operand.type)
+        builder, dtype, whole = self.builder, operand.type.dtype, (self.rows, self.number, self.width)
+        at = builder.spread(builder.shaped(self._keys(), (self.number,)), whole, (1,))
+        row = builder.emit("iota", [], TensorType(whole, self.dtype), dim=0)
+        mine = builder.spread(updates, whole, (1, 2))
+        none = builder.splat(neutral(kind, dtype), TensorType((), dtype))
+        nothing = builder.spread(none, whole)
+        chosen = builder.emit("select", [self._compared(at, row, "EQ"), mine, nothing], mine.type)
+        total = builder.emit("reduce", [chosen, none], operand.type, dims=(1,), kind=kind)
+        return builder.elementwise(kind, operand, total)
 
     def _update_order(self) -> tuple[int, ...]:
         """Dims of the updates: what is scattered, windows that are rows, windows that are whole."""
@@ -144,40 +138,42 @@ class _RowScatterWriter:
         if same not in self.orders:
             self.orders[same] = self._order()
         keys, order = self.orders[same]
-        at = self._reshaped(order, (self.number, 1))
-        return keys, [self._add("gather", [x, at], x.type, **_ROW, slice_sizes=(1, self.width)) for x in updates]
+        at = self.builder.shaped(order, (self.number, 1))
+        sizes = {"slice_sizes": (1, self.width)}
+        return keys, [self.builder.emit("gather", [x, at], x.type, **_ROW, **sizes) for x in updates]
 
     def _order(self) -> tuple[Value, Value]:
         """Keys in order, and the number of each."""
-        keys = self._reshaped(self._keys(), (self.number,))
-        numbers = self._add("iota", [], TensorType((self.number,), "i32"), dim=0)
+        keys = self.builder.shaped(self._keys(), (self.number,))
+        numbers = self.builder.emit("iota", [], TensorType((self.number,), "i32"), dim=0)
         region = Graph("", [Value(TensorType((), t)) for t in (self.dtype, self.dtype, "i32", "i32")])
         less = region.add("compare", region.inputs[:2], [TensorType((), "i1")], {"direction": "LT", "compare_type": ""})
         region.outputs = [less.result]
-        results = [Value(keys.type), Value(numbers.type)]
         attrs = {"dim": 0, "is_stable": True}
-        self.graph.nodes.append(Node("sort", [keys, numbers], results, attrs, self.node.loc, regions=(region,)))
-        return results[0], results[1]
+        ordered = self.builder.append("sort", [keys, numbers], [keys.type, numbers.type], attrs, (region,))
+        return ordered[0], ordered[1]
 
     def _keys(self) -> Value:
         """The row of each update; for one that is out of bounds the number of rows."""
-        kind = TensorType(tuple(self.places), self.dtype)
+        builder, kind = self.builder, TensorType(tuple(self.places), self.dtype)
         keys: Value | None = None
         inside: Value | None = None
         for dim in self.keyed:
             size, at = self.shape[dim], self._start(dim, kind)
             if dim in self.steps:
-                step = self._add("iota", [], kind, dim=len(self.scattered) + self.steps.index(dim))
-                at = self._add("add", [at, step], kind)
+                step = builder.emit("iota", [], kind, dim=len(self.scattered) + self.steps.index(dim))
+                at = builder.elementwise("add", at, step)
             for direction, limit in (("GE", 0), ("LT", size)):
-                told = self._compared(at, self._splat(limit, kind), direction)
-                inside = told if inside is None else self._add("and", [inside, told], told.type)
+                told = self._compared(at, builder.broadcast_scalar(limit, kind), direction)
+                inside = told if inside is None else builder.elementwise("and", inside, told)
             if keys is not None:
-                at = self._add("add", [self._add("multiply", [keys, self._splat(size, kind)], kind), at], kind)
+                at = builder.elementwise(
+                    "add", builder.elementwise("multiply", keys, builder.broadcast_scalar(size, kind)), at
+                )
             keys = at
         if keys is None or inside is None:
-            return self._splat(0, kind)
-        return self._add("select", [inside, keys, self._splat(self.rows, kind)], kind)
+            return builder.broadcast_scalar(0, kind)
+        return builder.emit("select", [inside, keys, builder.broadcast_scalar(self.rows, kind)], kind)
 
     def _origin(self, dim: int) -> tuple[str, int]:
         """Where windows start along a keyed dim of the operand: at their own place along a dim of the indices, at a number of theirs, or at 0."""
@@ -192,53 +188,25 @@ class _RowScatterWriter:
         """Where windows start along a keyed dim of the operand."""
         origin, number = self._origin(dim)
         if origin == "place":
-            return self._add("iota", [], kind, dim=number - (number > self.attrs.index_vector_dim))
+            return self.builder.emit("iota", [], kind, dim=number - (number > self.attrs.index_vector_dim))
         if origin == "zero":
-            return self._splat(0, kind)
-        vector, value = self.attrs.index_vector_dim, self.indices
-        sizes = list(value.type.sizes)
+            return self.builder.broadcast_scalar(0, kind)
+        vector, value, sizes = self.attrs.index_vector_dim, self.indices, self.indices.type.sizes
         if vector < len(sizes):
-            low, high = [0] * len(sizes), sizes.copy()
-            low[vector], high[vector] = number, number + 1
-            one = [n if d != vector else 1 for d, n in enumerate(sizes)]
-            cut = {"start": tuple(low), "limit": tuple(high), "stride": (1,) * len(sizes)}
-            value = self._add("slice", [value], value.type.with_shape(one), **cut) if sizes[vector] > 1 else value
-            value = self._reshaped(value, tuple(n for d, n in enumerate(sizes) if d != vector))
-        if value.type.dtype != self.dtype:
-            value = self._add("convert", [value], TensorType(value.type.shape, self.dtype))
+            value = self.builder.rows(value, vector, number, number + 1) if sizes[vector] > 1 else value
+            value = self.builder.shaped(value, [n for d, n in enumerate(sizes) if d != vector])
+        value = self.builder.convert(value, self.dtype)
         dims = tuple(range(len(self.scattered)))
-        return value if value.type == kind else self._add("broadcast_in_dim", [value], kind, dims=dims)
+        return value if value.type == kind else self.builder.spread(value, kind.shape, dims)
 
-    def _back(self, value: Value, result: Value) -> None:
+    def _back(self, value: Value) -> Value:
         """The result in the shape of the operand."""
         order = (*self.keyed, *self.whole)
-        turned = tuple(self.shape[d] for d in order)
-        back = tuple(order.index(d) for d in range(len(order)))
-        if back == tuple(range(len(back))):
-            self.graph.nodes.append(Node("reshape", [value], [result], {}, self.node.loc))
-            return
-        value = self._reshaped(value, turned)
-        self.graph.nodes.append(Node("transpose", [value], [result], {"perm": back}, self.node.loc))
-
-    # ---- nodes
-
-    def _add(self, op: str, operands: Sequence[Value], kind: TensorType, **attrs: Any) -> Value:
-        return self.graph.add(op, operands, [kind], attrs, loc=self.node.loc).result
-
-    def _splat(self, number: int, kind: TensorType) -> Value:
-        value = np.array(number, kind.numpy_dtype)
-        scalar = self._add("constant", [], TensorType((), kind.dtype), value=value)
-        return self._add("broadcast_in_dim", [scalar], kind, dims=())
+        turned, back = tuple(self.shape[d] for d in order), sorted(range(len(order)), key=order.__getitem__)
+        if back == sorted(back):
+            return self.builder.reshape(value, turned)
+        return self.builder.transpose(self.builder.shaped(value, turned), back)
 
     def _compared(self, left: Value, right: Value, direction: str) -> Value:
-        return self._add(
-            "compare", [left, right], TensorType(left.type.shape, "i1"), direction=direction, compare_type=""
-        )
-
-    def _reshaped(self, value: Value, shape: tuple[int, ...]) -> Value:
-        return value if value.type.sizes == shape else self._add("reshape", [value], value.type.with_shape(shape))
-
-    def _transposed(self, value: Value, order: tuple[int, ...]) -> Value:
-        if order == tuple(range(len(order))):
-            return value
-        return self._add("transpose", [value], value.type.with_shape([value.type.sizes[d] for d in order]), perm=order)
+        kind = TensorType(left.type.shape, "i1")
+        return self.builder.emit("compare", [left, right], kind, direction=direction, compare_type="")

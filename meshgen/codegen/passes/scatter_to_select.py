@@ -11,7 +11,7 @@ out of bounds is nowhere. Other operands stay scattered: that writes the few upd
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from meshgen.codegen.passes.graphs import on_graphs
@@ -19,6 +19,7 @@ from meshgen.codegen.passes.indexed_rows import IndexedRows, spread
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.rewriter import rewritten
 from meshgen.ops.constants import splat_of
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.live import without_dead
@@ -31,17 +32,12 @@ def scatter_to_select(module: Module, context: Compilation) -> Module:
 
 
 def _with_scatters_rewritten(graph: Graph) -> Graph:
-    if not any(node.op == "scatter" for node in graph.nodes):
-        return graph
-    found, producers, changed = Graph(graph.name, graph.inputs, [], graph.outputs), graph.index.producers, False
-    for node in graph.nodes:
-        scatter = _Scatter(node, producers) if node.op == "scatter" else None
-        if scatter and scatter.updates_rows_once():
-            scatter.write(found)
-            changed = True
-        else:
-            found.nodes.append(node)
-    return without_dead(found) if changed else graph
+    def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
+        scatter = _Scatter(node, graph.index.producers) if node.op == "scatter" else None
+        return [scatter.write(builder)] if scatter and scatter.updates_rows_once() else None
+
+    after = rewritten(graph, rule)
+    return graph if after is graph else without_dead(after)
 
 
 class _Scatter:
@@ -84,9 +80,9 @@ class _Scatter:
         mapped, vector = attrs.scatter_dims_to_operand_dims, attrs.index_vector_dim
         return IndexedRows(self._node.operands[1], self._shape, mapped, batching, vector, self._producers)
 
-    def write(self, graph: Graph) -> None:
-        """Append the comparisons and the choice."""
-        node, attrs, builder, rows = self._node, self._attrs, Builder(graph, self._node.loc), self._rows
+    def write(self, builder: Builder) -> Value:
+        """Append the comparisons and the choice; returns it."""
+        node, attrs, rows = self._node, self._attrs, self._rows
         operand, kind = node.operands[0], node.result.type
         scattered = [d for d in range(node.operands[2].type.rank) if d not in attrs.update_window_dims]
         dims = dict(zip(attrs.update_window_dims, self._windows, strict=True))
@@ -97,13 +93,11 @@ class _Scatter:
         placed = {*attrs.scatter_dims_to_operand_dims, *attrs.input_batching_dims}
         hits += [self._first(builder, d) for d in attrs.inserted_window_dims if d not in placed and self._shape[d] > 1]
         if not hits:
-            builder.reshape(combined, kind.sizes)
-        else:
-            hit = hits[0]
-            for other in hits[1:]:
-                hit = builder.elementwise("and", hit, other)
-            builder.emit("select", [hit, combined, operand], kind)
-        builder.make([node.result])
+            return builder.reshape(combined, kind.sizes)
+        hit = hits[0]
+        for other in hits[1:]:
+            hit = builder.elementwise("and", hit, other)
+        return builder.emit("select", [hit, combined, operand], kind)
 
     def _first(self, builder: Builder, dim: int) -> Value:
         """The first place along a dim that no index names."""

@@ -23,6 +23,7 @@ from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.matchers import through
 from meshgen.ir.predicates import is_constant
+from meshgen.ir.rewriter import take_place
 from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOPS, POINTWISE, PRODUCTS, REDUCTIONS, UNSTORED
 from meshgen.ops.parts.base import Parts
 from meshgen.ops.registry import OPS
@@ -133,9 +134,7 @@ def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
     partial, combined = Builder(Graph(""), node.loc), Builder(Graph(""), node.loc)
     partial.graph.outputs = parts.partial(partial, count)
     results = parts.combine(combined, partial.graph.outputs)
-    for made, result in zip(results, node.results, strict=True):
-        maker = combined.graph.index.producers[made]
-        maker.results[maker.results.index(made)] = result
+    take_place(combined.graph, results, node.results)
     return partial.graph, combined.graph
 
 

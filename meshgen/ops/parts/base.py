@@ -43,11 +43,6 @@ def even_counts(size: int, least: int) -> list[int]:
     return [count for count in range(2, most + 1) if size % count == 0]
 
 
-def shaped(builder: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """Return the value in a shape; itself if it has it."""
-    return value if value.type.sizes == tuple(shape) else builder.reshape(value, shape)
-
-
 def cut(builder: Builder, value: Value, dim: int, count: int, shape: Sequence[int] = ()) -> Value:
     """Return the value, first in `shape`, with a dim as `count` parts: [.., n, ..] -> [.., count, n / count, ..]."""
     sizes = shape or value.type.sizes

@@ -8,7 +8,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import DTYPES, Node, TensorType, Value, is_float
 from meshgen.ir.matchers import Producer
-from meshgen.ops.parts.base import Parts, shaped
+from meshgen.ops.parts.base import Parts
 
 _GATHERED = {
     "offset_dims": (2,), "collapsed_slice_dims": (), "operand_batching_dims": (0,), "start_indices_batching_dims": (0,),
@@ -29,14 +29,14 @@ def top_k(node: Node, producer: Producer) -> Parts | None:
     rows = kind.size // size
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        padded = shaped(builder, value, (rows, size))
+        padded = builder.shaped(value, (rows, size))
         if more := count * part - size:
             padded = builder.pad(padded, _least(builder, kind.dtype), (0, 0), (0, more))
         values, indices = _top(builder, builder.reshape(padded, (rows, count, part)), k)
         starts = builder.emit("iota", [], TensorType((count,), "i32"), dim=0)
         starts = builder.elementwise("multiply", starts, builder.broadcast_scalar(part, starts.type))
         indices = builder.elementwise("add", indices, builder.spread(starts, indices.type.sizes, (1,)))
-        return [shaped(builder, each, (rows, count * k)) for each in (values, indices)]
+        return [builder.shaped(each, (rows, count * k)) for each in (values, indices)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         candidates, indices = partials
@@ -44,8 +44,7 @@ def top_k(node: Node, producer: Producer) -> Parts | None:
         taken = TensorType((rows, k, 1), "i32")
         chosen = builder.emit("gather", [indices, builder.reshape(places, taken.sizes)], taken, **_GATHERED)
         return [
-            shaped(builder, each, result.type.sizes)
-            for each, result in zip((values, chosen), node.results, strict=True)
+            builder.shaped(each, result.type.sizes) for each, result in zip((values, chosen), node.results, strict=True)
         ]
 
     return Parts([-(-size // part)], partial, combine)
