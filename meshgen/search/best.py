@@ -38,6 +38,7 @@ SECONDS = 10.0  # of a search, by default
 FAR = 0.1  # share by which a plan and its estimate differ, from which communication is weighted by that
 MUTATIONS = 4  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
 ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
+LEAST_DOUBT = 0.03  # share of an estimate by which plans differ from it for reasons that it does not see
 
 
 def search(
@@ -142,13 +143,14 @@ class _Search:
     def _near(self, problem: Problem, first: _Candidate, cap: float | None) -> Iterator[_Candidate]:
         """The first solution with its arguments alone annotated, and solutions of problems that are changed a little, likewise.
 
-        Estimates are trusted as far as the first one agrees with its plan: what is estimated to take longer by more than that is not planned.
+        Estimates are trusted as far as the first one agrees with its plan, but never to less than `LEAST_DOUBT`: what is estimated to take longer by
+        more than that is not planned.
         """
         yield from self._placed(first)
         if first.solution is None:
             return
         estimated, planned = first.solution.seconds, first.planned.plan.step_seconds
-        most = estimated + abs(planned - estimated)
+        most = estimated + max(abs(planned - estimated), LEAST_DOUBT * estimated)
         for change in self._changes(problem, first.solution, planned / estimated if estimated else 1.0):
             if self._left() <= 0:
                 break
