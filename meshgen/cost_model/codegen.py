@@ -13,9 +13,6 @@ class Fusion:
 
     members: int = chosen(160, "nodes", "of a kernel", matters=True)
     nodes_in_a_row: int = chosen(2048, "nodes", "of a kernel each of which needs the one before", matters=False)
-    free_in_a_row: int = chosen(
-        256, "nodes", "computed again by each reader that each need the one before", matters=False
-    )
     inputs: int = chosen(24, "values", "that a kernel reads", matters=False)
     epilogue_nodes: int = chosen(64, "nodes", "after a dot in its kernel", matters=False)
     epilogue_outputs: int = chosen(
@@ -30,15 +27,9 @@ class Fusion:
         4096, "bytes", "that several readers compute again rather than one kernel launches for", matters=False
     )
     big_bytes: int = chosen(1 << 16, "bytes", "from which single values are computed again", matters=False)
-    light_nodes: int = chosen(8, "nodes", "that several readers may compute again", matters=False)
-    growing_nodes: int = chosen(4, "nodes", "that may be computed again at many more elements", matters=False)
-    growth: int = chosen(8, "times", "the elements, from which those are many more", matters=False)
     recipe_nodes: int = chosen(16, "nodes", "that compute a value again", matters=True)
     smaller: int = chosen(
         16, "times", "by which a value is smaller that is kept rather than computed again", matters=False
-    )
-    nodes_per_byte: float = chosen(
-        2, "FLOP/byte", "a reader can compute behind its traffic: a seventh of a device's peak", matters=False
     )
     table: int = chosen(64, "times", "by which a table is smaller than what its reader moves", matters=False)
     loads: int = known(
@@ -47,19 +38,7 @@ class Fusion:
         "of a kernel for one element of a value, which it may compute from others at several indices",
         "built for sm_90, a Mamba block of 1,024 steps: its forward kernels issue instructions for 4.6 ms with 24 and with 32, and where values are computed again without a limit for 18 ms, with 6,636 bytes spilled",
     )
-    made: int = chosen(
-        256,
-        "values",
-        "made from nothing for one element of a kernel's values, which it computes others from at several indices",
-        matters=False,
-    )
     window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
-    compared_row: int = chosen(
-        1024,
-        "elements",
-        "of a row that are compared with each other: longer ones are looked through in parts",
-        matters=False,
-    )
     unordered_updates: int = chosen(
         32, "updates", "of a scatter that each element of the result looks at: more are sorted", matters=False
     )
@@ -75,9 +54,6 @@ class Fusion:
     )  # fmt: skip
     segment_pointers: int = known(
         480, "pointers", "that a kernel is given", "CUDA C++ programming guide: 4 KB of parameters on all devices, 8 bytes each, with some left for coordinates"
-    )  # fmt: skip
-    copied_rows: int = known(
-        1, "parts", "of a message that are copied before a group call", "derived: with one there are as many kernels as for a message"
     )  # fmt: skip
     programs: int = known(256, "programs", "that fill a device", "derived: two per multiprocessor of an H100")
     split_least: int = chosen(64, "elements", "that each part of a split reduction reduces", matters=False)
@@ -119,14 +95,6 @@ class Chunks:
         (2, 4, 8), "chunks", "that are tried", "derived: each doubling hides half of what the one before left exposed"
     )
     gain: float = known(0.02, "share", "of the step that chunks must save", "derived: `scheduling.same_step` - 1")
-    further_gain: float = chosen(
-        0.01, "share", "of the step that another chain, or the next number of chunks, must save", matters=False
-    )
-    same_chain: float = chosen(
-        0.8, "share", "of nodes in common from which what is too large for one chain is for another", matters=False
-    )
-    launches: int = chosen(2000, "launches", "of all programs that are scheduled for comparison", matters=False)
-    launch_multiple: int = chosen(3, "times", "the launches of a large program, of the same", matters=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +114,3 @@ class Scheduling:
         (1.2, 1.1, 1.05, 1.0, 0.95, 0.9), "share",
         "of the limit of memory as budgets: not all that is foreseen is alive at once, and buffers leave gaps", matters=True,
     )  # fmt: skip
-    look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=False)
-    placed_pairs: int = chosen(
-        100_000, "pairs", "of storages alive together that are looked at to find a smaller arena", matters=False
-    )

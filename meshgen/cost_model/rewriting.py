@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meshgen.cost_model.fields import chosen, known
+from meshgen.cost_model.fields import chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,27 +31,15 @@ class Rewriting:
     saved_seconds: float = chosen(
         64e-6, "s", "that fewer collectives must save where they move or repeat more: eight latencies", matters=False
     )
-    memory: float = chosen(
-        1.25, "ratio", "peak memory, where a sum is reduced behind a loop instead of in it", matters=False
-    )
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
     """Small collectives that become one message: copies against the latencies that are saved."""
 
-    copies: int = known(
-        4, "times", "a part's bytes cross memory", "derived: read and written before the message, and after it"
-    )
-    copy_bytes_per_second: float = known(
-        3e12, "bytes/s", "memory of the device that copies", "90 % of 3.35 TB/s, data sheet of NVIDIA H100 SXM"
-    )
     share: float = chosen(
         1 / 8, "share", "of the saved latency that copies may take, whatever else runs", matters=False
     )
     larger_share: float = chosen(
         1 / 2, "share", "of the saved latency that copies may take, where the step is then shorter", matters=False
     )
-    full_latencies: float = chosen(4, "times", "the latency, that the bytes of a full message take", matters=False)
-    tiny_part: int = chosen(256, "part", "of a full message that always fits: one in so many", matters=False)
-    held_bytes: int = chosen(1 << 20, "bytes", "of values that may wait for a message", matters=False)

@@ -48,7 +48,6 @@ class Search:
         "of an op's work that an axis repeats, from which its loops are split without an annotation: two latencies",
         matters=False,
     )
-    frames: int = chosen(2, "rounds", "in which a program is seen in frames, and what comes out again", matters=False)
     nearest_moves: int = chosen(60, "moves", "of a reshard priced from the ways nearest to the end", matters=False)
     cheapest_moves: int = chosen(
         600, "moves", "of a reshard priced before the search hurries to any end", matters=False
@@ -57,11 +56,5 @@ class Search:
     looked_moves: int = chosen(6000, "moves", "of a reshard looked at", matters=False)
     least_moves: int = chosen(8, "moves", "of a reshard looked at on however many devices", matters=False)
     moved_devices: int = chosen(1 << 24, "devices", "in the tables of all moves that are looked at", matters=False)
-    all_orders_of_axes: int = chosen(5, "axes", "of which a reshard tries all subsets and orders", matters=False)
     all_orders_of_copies: int = chosen(3, "copies", "of a value that are ordered by trying all ways", matters=True)
     chain: int = chosen(8, "nodes", "in a row that a local rewrite looks at", matters=False)
-    constant_bytes: int = chosen(4096, "bytes", "of constants that are compared", matters=False)
-    bounded_index_steps: int = chosen(16, "nodes", "in a row through which an index's range is known", matters=False)
-    tasks_before: int = chosen(
-        256, "tasks", "looked at to find out whether a buffer may be written over", matters=False
-    )

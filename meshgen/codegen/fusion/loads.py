@@ -16,6 +16,9 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import LOOPS, MADE, POINTWISE, PRODUCTS
 
+# Values made from nothing for one element of a kernel's values, which it computes from others at several indices.
+_MADE = 256
+
 Needed = frozenset[tuple[Value, int]]  # values in memory or made from nothing, each with the number of an index
 Maker = Callable[[Value], Node | None]
 """The node with which a kernel computes a value; None for what it loads."""
@@ -38,7 +41,7 @@ class Loads:
         if len(needed) <= DEFAULT.fusion.loads:
             return True
         made = sum([value in self._made for value, _ in needed])
-        return len(needed) - made <= DEFAULT.fusion.loads and made <= DEFAULT.fusion.made
+        return len(needed) - made <= DEFAULT.fusion.loads and made <= _MADE
 
     def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
         """What a kernel loads for an element of a node's results, or to reduce; `known` is what was found for the same kernel before."""

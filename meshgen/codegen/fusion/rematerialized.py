@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 
 from meshgen.codegen.fusion.loads import Loads, Needed
 from meshgen.codegen.fusion.ordering import NO_ORDER, Order
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured, used_by
@@ -24,6 +23,9 @@ from meshgen.ops.classes import (
     REGROUPING,
     VIEWS,
 )
+
+# Nodes in a row, each of which needs the one before, that every reader computes again.
+_FREE_IN_A_ROW = 256
 
 _NOTHING = Needed()
 _PER_ELEMENT = GENERATED - LOOPS - PRODUCTS - LOOKUPS
@@ -98,7 +100,7 @@ class FreeNodes:
     def _see_through(self, node: Node) -> None:
         row = self._row_before[node] = max([self._row.get(v, 0) for v in node.operands], default=0)
         row += 1
-        if row > DEFAULT.fusion.free_in_a_row and node.op not in REGROUPING:  # a reshape of what is in memory is a view
+        if row > _FREE_IN_A_ROW and node.op not in REGROUPING:  # a reshape of what is in memory is a view
             self._written.update(node.results)
         if not self._is_free(node):
             return

@@ -16,6 +16,18 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 
+# FLOP per byte that a reader computes behind its traffic: a seventh of a device's peak.
+_NODES_PER_BYTE = 2
+
+# Nodes that several readers may each compute again.
+_LIGHT_NODES = 8
+
+# Times the elements from which computing again is computing many more.
+_GROWTH = 8
+
+# Nodes that may be computed again for many more elements.
+_GROWING_NODES = 4
+
 
 class Recipe(NamedTuple):
     """How to compute a value again: nodes in program order, and the values in memory that they start from."""
@@ -142,14 +154,14 @@ class Traffic:
         light = not costly and all(self._is_light(len(ops), out, r) for r in readers)
         if any(len(r.reads) + len(group.reads) > DEFAULT.fusion.inputs for r in readers):
             return False
-        if grows and (costly or (len(ops) > DEFAULT.fusion.growing_nodes and not light)):
+        if grows and (costly or (len(ops) > _GROWING_NODES and not light)):
             return False
         if any(self.is_crowded(r, group.members, self.loaded(group)) for r in readers):
             return False
-        if len(readers) == 1 or (out <= DEFAULT.fusion.tiny_bytes and len(ops) <= DEFAULT.fusion.light_nodes):
+        if len(readers) == 1 or (out <= DEFAULT.fusion.tiny_bytes and len(ops) <= _LIGHT_NODES):
             return True
         read = sum(v.type.nbytes for v in group.reads)
-        light = light or len(ops) <= DEFAULT.fusion.light_nodes
+        light = light or len(ops) <= _LIGHT_NODES
         return not costly and light and read * len(readers) <= out * (len(readers) + 1)
 
     def _computes_per_element(self, reader: Group, values: Sequence[Value]) -> bool:
@@ -162,13 +174,13 @@ class Traffic:
             space.has_reduce and space.size <= few * math.prod(v.high + 1 for v in space.reduced)
         ):
             return False
-        return space.size > DEFAULT.fusion.growth * few
+        return space.size > _GROWTH * few
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
         """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""
         written = [v for node in reader.members for v in node.results if self.is_written(v)]
         moved = sum(v.type.nbytes for v in (*reader.reads, *written))
-        return out * DEFAULT.fusion.table <= moved and ops * reader.space.size <= moved * DEFAULT.fusion.nodes_per_byte
+        return out * DEFAULT.fusion.table <= moved and ops * reader.space.size <= moved * _NODES_PER_BYTE
 
     # ---- single values
 

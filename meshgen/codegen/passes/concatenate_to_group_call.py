@@ -19,10 +19,12 @@ from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.classes import REGROUPING
+
+# Parts of a message that are copied before a group call: with one there are as many kernels as for a message.
+_COPIED_ROWS = 1
 
 
 @module_pass("concatenate-to-group-call", "partition")
@@ -73,7 +75,7 @@ def _is_only_packed(node: Node, grouping: Grouping) -> bool:
         return False
     copied = [value for value in node.operands if _lies_in(value, grouping) not in group.reads]
     is_joined = len(node.operands) > 1 and all(v.type.size for v in node.operands)
-    return is_joined and len(copied) <= DEFAULT.fusion.copied_rows
+    return is_joined and len(copied) <= _COPIED_ROWS
 
 
 def _lies_in(value: Value, grouping: Grouping) -> Value:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 
 from meshgen.codegen.scheduling.program import Program, place_of
 from meshgen.codegen.scheduling.timeline import Task
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import REPEATED
 from meshgen.ops.classes import OVERWRITING
 from meshgen.runtime.in_place import Pairs, overwrites
+
+# Tasks that are examined to find out whether a buffer may be overwritten.
+_TASKS_BEFORE = 256
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool
     """Whether all other readers of a value are surely done when this one starts, in whatever order tasks are issued."""
     missing = {reader for reader in readers if reader != number}
     seen, stack = {number}, [number]
-    while missing and stack and len(seen) < DEFAULT.search.tasks_before:
+    while missing and stack and len(seen) < _TASKS_BEFORE:
         for need in tasks[stack.pop()].needs:
             if need not in seen and need >= min(missing):
                 seen.add(need)

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.printable import bytes_text
 from meshgen.runtime.plan import STREAMS, aligned
+
+# Pairs of storages alive together that are examined to find a smaller arena.
+_PLACED_PAIRS = 100_000
 
 Clock = tuple[int, ...]
 MOST_BYTES = (1 << 62) - 1  # offsets are signed numbers of 64 bits, and modules hold counts below 2^62
@@ -83,7 +85,7 @@ def place(lifetimes: Sequence[Lifetime], least: int | None = None) -> tuple[list
     best = _place_in_order(offsets, sizes, base, by_size, apart)
     least = least_bytes(lifetimes) if least is None else least
     pairs = sum(map(len, apart.values()))
-    for _ in range(1 + DEFAULT.scheduling.placed_pairs // max(pairs, 1)):
+    for _ in range(1 + _PLACED_PAIRS // max(pairs, 1)):
         if best[1] <= least:
             break
         found = _place_from_bottom(offsets, sizes, base, rest, apart)

@@ -17,8 +17,10 @@ import numpy as np
 
 from meshgen.codegen.scheduling.memory import Clock, join
 from meshgen.codegen.scheduling.timeline import Task
-from meshgen.cost_model.model import DEFAULT
 from meshgen.runtime.plan import STREAMS
+
+# Ready tasks that are tried for one that fits the budget.
+_LOOK_AHEAD = 8
 
 Priority = Callable[[int], tuple[float, int]]
 
@@ -114,7 +116,7 @@ class _ListScheduler:
             self._issue(heapq.heappop(self._ready[stream])[1], now, None)
             return
         ended = self._ended_beside(stream, now)
-        for entry in heapq.nsmallest(DEFAULT.scheduling.look_ahead, self._ready[stream]):
+        for entry in heapq.nsmallest(_LOOK_AHEAD, self._ready[stream]):
             for waits in ((), ended):
                 if self._memory.fits(entry[1], waits):
                     self._ready[stream].remove(entry)

@@ -7,9 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.evaluate.common import integer_range
+
+# Nodes in a row through which the range of an index is derived.
+_BOUNDED_INDEX_STEPS = 16
 
 _Producers = Mapping[Value, Node]
 _Range = tuple[int, int]  # least and greatest element
@@ -19,7 +21,7 @@ def range_of(
     value: Value,
     producers: _Producers,
     row: tuple[int, int] | None = None,
-    depth: int = DEFAULT.search.bounded_index_steps,
+    depth: int = _BOUNDED_INDEX_STEPS,
 ) -> _Range:
     """The range that all elements of an integer value are known to be in.
 

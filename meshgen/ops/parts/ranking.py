@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import DTYPES, Node, TensorType, Value, is_float
 from meshgen.ir.matchers import Producer
 from meshgen.ops.parts.base import Parts
+
+# Elements of a row that are compared with each other; longer rows are searched in parts.
+_COMPARED_ROW = 1024
 
 _GATHERED = {
     "offset_dims": (2,), "collapsed_slice_dims": (), "operand_batching_dims": (0,), "start_indices_batching_dims": (0,),
@@ -22,7 +24,7 @@ def top_k(node: Node, producer: Producer) -> Parts | None:
 
     Of equal elements the first one still wins: parts are in order, and the padding, the least value in total order, is last.
     """
-    (value,), k, part = node.operands, node.attrs.k, DEFAULT.fusion.compared_row
+    (value,), k, part = node.operands, node.attrs.k, _COMPARED_ROW
     kind, size = value.type, value.type.sizes[-1]
     if size <= 2 * part or 4 * k > part or not kind.size:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.candidates import pencils
 from meshgen.sharding.candidates.cut_axes import cut_axes
 from meshgen.sharding.candidates.expanded import expanded
@@ -13,10 +12,13 @@ from meshgen.sharding.candidates.rewritten import rewritten
 from meshgen.sharding.candidates.search import Generator, Search
 from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
 
+# Rounds in which a program is seen in frames, and what comes out again.
+_FRAMES = 2
+
 GENERATORS = (
     Generator("rewrites", rewritten, Search.cheapest),
     Generator("expanded attention", expanded, Search.cheapest),
-    Generator("frames", framed, Search.cheapest, rounds=DEFAULT.search.frames),
+    Generator("frames", framed, Search.cheapest, rounds=_FRAMES),
     Generator("cut axes", cut_axes, Search.worth),
     Generator("other starts", other_starts, Search.worth),
     Generator("shared work", shared_work, choose_shared),

@@ -23,6 +23,18 @@ from meshgen.sharding.chunks.estimate import Estimates
 from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
+# The share of common nodes from which a chain is too large because another one is.
+_SAME_CHAIN = 0.8
+
+# Launches, summed over all programs that are scheduled for comparison.
+_LAUNCHES = 2000
+
+# The same for a large program: times the launches of the program.
+_LAUNCH_MULTIPLE = 3
+
+# The share of the step that another chain, or the next number of chunks, must save.
+_FURTHER_GAIN = 0.01
+
 _PAYS = f"chunks pay where it is {DEFAULT.chunks.gain:.0%} shorter"
 
 
@@ -72,7 +84,7 @@ class _Search:
         self._candidate = planner.candidate(module)
         self._base = _State(module, self._candidate.plan())
         self._planner = planner
-        self._left = max(DEFAULT.chunks.launches, DEFAULT.chunks.launch_multiple * len(self._base.plan.items))
+        self._left = max(_LAUNCHES, _LAUNCH_MULTIPLE * len(self._base.plan.items))
         self._among = set(module.graph.nodes)
         self._too_big: list[Chain] = []
         self._notes: dict[Alike, str] = {}
@@ -113,7 +125,7 @@ class _Search:
         for way in self._promising(state):
             if way.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
                 break
-            to_beat = best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain)
+            to_beat = best.plan.step_seconds * (1 - _FURTHER_GAIN)
             if way.seconds + self._longer.get(way.chain.cut, 0.0) > to_beat and not _may_hide_more(way, best):
                 continue  # another number of chunks made the step longer, and this one is as far from its estimate
             found = self._tried(state, way, to_beat)
@@ -126,7 +138,7 @@ class _Search:
         ways = sorted(self._ways(state), key=lambda way: way.seconds)
         for way in sorted({way.chain.key: way for way in reversed(ways)}.values(), key=lambda way: way.seconds):
             launches = len(state.plan.items) * (1 + way.chain.count) // 2
-            if any(_share(way.chain, chain) > DEFAULT.chunks.same_chain for chain in self._too_big):
+            if any(_share(way.chain, chain) > _SAME_CHAIN for chain in self._too_big):
                 continue
             if launches <= self._left:
                 self._left -= launches
@@ -146,7 +158,7 @@ class _Search:
                 seeds = [Seed(node, dim) for node in alike]
                 limit = estimates.could_hide(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
                 most = max(most, limit)
-                if limit >= DEFAULT.chunks.further_gain:
+                if limit >= _FURTHER_GAIN:
                     yield from _ways_along(what, seeds, step, limit, flow, estimates)
             self._notes.setdefault(what, _bound_text(most))
 
@@ -177,7 +189,7 @@ class _Search:
 def _may_hide_more(way: _Way, best: _State) -> bool:
     """Whether more chunks of the last chain would clearly shorten the step if they hid half of what is exposed, as each doubling may."""
     is_last = bool(best.ways) and way.chain.cut == best.ways[-1].chain.cut
-    return is_last and best.plan.exposed_seconds / 2 >= DEFAULT.chunks.further_gain * best.plan.step_seconds
+    return is_last and best.plan.exposed_seconds / 2 >= _FURTHER_GAIN * best.plan.step_seconds
 
 
 def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") -> str:
@@ -194,7 +206,7 @@ def _ways_along(
         limit: the part of the step that the fewest chunks could hide. More chunks hide no more where their number is a multiple of
             the fewest: what can be cut in more can be cut in fewer.
     """
-    fewest, least = DEFAULT.chunks.counts[0], DEFAULT.chunks.further_gain * step
+    fewest, least = DEFAULT.chunks.counts[0], _FURTHER_GAIN * step
     for count in DEFAULT.chunks.counts:
         if count % fewest == 0 and limit * step - estimates.messages_longer(flow.cut(seeds, count), count) < least:
             continue

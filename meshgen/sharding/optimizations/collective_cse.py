@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.compilation import Compilation, module_pass
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.spread import stored_bytes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCTIONS, SHARDING_OPS
 from meshgen.sharding.optimizations.rewrite import Walk, walk
+
+# Bytes of constants that are compared.
+_CONSTANT_BYTES = 4096
 
 _PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS | {"constant"}
 
@@ -24,7 +26,7 @@ def collective_cse(module: Module, context: Compilation) -> Module:
     seen: dict[Hashable, Node] = {}
 
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
-        if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
+        if is_constant(node) and node.result.type.nbytes > _CONSTANT_BYTES:
             return None
         key = node.op, tuple(node.operands), node.result.type, node.result.sharding, _attributes(node)
         first = seen.get(key)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meshgen.compilation import Compilation, module_pass
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_values
 from meshgen.ops.evaluate.common import neutral
@@ -24,6 +23,9 @@ from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
 from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
+
+# Peak memory, as a ratio, that a sum may take when it is reduced behind a loop instead of in it.
+_MEMORY = 1.25
 
 
 @module_pass("loop-reduce-hoist", "partition", applies="unless dearer", requires_ops=("while",))
@@ -36,7 +38,7 @@ def loop_reduce_hoist(module: Module, context: Compilation) -> Module:
     found = _hoisted(module.graph, ("all_reduce", "reduce_scatter"))
     if "reduce_scatter" in module.graph.index.ops:
         before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
-        if after > DEFAULT.rewriting.memory * before:
+        if after > _MEMORY * before:
             found = _hoisted(module.graph, ("all_reduce",))
     return with_graph(module, found)
 

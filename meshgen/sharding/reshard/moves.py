@@ -10,9 +10,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.reshard.problem import Move, Problem, is_plain
 from meshgen.spec import Sharding
+
+# Axes of which a reshard tries all subsets and orders.
+_ALL_ORDERS_OF_AXES = 5
 
 
 def moves(problem: Problem, state: Sharding) -> Iterator[Move]:
@@ -80,7 +82,7 @@ def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
 
 def _subsets(problem: Problem, axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """All subsets of few axes, the larger first; of many those in dims of the target, and runs of neighbours."""
-    if len(axes) <= DEFAULT.search.all_orders_of_axes:
+    if len(axes) <= _ALL_ORDERS_OF_AXES:
         for count in range(len(axes), 0, -1):
             yield from itertools.combinations(axes, count)
         return
@@ -181,7 +183,7 @@ def transfer(
 
 def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Permutations of subsets of few axes; of many, runs of neighbours in their order."""
-    if len(axes) > DEFAULT.search.all_orders_of_axes:
+    if len(axes) > _ALL_ORDERS_OF_AXES:
         yield from _runs(axes)
         return
     for count in range(1, len(axes) + 1):
