@@ -6,7 +6,8 @@
 
 Networks move contiguous memory, so a collective along an inner dim copies to scratch or from it. As a transpose in the graph that
 is an index map of the kernel that makes the operand, or of those that read the result, and costs nothing. Where no kernel would take
-it, the collective stays as it is, unless the copy can overwrite the operand's bytes.
+it, the collective stays as it is, unless the copy can overwrite the operand's bytes. A `retile` stays then as well: it unpacks only
+what it receives, in less time than a kernel that copies the whole result.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class _Packing:
         if (
             not (packs or unpacks)
             or (packs and not self._near.is_written_for(operand))
-            or (unpacks and not self._unpacks(node))
+            or (unpacks and not self._near.is_read_by_kernels(result))
         ):
             return None
         ends = {name: _cut_sharding(side, cut) for name, side in (("source", source), ("target", target))}

@@ -138,15 +138,20 @@ def test_what_a_region_uses_stays() -> None:
     assert dim_of(graph) == 1
 
 
-def test_tiles_that_swap_their_axes_arrive_whole() -> None:
+@pytest.mark.parametrize("reader", ["kernel", "caller"])
+def test_swapped_tiles_arrive_whole_only_for_kernels(reader: str) -> None:
     """x over rows and y over columns become y over rows and x over columns: half tiles, stacked, then transposed."""
     mesh = make_mesh({"x": 2, "y": 4})
     graph = Graph("main", [Value(f32(32, 16), "x")])
     tile = graph.add("tanh", graph.inputs, [f32(32, 16)]).result
     attrs = {"source": P("x", "y"), "target": P("y", "x"), "shape": (64, 64)}
-    graph.outputs = [graph.add("retile", [tile], [f32(16, 32)], attrs).result]
+    swapped = graph.add("retile", [tile], [f32(16, 32)], attrs).result
+    graph.outputs = [graph.add("tanh", [swapped], [swapped.type]).result if reader == "kernel" else swapped]
     changed = after(collective_outermost_dim, graph, mesh)
     (node,) = (n for n in changed.nodes if n.op == "retile")
+    if reader == "caller":
+        assert node is graph.nodes[1]
+        return
     old, new = (packing(Collective.of(n, mesh)) for n in (graph.nodes[1], node))
     assert old.scratch_bytes > 0 and new.scratch_bytes == 0
     assert node.attrs.shape == (4, 4, 16, 16) and node.result.type == f32(1, 2, 16, 16)
