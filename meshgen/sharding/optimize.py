@@ -13,7 +13,6 @@ from meshgen.compilation import Compilation, Pass
 from meshgen.ir.graph import Module
 from meshgen.ops.live import without_dead
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
-from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
 from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
 from meshgen.sharding.optimizations.all_reduce_reassociate import all_reduce_reassociate
 from meshgen.sharding.optimizations.all_reduce_sink import all_reduce_sink
@@ -29,7 +28,6 @@ from meshgen.sharding.optimizations.fetch_combine import fetch_combine
 from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
 from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
 from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
-from meshgen.sharding.optimizations.mean_variance_merge import mean_variance_merge
 from meshgen.sharding.optimizations.ragged_drop_all_reduce import ragged_drop_all_reduce
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
@@ -67,10 +65,8 @@ LOCAL_PASSES = (
     convert_sink,
     all_reduce_fold,
     cancel_inverse_collectives,
-    all_reduce_decompose,
     collective_cse,
     all_reduce_untie,
-    mean_variance_merge,
     fetch_combine,
     collective_combine,
 )

@@ -12,7 +12,6 @@ import pytest
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
-from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
 from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
 from meshgen.sharding.optimizations.all_reduce_reassociate import all_reduce_reassociate
 from meshgen.sharding.optimizations.all_reduce_sink import all_reduce_sink
@@ -65,9 +64,6 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "sink a reduction below a sum": (all_reduce_sink, ZERO + lines(ar("%p"), row_sums("%a", "8x12", "8")), "8xf32", {"all_reduce": 1}),
     "sink a reduction below a slice": (all_reduce_sink, lines(ar("%p"), "stablehlo.slice %a [0:2, 0:12] : (tensor<8x12xf32>) -> tensor<2x12xf32>"), "2x12xf32", {"all_reduce": 1}),
     "sink a reduction below a dot with what all have": (all_reduce_sink, lines(ar("%p"), dot("%a", "%w", "8x12", "12x4", "8x4")), "8x4xf32", {"all_reduce": 1}),
-    "decompose": (
-        all_reduce_decompose, lines(ar("%p", "1024x4096", "[1]"), op("tanh", "%a", size="1024x4096"), "stablehlo.convert %b : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>"),
-        "1024x4096xbf16", {"reduce_scatter": 1, "all_gather": 1}),
     "gather below an element-wise op": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), op("add", "%a", "%b", size="32x12")), "32x12xf32", {"all_gather": 1}),
     "gather below what all have": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), op("add", "%a", "%c", size="32x12")), "32x12xf32", {"all_gather": 1, "all_slice": 1}),
     "gather below a sum": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "32x12", 0), row_sums("%a", "32x12", "32")), "32xf32", {"all_gather": 1}),
@@ -90,12 +86,10 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "cancelled": (cancel_inverse_collectives, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "8x12", 0)), "8x12xf32", {}),
     "cancelled: sliced from what all have": (cancel_inverse_collectives, lines(cut("%c", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {}),
 }  # fmt: skip
-BIG = {"p": "1024x4096"}
-SIZES = {"decompose": BIG, "folder: all of two axes, one of which is sliced": {"p": "1024x1024"}, "gather below what all have": {"c": "32x12"},
+SIZES = {"folder: all of two axes, one of which is sliced": {"p": "1024x1024"}, "gather below what all have": {"c": "32x12"},
          "reassociate: through a transpose and a sign": {"q": "12x8"}}  # fmt: skip
 FEWER_BYTES = (
     "sink",
-    "decompose",
     "gather below a",
     "slice above a reduction",
     "slice above a gather",
@@ -145,10 +139,6 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
         all_reduce_sink, lines(ar("%p"), "stablehlo.slice %a [0:4, 0:12] : (tensor<8x12xf32>) -> tensor<4x12xf32>",
                                "stablehlo.concatenate %a, %b, dim = 0 : (tensor<8x12xf32>, tensor<4x12xf32>) -> tensor<12x12xf32>"), "12x12xf32"),
     "sink: into a narrower type": (all_reduce_sink, lines(ar("%p"), "stablehlo.convert %a : (tensor<8x12xf32>) -> tensor<8x12xbf16>"), "8x12xbf16"),
-    "decompose: two latencies cost more": (all_reduce_decompose, lines(ar("%p"), "stablehlo.convert %a : (tensor<8x12xf32>) -> tensor<8x12xbf16>"), "8x12xbf16"),
-    "decompose: the wide sum is used too": (
-        all_reduce_decompose, lines(ar("%p", "1024x4096", "[1]"), "stablehlo.convert %a : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>",
-                                    "stablehlo.convert %b : (tensor<1024x4096xbf16>) -> tensor<1024x4096xf32>", op("add", "%a", "%d", size="1024x4096")), "1024x4096xf32"),
     "gather below devices' own values": (all_gather_sink, ag("%p", "8x12", "32x12", 0).join(["  %a = ", "\n"]) + lines(op("add", "%a", "%q", size="32x12")), "32x12xf32"),
     "gather below devices' own bounds": (
         all_gather_sink, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
@@ -168,7 +158,7 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
     "gathered, sliced elsewhere and used": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x3xf32>) -> tensor<32x15xf32>"), "32x15xf32"),
     "sliced from devices' own values and gathered": (cancel_inverse_collectives, lines(cut("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32"),
 }  # fmt: skip
-KEPT_SIZES = {"decompose: the wide sum is used too": BIG, "gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"}, "gather below a dot of the value with itself": {"p": "2x12"},
+KEPT_SIZES = {"gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"}, "gather below a dot of the value with itself": {"p": "2x12"},
               "reassociate: a transpose that is used too": {"p": "8x8", "q": "8x8"}}  # fmt: skip
 
 

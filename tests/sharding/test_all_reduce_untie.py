@@ -1,0 +1,66 @@
+"""Mean square minus squared mean reduced in one message, and where its reductions must stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.ir.graph import Module, Value
+from meshgen.runtime.simulate import simulate
+from meshgen.sharding.optimizations.all_reduce_untie import all_reduce_untie
+from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimize import optimize_local
+from meshgen.spec import P
+from tests.sharding.local_programs import Program, ops
+
+
+def _counts(module: Module) -> list[str]:
+    return [op for op in ops(module) if op in ("all_reduce", "all_gather")]
+
+
+def _mean_square(p: Program, x: Value, *, order: int = 0, op: str = "subtract") -> list[Value]:
+    """Mean and mean square minus squared mean as propagation leaves it: `partial mean * mean` is reduced again."""
+    partial = P(partial="x")
+    zero, rows = p.constant(0, "f32"), p.constant(np.full(3, 8), "f32")
+
+    def average(value: Value) -> Value:
+        total = p.add("reduce", [value, zero], "f32[3]", partial, dims=(1,), kind="add")
+        return p.add("divide", [total, rows], "f32[3]", partial)
+
+    part = average(x)
+    mean = p.add("all_reduce", [part], "f32[3]", axes=("x",), kind="sum", why="a mean")
+    square = average(p.add("multiply", [x, x], "f32[3,8]", x.sharding))
+    product = p.add("multiply", [part, mean] if order == 0 else [mean, part], "f32[3]", partial)
+    ends = [square, product] if order == 0 else [product, square]
+    return [mean, p.add("all_reduce", [p.add(op, ends, "f32[3]", partial)], "f32[3]", axes=("x",), kind="sum", why="b")]
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("op", ["add", "subtract"])
+def test_mean_square_minus_squared_mean_is_one_message(devices: int, order: int, op: str) -> None:
+    p = Program(x=devices)
+    before = p.local(*_mean_square(p, p.input("f32[3,8]", P(None, "x")), order=order, op=op))
+    after = optimize_local(before)
+    assert _counts(all_reduce_untie(before)) == ["all_reduce"] * 2
+    assert _counts(after) == ["all_reduce"]
+    assert total_bytes(after.graph, p.mesh) <= total_bytes(before.graph, p.mesh)
+    x = np.random.default_rng(0).integers(-4, 5, (3, 8)).astype(np.float32)
+    for left, right in zip(simulate(before, [x]), simulate(after, [x]), strict=True):
+        np.testing.assert_array_equal(left, right)  # eighths of small whole numbers are exact
+
+
+def test_a_product_with_something_else_is_reduced_as_it_was() -> None:
+    """The other factor differs from device to device, so it cannot be taken out of the sum."""
+    p = Program(x=2)
+    part, other = p.input("f32[4]", P(partial="x")), p.input("f32[8]", P("x"))
+    mine = p.add("retile", [other], "f32[8]", P("x"), source=P("x"), target=P("x"), shape=(8,))
+    mean = p.add("all_reduce", [part], "f32[4]", axes=("x",), kind="sum")
+    before = p.local(mean, mine)
+    tile = before.graph.inputs[1]
+    product = before.graph.add("multiply", [before.graph.inputs[0], tile], [tile.type])
+    total = before.graph.add("add", [product.result, tile], [tile.type])
+    last = before.graph.add("all_reduce", [total.result], [tile.type], {"axes": ("x",), "kind": "sum"})
+    before.graph.outputs[1] = last.result
+    after = all_reduce_untie(before)
+    assert [node.op for node in after.graph.nodes] == [node.op for node in before.graph.nodes]
