@@ -1,8 +1,10 @@
 """`python -m bench.passes FOLDER... [--random N] [--stage NAME]`: what each pass gains, one JSON document. No GPU is needed.
 
-Every `*.mlir` below the folders is planned for `cuda:sm_90`, and once more without each pass that changed it: what a device then sends,
-and how long the predicted step is, over what it is with all passes. Of N random programs it is only counted which passes change them.
-`--stage` measures the passes of one stage only. Figures are predictions, so they do not depend on the machine that runs this. `docs/generate.py` makes docs/passes.md of the output.
+Every `*.mlir` below the folders is planned for `cuda:sm_90`, and once more without each pass that changed it. `python -m bench.models.texts` writes
+the programs of real models to such a folder. Of N random programs only those that a pass changes are counted. `--stage` measures the passes of one
+stage only. Figures are predictions, so they do not depend on the machine that runs this. `docs/generate.py` makes docs/passes.md of the output.
+
+Exits with 1, and names the programs on stderr, if a pass makes one of them more than 1 % longer.
 """
 
 from __future__ import annotations
@@ -16,25 +18,39 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meshgen import api
+from meshgen.codegen.missing_kernels import lacking_faults
 from meshgen.compiled.executable import Executable
+from meshgen.compiled.on_meshes import PartsExecutable
 from meshgen.errors import MeshgenError
 from meshgen.passes import BY_STAGE, PASSES
 from meshgen.pipeline import Timing, run_stages
 from meshgen.testing.random_programs import options_of, program_of
 
 TARGET = "cuda:sm_90"
+LONGER = 0.99  # of the step without a pass over the one with it: below, the pass costs more than it gains
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What a pass is worth to a program: figures without it over those with it. 1 where it makes no difference.
+    """What a pass gains on a program: figures without the pass over figures with it, 1 where it makes no difference.
 
-    `ring_bytes` is None for a program that sends nothing with the pass, and something without it.
+    Attributes:
+        ring_bytes: sent by a device; None for a program that sends nothing with the pass, and something without it.
+        step: the predicted time.
+        launches: kernels that are launched in a step; None for a program that launches none with the pass.
+        is_enabled: the program has kernels for GPUs with the pass only.
     """
 
     program: str
     ring_bytes: float | None
     step: float
+    launches: float | None
+    is_enabled: bool
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether the step is more than 1 % longer with the pass, of a program that has kernels without it too."""
+        return self.step < LONGER and not self.is_enabled
 
 
 def gains(path: Path, name: str, passes: Collection[str]) -> Iterator[tuple[str, Gain]]:
@@ -45,9 +61,20 @@ def gains(path: Path, name: str, passes: Collection[str]) -> Iterator[tuple[str,
 
 
 def _gain(name: str, whole: Executable, without: Executable) -> Gain:
-    (sent, step), (sent_without, step_without) = ((e.cost.ring_bytes, e.cost.step_seconds) for e in (whole, without))
-    ratio = sent_without / sent if sent else None if sent_without else 1.0
-    return Gain(name, ratio, step_without / step if step else 1.0)
+    costs = whole.cost, without.cost
+    sent, launches = (_ratio(*(getattr(cost, figure) for cost in costs)) for figure in ("ring_bytes", "kernels"))
+    step = _ratio(*(cost.step_seconds for cost in costs)) or 1.0
+    return Gain(name, sent, step, launches, not lacks_kernels(whole) and lacks_kernels(without))
+
+
+def _ratio(whole: float, without: float) -> float | None:
+    return without / whole if whole else None if without else 1.0
+
+
+def lacks_kernels(executable: Executable) -> bool:
+    """Whether no kernel can be generated for an op or type of the program."""
+    parts = executable.parts if isinstance(executable, PartsExecutable) else [executable]
+    return any(lacking_faults((body, 1) for body in part.plan.kernels.values()) for part in parts)
 
 
 def measured(folders: list[Path], passes: Collection[str]) -> tuple[int, dict[str, list[Gain]]]:
@@ -90,7 +117,10 @@ def main() -> int:
         for name, each_gains in found.items()
     }
     json.dump({"programs": count, "random": options.random, "passes": rows}, sys.stdout, indent=1)
-    return 0
+    longer = [(name, gain) for name, each_gains in found.items() for gain in each_gains if gain.is_longer]
+    for name, gain in longer:
+        sys.stderr.write(f"{name} makes the step of {gain.program} {1 / gain.step - 1:.1%} longer\n")
+    return bool(longer)
 
 
 if __name__ == "__main__":

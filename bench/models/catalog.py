@@ -44,14 +44,19 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "convolutional": Family(("flax", "optax", "transformers"), ("resnet", "resnet-train", "unet", "unet-train")),
     "experts": Family((), ("mixtral", "mixtral-train")),
-    "scanned": Family(("flax", "optax"), ("scan-train",)),
+    "scanned": Family(("flax", "optax"), ("scan-train", "scan-fsdp")),
     "recurrent": Family(("haiku", "optax"), ("lstm-train",)),
     "state_space": Family((), ("mamba", "mamba-train")),
     "graphs": Family(("jraph", "optax"), ("graph-network", "graph-network-train", "graph-attention")),
     "recommender": Family((), ("dlrm", "dlrm-train")),
     "modules": Family(("equinox", "flax", "optax"), ("equinox-train", "nnx-train")),
     "mixing": Family((), ("fnet", "fnet-train", "ten-heads")),
-    "particles": Family((), ("n-body", "heat")),
+    "particles": Family((), ("n-body", "heat", "heat-cg")),
+    "manual": Family(("optax",), ("microbatch-train", "tied-train")),
+    "periodic": Family(("flax",), ("periodic", "periodic-train")),
+    "spectral": Family(
+        ("equinox", "exponax", "matplotlib"), ("spectral-flame", "spectral-burgers", "spectral-vorticity")
+    ),
     "fluids": Family(("jax_cfd",), ("cfd", "cfd-spectral")),
     "torch_models": Family(
         ("transformers",),

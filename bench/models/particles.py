@@ -1,4 +1,4 @@
-"""Physics in plain JAX: bodies that attract each other, and heat on a plate."""
+"""Physics in plain JAX: bodies that attract each other, heat on a plate, and its equilibrium by JAX's conjugate gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.sparse.linalg import cg
 from jax.sharding import PartitionSpec as P
 
 from bench.models.program import Program, array
@@ -47,4 +48,19 @@ def heat(small: bool) -> Program:
     return Program(simulated, {"x": 4, "y": 2}, (array(side, side),), (spec,), (spec, P()))
 
 
-PROGRAMS = {"n-body": bodies, "heat": heat}
+def equilibrium(small: bool) -> Program:
+    """The temperature of a plate from the heat that it takes up, its edge at zero; the plate is split in both dims."""
+    side = 16 if small else 4096
+
+    def difference(t: Any) -> Any:
+        p = jnp.pad(t, 1)
+        return 4 * t - p[2:, 1:-1] - p[:-2, 1:-1] - p[1:-1, 2:] - p[1:-1, :-2]
+
+    def solve(heat: Any) -> Any:
+        return cg(difference, heat, maxiter=100)[0]
+
+    spec = P("x", "y")
+    return Program(solve, {"x": 4, "y": 2}, (array(side, side),), (spec,), spec)
+
+
+PROGRAMS = {"n-body": bodies, "heat": heat, "heat-cg": equilibrium}

@@ -66,4 +66,20 @@ def scanned(small: bool) -> Program:
     )
 
 
-PROGRAMS = {"scan-train": scanned}
+ROWS = by_name({f"*.{name}.kernel": P(None, "fsdp") for name in ("q", "k", "v", "up")}
+               | {"*.o.kernel": P(None, None, None, "fsdp"), "*.down.kernel": P(None, None, "fsdp")}
+               | {"*.head.kernel": P("fsdp"), "*.embedding": P(None, "fsdp")})  # fmt: skip
+
+
+def sharded_only(small: bool) -> Program:
+    """The loss of a batch with weights fully sharded over one axis, which the layers gather one after the other."""
+    model, ids = (Model(3, 32, 64, 4), tokens(8, 16)) if small else (Model(24, 2048, 32000, 16), tokens(16, 2048))
+    params = jax.eval_shape(model.init, jax.random.key(0), ids)
+
+    def loss(params: Any, ids: Any) -> Any:
+        return next_token(model.apply(params, ids), ids)
+
+    return Program(loss, {"fsdp": 8}, (params, ids), (ROWS(params), P("fsdp")))
+
+
+PROGRAMS = {"scan-train": scanned, "scan-fsdp": sharded_only}
