@@ -70,6 +70,7 @@ class _Encoder:
         self.rows: list[list[Any]] = []
         self.classes: dict[type, int] = {}
         self._numbers = IdentityDict[Any, int]()
+        self._values: dict[str, int] = {}
         self._ids: dict[int, int] = {}  # ids of values are counted through the process
         self._resources = resources
 
@@ -80,8 +81,16 @@ class _Encoder:
         if kind is float:
             return self._row(["float", str(value)])
         if (number := self._numbers.get(value)) is None:
-            number = self._numbers[value] = self._row(self._described(value, kind))[0]
+            row = self._described(value, kind)
+            number = self._numbers[value] = self._equal(row) if _is_immutable(kind) else self._row(row)[0]
         return [number]
+
+    def _equal(self, row: list[Any]) -> int:
+        """The number of the only row for equal values: which of them are one object depends on what the process did before."""
+        key = repr(row)
+        if key not in self._values:
+            self._values[key] = self._row(row)[0]
+        return self._values[key]
 
     def _row(self, row: list[Any]) -> list[int]:
         self.rows.append(row)
@@ -119,6 +128,13 @@ class _Encoder:
 def _is_record(cls: type) -> bool:
     is_record = dataclasses.is_dataclass(cls) or _is_named_tuple(cls)
     return is_record or cls is AxisProblem or issubclass(cls, Attributes)
+
+
+@cache
+def _is_immutable(cls: type) -> bool:
+    if cls in (tuple, frozenset, np.ndarray) or issubclass(cls, np.generic | Attributes) or _is_named_tuple(cls):
+        return True
+    return dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__ and cls.__hash__ is not None
 
 
 def _is_named_tuple(cls: type) -> bool:
