@@ -15,13 +15,7 @@ from meshgen.ops.evaluate.common import neutral
 Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]  # with the operands as they are written
 
 
-def _same_type(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    return operands[0] if operands[0].type == node.result.type else None
-
-
 def _convert(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    if operands[0].type == node.result.type:
-        return operands[0]
     inner = writer.source(operands[0], "convert")
     if inner is None or not _widens(inner.operands[0].type.dtype, operands[0].type.dtype):
         return None
@@ -44,8 +38,6 @@ def _reshape(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     (operand,), dims, kind = operands, tuple(node.attrs.dims), node.result.type
-    if operand.type == kind and dims == tuple(range(len(dims))):
-        return operand
     if (number := writer.number(operand)) is not None and operand.type.rank:
         return writer.splat(number, kind, node)
     if inner := writer.source(operand, "broadcast_in_dim"):
@@ -58,8 +50,6 @@ def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | Non
 
 def _transpose(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     perm = tuple(node.attrs.perm)
-    if perm == tuple(range(len(perm))):
-        return operands[0]
     if (number := writer.number(operands[0])) is not None:
         return writer.splat(number, node.result.type, node)
     if inner := writer.source(operands[0], "transpose"):
@@ -127,8 +117,7 @@ def _dynamic_update_slice(writer: Writer, node: Node, operands: list[Value]) -> 
 def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     if operands[0].type.size == 0:
         return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
-    none = not (any(node.attrs.low) or any(node.attrs.high) or any(node.attrs.interior))
-    return operands[0] if none else None
+    return None
 
 
 def _concatenate(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
@@ -257,11 +246,6 @@ def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     return operands[0] if is_itself and node.result.type.dtype == "i1" else None
 
 
-def _alone(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """`to_partial` over no axes."""
-    return operands[0] if not node.attrs.axes else None
-
-
 def _widens(source: str, target: str) -> bool:
     """Whether every number of the source type is one of the target type."""
     exact = {"bf16": ("f32", "f64"), "f16": ("f32", "f64"), "f32": ("f64",), "i1": ("i8", "i16", "i32", "i64", "f32", "f64"),
@@ -276,5 +260,4 @@ IDENTITIES: dict[str, Identity] = {
     "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot, "ragged_dot": _ragged_dot,
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "power": _power,
     "maximum": _extremum, "minimum": _extremum, "and": _logical, "or": _logical, "select": _select,
-    "bitcast_convert": _same_type, "to_partial": _alone,
 }  # fmt: skip

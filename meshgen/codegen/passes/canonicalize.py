@@ -27,6 +27,7 @@ from meshgen.ir.spread import uniform_element
 from meshgen.ops.classes import COMMUNICATING, ELEMENTWISE, IMPURE, POINTWISE
 from meshgen.ops.constants import element
 from meshgen.ops.live import live_nodes
+from meshgen.ops.unchanged import unchanged_operand
 
 
 @module_pass("canonicalize", "partition")
@@ -88,6 +89,8 @@ class _Canonicalizer:
             return None if number is None else self._writer.splat(number, kind, node)
         if (number := self._fold(node, operands)) is not None:
             return self._writer.splat(number, kind, node)
+        if (same := unchanged_operand(node, operands)) is not None:
+            return same
         identity = IDENTITIES.get(node.op)
         found = None if identity is None else identity(self._writer, node, operands)
         if found is None and node.result not in self._inner and _only_adds_dims(node):

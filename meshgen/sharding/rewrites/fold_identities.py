@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes, rewired
+from meshgen.ops.unchanged import unchanged_operand
 from meshgen.sharding.rewrites.entry_barriers import entry_barriers
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
@@ -46,16 +47,9 @@ def _is_kept(node: Node) -> bool:
 
 def _unchanged_operand(node: Node, producers: Mapping[Value, Node]) -> Value | None:
     """The operand that a node returns unchanged; None if it changes it."""
-    if node.op == "concatenate":
-        parts = [value for value in node.operands if value.type.sizes[node.attrs.dim]]
-        return parts[0] if len(parts) == 1 else None
-    if node.op not in ("reverse", "slice", "reshape"):
-        return None
-    (source,) = node.operands
-    if node.op == "reverse":
-        return source if all(source.type.sizes[dim] == 1 for dim in node.attrs.dims) else None
-    if node.op == "reshape" and (made := producers.get(source)) is not None and made.op == "broadcast_in_dim":
+    operands = node.operands
+    if node.op == "reshape" and (made := producers.get(operands[0])) is not None and made.op == "broadcast_in_dim":
         dims, (inner,) = made.attrs.dims, made.operands
-        is_same = tuple(dims) == tuple(sorted(dims)) and math.prod(inner.type.sizes) == math.prod(source.type.sizes)
-        source = inner if is_same else source
-    return source if source.type == node.result.type else None  # a slice of this type takes all
+        if list(dims) == sorted(dims) and math.prod(inner.type.sizes) == math.prod(operands[0].type.sizes):
+            operands = made.operands
+    return unchanged_operand(node, operands) if not _is_kept(node) else None

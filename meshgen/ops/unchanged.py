@@ -1,0 +1,36 @@
+"""Ops that return an operand as it is, as their attributes and types say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Node, Value
+
+
+def unchanged_operand(node: Node, operands: Sequence[Value]) -> Value | None:
+    """Return the operand that has the elements, places and type of the result; None if the op changes it.
+
+    Args:
+        operands: what the node reads, which may be other values than its own operands.
+    """
+    if len(node.results) != 1 or not operands:
+        return None
+    attrs, kind, (value, *_) = node.attrs, node.result.type, operands
+    match node.op:
+        case "reshape" | "slice" | "convert" | "bitcast_convert":
+            return value if value.type == kind else None
+        case "broadcast_in_dim":
+            return value if value.type == kind and list(attrs.dims) == sorted(attrs.dims) else None
+        case "transpose":
+            return value if list(attrs.perm) == sorted(attrs.perm) else None
+        case "reverse":
+            return value if all(value.type.shape[dim] == 1 for dim in attrs.dims) else None
+        case "pad":
+            return None if any((*attrs.low, *attrs.high, *attrs.interior)) else value
+        case "concatenate":
+            parts = [part for part in operands if part.type.shape[attrs.dim] != 0]
+            return parts[0] if len(parts) == 1 else None
+        case "to_partial":
+            return None if attrs.axes else value
+        case _:
+            return None
