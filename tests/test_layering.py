@@ -56,6 +56,7 @@ INNER_LAYERS = {
         ("roofline",),
         ("emit", "access_neighbors"),
         ("fusion",),
+        ("index_code",),
         ("expr", "canonical_source", "communicating", "structural_keys"),
     ),
     "sharding": (

@@ -1,4 +1,4 @@
-"""How much of the memory that a kernel's loads and stores touch they use, from the addresses that its source computes.
+"""How much of the memory that a kernel's loads and stores touch they use, from the addresses that its index code computes.
 
     tl.load(x_ptr + i)           f32, i = 0 .. 1023        128 sectors of 32 bytes, all used       1.0
     tl.load(x_ptr + i * 4)                                1024 sectors, 4 bytes of each used       0.125
@@ -10,18 +10,19 @@ the last: what lanes share counts once, as it does in a cache. Where data decide
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.bounds.accesses import Access, Given, accesses
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, all_hold, between, opened_question, values_of
-from meshgen.codegen.bounds.source import Access, Given, read
 from meshgen.codegen.bounds.values import FAR, LANE, Exact, Need
 from meshgen.codegen.building.build import parameters
 from meshgen.codegen.expr import Var
+from meshgen.codegen.index_code import Statement
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.ir.graph import Graph
 
@@ -64,16 +65,16 @@ def kernel_traffic(source: KernelSource, body: Graph) -> list[Traffic]:
     counts = {name: 1 for name, (kind, _) in found if kind == "coordinate"}
     constants = {name: value for name, value in source.constants.items() if isinstance(value, int)}
     given = Given({name: kind.size for name, kind in types.items()}, counts, source.grid[0], constants)
-    return traffic(source.text, source.entry, given, {n: kind.nbytes / max(1, kind.size) for n, kind in types.items()})
+    return traffic(source.code, given, {n: kind.nbytes / max(1, kind.size) for n, kind in types.items()})
 
 
-def traffic(text: str, entry: str, given: Given, widths: Mapping[str, float]) -> list[Traffic]:
-    """What each load and store of a kernel's source moves in a launch, in the order of the text.
+def traffic(code: Sequence[Statement], given: Given, widths: Mapping[str, float]) -> list[Traffic]:
+    """What each load and store of a kernel moves in a launch, in the order of its text.
 
     Args:
         widths: bytes of an element of each pointer parameter.
     """
-    found, numbers = read(text, entry, given)
+    found, numbers = accesses(code, given)
     return [_traffic(access, numbers, given, widths) for access in found]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
-from meshgen.codegen.bounds.source import Access, Given, accesses
+from meshgen.codegen.bounds.accesses import Access, Given, unproven
 from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -14,6 +14,7 @@ from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.emit.templates import plan_body
+from meshgen.codegen.index_code import Statement
 from meshgen.codegen.missing_kernels import lacking_faults
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.cost_model.kernels import Device
@@ -41,6 +42,7 @@ class KernelSource:
         grid: number of programs; a grid with a 0 is not launched.
         constants: compile-time parameters, after `params` in the signature.
         flops, bytes: arithmetic operations and device memory traffic of one launch.
+        code: the index code of the kernel, with which its accesses are proven.
         template: name of the template that it is made from; tile: the candidate of its plan, empty where all kernels have one form.
         is_measured: whether the tile was measured to be the best.
     """
@@ -57,6 +59,7 @@ class KernelSource:
     template: str
     tile: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_measured: bool = False
+    code: Sequence[Statement] = field(default=(), compare=False, repr=False)
 
 
 def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90",
@@ -124,7 +127,7 @@ def _source(
     params += [("coordinate", axes) for axes in sorted(evaluator.coordinates)]
     return KernelSource(
         text, entry, tuple(params), launch.grid, dict(launch.constants), launch.num_warps, launch.num_stages,
-        graph_flops(body), kernel_bytes(body), plan.template.name,
+        graph_flops(body), kernel_bytes(body), plan.template.name, code=evaluator.code,
     )  # fmt: skip
 
 
@@ -141,12 +144,12 @@ def _emit_inside(
         if (launch := plan.template.emit(evaluator, lowered, plan, device)) is None:
             return None
         text = _module(entry, body, evaluator, launch)
-        unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
-        if not unproven:
+        found = unproven(evaluator.code, _given(body, evaluator, launch))
+        if not found:
             return evaluator, launch, text
-        if all(access.number in outside for access in unproven):
-            raise CodegenError(_unproven(body, unproven))
-        outside |= {access.number for access in unproven}
+        if all(access.number in outside for access in found):
+            raise CodegenError(_not_inside(body, found))
+        outside |= {access.number for access in found}
 
 
 def _given(body: Graph, evaluator: Evaluator, launch: Launch) -> Given:
@@ -156,11 +159,11 @@ def _given(body: Graph, evaluator: Evaluator, launch: Launch) -> Given:
     return Given(sizes, counts, launch.grid[0], launch.constants)
 
 
-def _unproven(body: Graph, unproven: Sequence[Access]) -> Diagnostic:
+def _not_inside(body: Graph, found: Sequence[Access]) -> Diagnostic:
     return Diagnostic(
         "MG0301",
         f"kernel '{body.name}': no proof that it stays inside its operands and results: "
-        + "; ".join(access.text for access in unproven),
+        + "; ".join(access.text for access in found),
         body.nodes[0].loc,
         hint="compile it with --target cpu: it runs on the reference device",
     )

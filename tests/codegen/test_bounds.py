@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from bodies import ONE, Body, check, launch
+from code_of_text import code_of, given_of, proven, questions
 from layouts import arguments, map_of_layouts
 
+from meshgen import api
 from meshgen.codegen import triton_source
+from meshgen.codegen.bounds.accesses import Access, Given, accesses, unproven
 from meshgen.codegen.bounds.ranges import Ranges
-from meshgen.codegen.bounds.source import Given, accesses
 from meshgen.codegen.bounds.values import FAR, Fact
+from meshgen.codegen.emit.templates import TEMPLATES
 from meshgen.codegen.expr import Expr, constant, variable
-from meshgen.codegen.triton_source import KernelSource, kernel_source
+from meshgen.codegen.index_code import Statement
+from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.errors import CodegenError, RuntimeFailure
 from meshgen.ir.graph import Graph
 from meshgen.kernels.functions import FUNCTIONS
 
+PASSES = Path(__file__).parents[1] / "passes"
 FLAT = "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
 TILES = """tile = tl.program_id(0)
 first = tile // 12 * 4
@@ -38,12 +45,11 @@ for block in range(tl.minimum(first // 32, 4), end):
 """
 
 
-def proven(lines: str, size: int, programs: int = 1, **counts: int) -> list[bool]:
+def proven_of(lines: str, size: int, programs: int = 1, **counts: int) -> list[bool]:
     """Of each access of a kernel: `x_ptr` has `size` elements, BLOCK is 1024."""
     names = ["x_ptr", *counts, "BLOCK"]
     text = f"def kernel({', '.join(names)}):\n" + "".join(f"    {line}\n" for line in lines.splitlines())
-    found = accesses(text, "kernel", Given({"x_ptr": size}, counts, programs, {"BLOCK": 1024}))
-    return [access.is_proven for access in found]
+    return proven(code_of(text), Given({"x_ptr": size}, counts, programs, {"BLOCK": 1024}))
 
 
 LISTS = (
@@ -100,23 +106,23 @@ OUTSIDE = [
 
 @pytest.mark.parametrize(("lines", "size", "programs"), INSIDE)
 def test_what_is_inside_is_proven(lines: str, size: int, programs: int) -> None:
-    assert proven(lines, size, programs)[-1]
+    assert proven_of(lines, size, programs)[-1]
 
 
 @pytest.mark.parametrize(("lines", "size", "programs"), OUTSIDE)
 def test_what_is_outside_is_not(lines: str, size: int, programs: int) -> None:
-    assert not proven(lines, size, programs)[-1]
+    assert not proven_of(lines, size, programs)[-1]
 
 
 def test_lanes_of_two_sides_are_not_the_same() -> None:
     lanes = "k = tl.arange(0, 32)\nrow = k[:, None]\ncol = k[None, :]\n"
-    assert proven(lanes + "tl.load(x_ptr + row - col + 31)", 63)[-1]
-    assert not proven(lanes + "tl.load(x_ptr + row - col)", 1)[-1]
+    assert proven_of(lanes + "tl.load(x_ptr + row - col + 31)", 63)[-1]
+    assert not proven_of(lanes + "tl.load(x_ptr + row - col)", 1)[-1]
 
 
 def test_places_of_devices_are_in_their_groups() -> None:
     lines = FLAT + "tl.load(x_ptr + index * 3 + i % 3, mask=index * 3 + i % 3 < {}, other=0)"
-    assert proven(lines.format(10), 10, index=4)[-1] and not proven(lines.format(11), 10, index=4)[-1]
+    assert proven_of(lines.format(10), 10, index=4)[-1] and not proven_of(lines.format(11), 10, index=4)[-1]
 
 
 def test_a_sum_that_is_bounded_bounds_its_multiples() -> None:
@@ -149,11 +155,7 @@ def test_ranges_are_never_too_small() -> None:
 
 
 def given(source: KernelSource, graph: Graph) -> Given:
-    names = re.findall(
-        r"\w+_ptr(?=[,)])", source.text[source.text.index(f"def {source.entry}(") :].split("):")[0] + ")"
-    )
-    sizes = dict(zip(names, (v.type.size for v in (*graph.inputs, *graph.outputs)), strict=True))
-    return Given(sizes, {}, source.grid[0], source.constants)
+    return given_of(source, graph, ONE)
 
 
 def damaged(text: str, rng: np.random.Generator) -> str:
@@ -186,10 +188,9 @@ def test_a_damaged_kernel_is_proven_only_if_it_stays_inside() -> None:
                 launch(replace(source, text=text), graph, arguments(graph, seed, start))
         except RuntimeFailure as error:
             refused += "outside of" in str(error)
-            assert "outside of" not in str(error) or not all(
-                access.is_proven for access in accesses(text, "layouts", given(source, graph))
-            ), text
-        assert all(access.is_proven for access in accesses(source.text, "layouts", given(source, graph)))
+            is_proven = all(proven(code_of(text, "layouts"), given(source, graph)))
+            assert "outside of" not in str(error) or not is_proven, text
+        assert not unproven(source.code, given(source, graph))
     assert refused >= 10
 
 
@@ -203,14 +204,33 @@ def lookup() -> Graph:
     return b.done(b.op("add", rows, rows))
 
 
+PROGRAMS = ("gains/copy-operands", "gains/masked-dot-to-ragged", "gains/scatter-to-rows", "attention-gradient-sums", "loop-to-recurrence",
+            "gains/all-gather-sink", "gains/row-sums-to-runs", "gains/split-reduction.scan", "split-reduction.top-k")  # fmt: skip
+
+
+def test_the_text_of_a_kernel_says_what_its_index_code_does() -> None:
+    """Proofs take the index code, a compiler the text."""
+    templates = set[str]()
+    for program in PROGRAMS:
+        executable = api.plan(PASSES / f"{program}.mlir", target="cuda:sm_90")
+        for name, body in executable.plan.kernels.items():
+            for source in itertools.islice(kernel_sources(name, body, executable.mesh), 3):
+                facts = given_of(source, body, executable.mesh)
+                assert questions(code_of(source.text, source.entry), facts) == questions(source.code, facts), (
+                    source.text
+                )
+                templates.add(source.template)
+    assert templates == {template.name for template in TEMPLATES} - {"empty", "select_and_scatter"}
+
+
 @pytest.mark.parametrize("left_out", ["tl.maximum", "tl.minimum"])
 def test_places_from_memory_are_proven_by_their_clamp(left_out: str) -> None:
     graph = lookup()
     source = kernel_source("layouts", graph, ONE)
-    assert all(access.is_proven for access in accesses(source.text, "layouts", given(source, graph)))
+    assert not unproven(source.code, given(source, graph))
     other = "tl.minimum" if left_out == "tl.maximum" else "tl.maximum"
     text = source.text.replace(f"{left_out}(", f"{other}(")
-    assert not all(access.is_proven for access in accesses(text, "layouts", given(source, graph)))
+    assert not all(proven(code_of(text, "layouts"), given(source, graph)))
 
 
 @pytest.mark.parametrize("kind", ["map", "dot"])
@@ -218,13 +238,12 @@ def test_an_access_without_a_proof_is_masked(kind: str, monkeypatch: pytest.Monk
     """Nothing is known of the loads of the first try: all compare their offsets in the second, and are proven by that."""
     tries = list[int]()
 
-    def not_at_first(text: str, entry: str, given: Given):
+    def not_at_first(code: Sequence[Statement], given: Given) -> list[Access]:
         tries.append(1)
-        found = accesses(text, entry, given)
-        assert all(access.is_proven for access in found)
-        return [access._replace(is_proven=False) for access in found] if len(tries) == 1 else found
+        assert not unproven(code, given)
+        return accesses(code, given)[0] if len(tries) == 1 else []
 
-    monkeypatch.setattr(triton_source, "accesses", not_at_first)
+    monkeypatch.setattr(triton_source, "unproven", not_at_first)
     b = Body("f32[40,70]", "f32[70,50]")
     graph = b.done(b.dot(*b.inputs, ((1,), (0,)))) if kind == "dot" else lookup()
     source = check(graph, length=70)
@@ -232,10 +251,10 @@ def test_an_access_without_a_proof_is_masked(kind: str, monkeypatch: pytest.Monk
 
 
 def test_a_kernel_without_a_proof_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(text: str, entry: str, given: Given):
-        return [access._replace(is_proven=False) for access in accesses(text, entry, given)]
+    def never(code: Sequence[Statement], given: Given) -> list[Access]:
+        return accesses(code, given)[0]
 
-    monkeypatch.setattr(triton_source, "accesses", never)
+    monkeypatch.setattr(triton_source, "unproven", never)
     with pytest.raises(CodegenError, match=r"MG0301.*no proof that it stays inside.*table_ptr"):
         kernel_source("k", lookup(), ONE)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bodies import ONE, Body, emulated, launch, random_args
+from code_of_text import code_of, proven
 
-from meshgen.codegen.bounds.source import Given, accesses
+from meshgen.codegen.bounds.accesses import Given
 from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph
@@ -87,8 +88,8 @@ def test_a_descriptor_of_rows_from_a_number_on_is_proven_by_where_they_end(most:
     end = tl.minimum(tl.maximum(tl.load(e_ptr).to(tl.int32), 0), {most})
     b = tl.make_tensor_descriptor(x_ptr + start * 16, [end - start, 16], [16, 1], [8, 16])
 """
-    found = accesses(text, "f", Given({"x_ptr": 160, "s_ptr": 1, "e_ptr": 1}, {}, 1, {}))
-    assert [access.is_proven for access in found] == [True, True, inside]
+    given = Given({"x_ptr": 160, "s_ptr": 1, "e_ptr": 1}, {}, 1, {})
+    assert proven(code_of(text, "f"), given) == [True, True, inside]
 
 
 def test_a_main_loop_copies_by_tensor_descriptors_alone() -> None:
@@ -114,8 +115,7 @@ def test_a_main_loop_copies_by_tensor_descriptors_alone() -> None:
 def test_a_descriptor_is_proven_to_stay_inside(sizes: str, inside: bool) -> None:
     """n is 8 at most, y anything."""
     text = f"def f(x_ptr, n):\n    b = tl.make_tensor_descriptor(x_ptr + 32, {sizes}, [16, 1], [8, 16])\n"
-    (access,) = accesses(text, "f", Given({"x_ptr": 160}, {"n": 9}, 1, {}))
-    assert access.is_proven == inside
+    assert proven(code_of(text, "f"), Given({"x_ptr": 160}, {"n": 9}, 1, {})) == [inside]
 
 
 @pytest.mark.parametrize("m, n", [(1, 136), (136, 1), (1, 1)])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from code_of_text import code_of
 
-from meshgen.codegen.bounds.source import Given
+from meshgen.codegen.bounds.accesses import Given
 from meshgen.codegen.sectors import Traffic, efficiency, traffic
 
 FLAT = "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
@@ -14,7 +15,7 @@ TILE = "m = (tl.program_id(0) * 64 + tl.arange(0, 64))[:, None]\nn = tl.arange(0
 def of(lines: str, width: float = 4, size: int = 2**20, programs: int = 4) -> list[Traffic]:
     """The accesses of a kernel; elements of `x_ptr` have `width` bytes, BLOCK is 1024."""
     text = "def kernel(x_ptr, BLOCK):\n" + "".join(f"    {line}\n" for line in lines.splitlines())
-    return traffic(text, "kernel", Given({"x_ptr": size}, {}, programs, {"BLOCK": 1024}), {"x_ptr": width})
+    return traffic(code_of(text), Given({"x_ptr": size}, {}, programs, {"BLOCK": 1024}), {"x_ptr": width})
 
 
 @pytest.mark.parametrize(

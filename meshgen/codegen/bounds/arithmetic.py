@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -93,7 +92,7 @@ class Arithmetic:
 
     # ---- operations
 
-    def combined(self, left: Number, op: ast.operator, right: Number) -> Known:
+    def combined(self, left: Number, op: str, right: Number) -> Known:
         bits = max(left.bits, right.bits)
         low, high = limits(bits)
         exact = _exact(left, op, right)
@@ -101,16 +100,16 @@ class Arithmetic:
             exact = None
         needs = _widened(left, right)
         match op:
-            case ast.Add():
+            case "+":
                 return Number(left.expr + right.expr, bits, needs, exact)
-            case ast.Sub():
+            case "-":
                 return Number(left.expr - right.expr, bits, needs, exact)
-            case ast.Mult() if right.expr.is_constant or left.expr.is_constant:
+            case "*" if right.expr.is_constant or left.expr.is_constant:
                 one, other = (left, right) if right.expr.is_constant else (right, left)
                 return Number(one.expr * other.expr.const, bits, needs, exact)
-            case ast.FloorDiv() | ast.Mod() if right.expr.is_constant and right.expr.const > 0:
+            case "//" | "%" if right.expr.is_constant and right.expr.const > 0:
                 by, wanted = right.expr.const, Need(left.expr, 0, high)
-                found = left.expr // by if isinstance(op, ast.FloorDiv) else left.expr % by
+                found = left.expr // by if op == "//" else left.expr % by
                 is_sure = left.exact is not None and left.exact.min() >= 0
                 return Number(found, bits, needs if is_sure else tuple(dict.fromkeys((*needs, wanted))), exact)
             case _ if exact is not None:
@@ -131,17 +130,17 @@ class Arithmetic:
             Number(value.expr, bits, value.needs) if _holds((Need(value.expr, *limits(bits)),)) else self.unknown(bits)
         )
 
-    def compared(self, left: Known, op: ast.cmpop, right: Known) -> Condition:
-        if not isinstance(left, Number) or not isinstance(right, Number) or type(op) not in _COMPARED:
+    def compared(self, left: Known, op: str, right: Known) -> Condition:
+        if not isinstance(left, Number) or not isinstance(right, Number) or op not in _COMPARED:
             return Condition()
-        low, high = _COMPARED[type(op)]
+        low, high = _COMPARED[op]
         return Condition((Fact(left.expr - right.expr, low, high, tuple(dict.fromkeys((*fits(left), *fits(right))))),))
 
-    def narrowed(self, number: Number, op: ast.cmpop, bound: int) -> Number:
+    def narrowed(self, number: Number, op: str, bound: int) -> Number:
         """A number of the program where `number op bound` holds; itself where nothing is known, or it never holds."""
-        if type(op) not in _COMPARED or not all(v in self._same for v in ex.variables(number.expr)):
+        if op not in _COMPARED or not all(v in self._same for v in ex.variables(number.expr)):
             return number
-        low, high = (bound + end for end in _COMPARED[type(op)])
+        low, high = (bound + end for end in _COMPARED[op])
         if number.exact is not None:
             inside = number.exact[(number.exact >= low) & (number.exact <= high)]
             return self._of_programs(inside, number.bits) if inside.size else number
@@ -207,9 +206,7 @@ class Arithmetic:
         return ex.substitute(expr, table)
 
 
-_COMPARED: dict[type[ast.cmpop], tuple[int, int]] = {
-    ast.Lt: (-FAR, -1), ast.LtE: (-FAR, 0), ast.Gt: (1, FAR), ast.GtE: (0, FAR), ast.Eq: (0, 0),
-}  # fmt: skip
+_COMPARED = {"<": (-FAR, -1), "<=": (-FAR, 0), ">": (1, FAR), ">=": (0, FAR), "==": (0, 0)}
 
 
 def _widened(left: Number, right: Number) -> tuple[Need, ...]:
@@ -230,20 +227,20 @@ def _in_each_program(number: Number) -> Exact | None:
     return number.exact if number.exact is not None and np.abs(number.exact).max() <= _MOST_EXACT else None
 
 
-def _exact(left: Number, op: ast.operator, right: Number) -> Exact | None:
+def _exact(left: Number, op: str, right: Number) -> Exact | None:
     """The result in each program, as a GPU computes it but for wrapping."""
     a, b = _in_each_program(left), _in_each_program(right)
     if a is None or b is None or (left.exact is None and right.exact is None):
         return None
     match op:
-        case ast.Add():
+        case "+":
             return a + b
-        case ast.Sub():
+        case "-":
             return a - b
-        case ast.Mult():
+        case "*":
             return a * b
-        case ast.FloorDiv() | ast.Mod() if (b != 0).all():
+        case "//" | "%" if (b != 0).all():
             quotient = np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
-            return quotient if isinstance(op, ast.FloorDiv) else a - quotient * b
+            return quotient if op == "//" else a - quotient * b
         case _:
             return None

@@ -31,6 +31,7 @@ from meshgen.codegen.fusion.attention_mask import Mask, mask_of
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.index_code import Operand, integer, lanes, minimum, program_id
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile, tiles
@@ -122,20 +123,24 @@ class _Attention:
     # ---- before the loop
 
     def head(self) -> None:
-        shape, tile, write, wide = self.shape, self.tile, self.evaluator.write, self.evaluator.wide
-        blocks = -(-shape.rows // tile.m)
-        write(f"tile = tl.program_id(0){wide}")
-        tile_m = "tile" if shape.batch == 1 else f"tile % {blocks}"
+        shape, write, let, tile = self.shape, self.evaluator.write, self.evaluator.let, integer("tile")
+        blocks = -(-shape.rows // self.tile.m)
+        let("tile", self.evaluator.widened(program_id()))
+        tile_m = tile if shape.batch == 1 else tile % blocks
         if shape.batch > 1:
-            write(f"batch = {f'tile // {blocks}' if blocks > 1 else 'tile'}  # over {shape.batch}")
-        write(f"first = {tile_m} * BLOCK_M" if blocks > 1 else "first = 0")
-        write(f"m = (first + tl.arange(0, BLOCK_M){wide})[:, None]  # over {shape.rows}")
+            let("batch", tile // blocks if blocks > 1 else tile, f"  # over {shape.batch}")
+        let("first", tile_m * "BLOCK_M" if blocks > 1 else integer(0))
+        let(
+            "m",
+            (integer("first") + self.evaluator.widened(lanes("BLOCK_M"))).turned("[:, None]"),
+            f"  # over {shape.rows}",
+        )
         for name, block, size in (("d", "BLOCK_D", shape.depth), ("e", "BLOCK_E", shape.width)):
             if name == "d":
-                write(f"d_col = tl.arange(0, {block}){wide}[None, :]  # over {size}")
-                write(f"d_row = tl.arange(0, {block}){wide}[:, None]")
+                let("d_col", self.evaluator.widened(lanes(block)).turned("[None, :]"), f"  # over {size}")
+                let("d_row", self.evaluator.widened(lanes(block)).turned("[:, None]"))
             else:
-                write(f"e = tl.arange(0, {block}){wide}[None, :]  # over {size}")
+                let("e", self.evaluator.widened(lanes(block)).turned("[None, :]"), f"  # over {size}")
         self.evaluator.tile.edges = self._edges()
         self.queries = self._operand(self.attention.scores, self.query, "q", ("BLOCK_M", "BLOCK_D"), self.d_col)
         write("acc = tl.zeros((BLOCK_M, BLOCK_E), tl.float32)")
@@ -146,7 +151,7 @@ class _Attention:
         shape, tile = self.shape, self.tile
 
         def edge(var: Var, size: int, block: int) -> str:
-            return f"{var.text} < {size}" if size % block else ""
+            return integer(var.text).below(size) if size % block else ""
 
         depth, width = power_of_two(shape.depth), power_of_two(shape.width)
         return {
@@ -178,9 +183,9 @@ class _Attention:
         mask = mask_of(self.evaluator, attention.softmaxed, index, self.n, self.m)
         if mask is None:
             if whole:
-                self._loop("0", str(whole), attention.softmaxed, True)
+                self._loop(0, whole, attention.softmaxed, True)
             if whole < blocks:
-                self._loop(str(whole), str(blocks), attention.softmaxed, False)
+                self._loop(whole, blocks, attention.softmaxed, False)
             return
         write_ends(self.evaluator, mask, self.m, whole, blocks)
         if mask.inner is attention.softmaxed:
@@ -196,13 +201,14 @@ class _Attention:
     def _rest(self, mask: Mask, blocks: int) -> None:
         """Take in what the mask leaves out where a row has no score well above the fill."""
         is_low = both([f"high <= {mask.limit!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
-        self.evaluator.write(f"is_low = tl.max(tl.max(tl.where({is_low}, 1, 0), 1), 0).to(tl.int32)")
+        low_rows = integer("is_low") * blocks
+        self.evaluator.let("is_low", integer(f"tl.max(tl.max(tl.where({is_low}, 1, 0), 1), 0)").to("tl.int32"))
         if mask.least:
-            self._loop("0", f"tl.minimum(is_low * {blocks}, begin)", self.attention.softmaxed, False)
+            self._loop(0, minimum(low_rows, "begin"), self.attention.softmaxed, False)
         if mask.most:
-            self._loop("end", f"tl.minimum(end + is_low * {blocks}, {blocks})", self.attention.softmaxed, False)
+            self._loop("end", minimum(integer("end") + low_rows, blocks), self.attention.softmaxed, False)
 
-    def _loop(self, begin: str, end: str, softmaxed: Value, is_whole: bool) -> None:
+    def _loop(self, begin: Operand, end: Operand, softmaxed: Value, is_whole: bool) -> None:
         """Take blocks of keys in.
 
         Args:
@@ -213,9 +219,10 @@ class _Attention:
         edges = evaluator.tile.edges
         if is_whole:
             evaluator.tile.edges = edges | {self.n: "", self.n_row: ""}
-        evaluator.open(f"for block in range({begin}, {end}):")
-        write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
-        write(f"n_row = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[:, None]")
+        evaluator.loop("block", begin, end)
+        position = integer("block") * "BLOCK_N" + evaluator.widened(lanes("BLOCK_N"))
+        evaluator.let("n", position.turned("[None, :]"))
+        evaluator.let("n_row", position.turned("[:, None]"))
         keys = self._operand(attention.scores, 1 - self.query, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
         product = f"tl.dot({self.queries}, {keys}{input_precision(attention.scores)})"
         name = evaluator.assign("scores", product)

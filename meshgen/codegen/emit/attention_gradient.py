@@ -34,6 +34,7 @@ from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, narrow, substituted
+from meshgen.codegen.index_code import Operand, integer, lanes, program_id
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import GradientTile, gradient_tiles
@@ -125,25 +126,29 @@ class _Gradient:
     # ---- before the loop
 
     def head(self) -> None:
-        shape, tile, write, wide = self.shape, self.tile, self.evaluator.write, self.evaluator.wide
-        blocks = -(-shape.rows // tile.m)
-        write(f"tile = tl.program_id(0){wide}")
+        shape, write, let, tile = self.shape, self.evaluator.write, self.evaluator.let, integer("tile")
+        blocks = -(-shape.rows // self.tile.m)
+        let("tile", self.evaluator.widened(program_id()))
         if shape.batch > 1:
-            write(f"batch = {f'tile // {blocks}' if blocks > 1 else 'tile'}  # over {shape.batch}")
-        tile_m = "tile" if shape.batch == 1 else f"tile % {blocks}"
-        write(f"first = {tile_m} * BLOCK_M" if blocks > 1 else "first = 0")
-        write(f"m = (first + tl.arange(0, BLOCK_M){wide})[:, None]  # over {shape.rows}")
+            let("batch", tile // blocks if blocks > 1 else tile, f"  # over {shape.batch}")
+        tile_m = tile if shape.batch == 1 else tile % blocks
+        let("first", tile_m * "BLOCK_M" if blocks > 1 else integer(0))
+        let(
+            "m",
+            (integer("first") + self.evaluator.widened(lanes("BLOCK_M"))).turned("[:, None]"),
+            f"  # over {shape.rows}",
+        )
         for size in self.widths:
-            write(f"d{size} = tl.arange(0, BLOCK_{size}){wide}[None, :]  # over {size}")
+            let(f"d{size}", self.evaluator.widened(lanes(f"BLOCK_{size}")).turned("[None, :]"), f"  # over {size}")
         for each in self.gradient.sums:
             write(f"{self.products[each.product]} = tl.zeros((BLOCK_M, BLOCK_{math.prod(each.widths)}), tl.float32)")
         self.evaluator.tile.edges = self._edges()
 
     def _edges(self) -> dict[Var, str]:
         shape, tile = self.shape, self.tile
-        found = {self.m: f"m < {shape.rows}" if shape.rows % tile.m else ""}
-        found |= {v: f"{v.text} < {shape.steps}" if shape.steps % tile.n else "" for v in (self.n_row, self.n)}
-        wide = {self._wide(s): f"d{s} < {s}" if s != power_of_two(s) else "" for s in self.widths}
+        found: dict[Var, str] = {self.m: integer("m").below(shape.rows) if shape.rows % tile.m else ""}
+        found |= {v: integer(v.text).below(shape.steps) if shape.steps % tile.n else "" for v in (self.n_row, self.n)}
+        wide = {self._wide(s): integer(f"d{s}").below(s) if s != power_of_two(s) else "" for s in self.widths}
         return found | wide
 
     def _score_operand(self, node: Node, number: int, loop: Var) -> tuple[Value, Index, Var]:
@@ -158,7 +163,7 @@ class _Gradient:
     def sum(self) -> None:
         """Take all steps in, those that the mask leaves out only where they count."""
         for own in self.outer.values():
-            self.evaluator.open(f"for {own.text} in range({own.high + 1}):")
+            self.evaluator.loop(own.text, own.high + 1)
         self.before: dict[Node, str] = {}
         for node, number in self.shape.scores:
             value, index, over = self._score_operand(node, 1 - number, self.n)
@@ -188,9 +193,9 @@ class _Gradient:
         softmaxed, shift = self._exponent()
         mask = mask_of(self.evaluator, softmaxed, self._place(softmaxed), self.n, self.m)
         if mask is None:
-            self._loop("0", str(whole), softmaxed, True)
+            self._loop(0, whole, softmaxed, True)
             if whole < blocks:
-                self._loop(str(whole), str(blocks), softmaxed, False)
+                self._loop(whole, blocks, softmaxed, False)
             return
         write_ends(self.evaluator, mask, self.m, whole, blocks)
         write_low_rows(self.evaluator, mask, *self._row_of(shift), self.n, blocks)
@@ -218,23 +223,24 @@ class _Gradient:
             value, index = node.operands[0], backward(node, index)
         return value, index
 
-    def _loop(self, begin: str, end: str, softmaxed: Value, is_whole: bool) -> None:
+    def _loop(self, begin: Operand, end: Operand, softmaxed: Value, is_whole: bool) -> None:
         """Take blocks of steps in.
 
         Args:
             softmaxed: the value whose softmax was taken, for these steps: without the mask where it holds in all of them.
             is_whole: no block reaches past the last step.
         """
-        evaluator, write, edges = self.evaluator, self.evaluator.write, self.evaluator.tile.edges
+        evaluator, edges = self.evaluator, self.evaluator.tile.edges
         if is_whole:
             evaluator.tile.edges = edges | {self.n: "", self.n_row: ""}
         masked = self._selects() if softmaxed is not self._exponent()[0] else []
         for node in masked:
             identity = {"perm": tuple(range(node.result.type.rank))}
             evaluator.producer[node.result] = Node("transpose", [node.operands[1]], node.results, identity, node.loc)
-        evaluator.open(f"for block in range({begin}, {end}):")
-        write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
-        write(f"n_row = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[:, None]")
+        evaluator.loop("block", begin, end)
+        position = integer("block") * "BLOCK_N" + evaluator.widened(lanes("BLOCK_N"))
+        evaluator.let("n", position.turned("[None, :]"))
+        evaluator.let("n_row", position.turned("[:, None]"))
         self._step(softmaxed)
         evaluator.close()
         evaluator.producer.update((node.result, node) for node in masked)

@@ -18,6 +18,7 @@ from meshgen.codegen.emit.row_parts import begin_part, reduce_parts, span_of
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.form import KernelForm
+from meshgen.codegen.index_code import Int, integer, lanes, minimum, program_id
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.kernels.matmul import GROUP_M
@@ -70,9 +71,9 @@ class GemmWriter:
         return Launch((self.gemm.programs, 1, 1), self.evaluator.constants, self.tile.num_warps, self.tile.num_stages)
 
     def head(self) -> None:
-        gemm, t, write = self.gemm, self.tile, self.evaluator.write
+        gemm, t, let = self.gemm, self.tile, self.evaluator.let
         rows, cols = gemm.tile_rows, gemm.tile_columns
-        wide = self.evaluator.wide
+        tile = integer("tile")
         for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (t.m, t.n, t.k), strict=True):
             if name != "BLOCK_K" or size > 1:
                 self.evaluator.constant(name, size)
@@ -80,64 +81,67 @@ class GemmWriter:
             self.evaluator.constant("PROGRAMS", gemm.programs)
             for loop in gemm.loops:
                 loop.describe()
-            self.evaluator.open(f"for tile in range(tl.program_id(0), {gemm.blocks}, PROGRAMS):")
+            self.evaluator.loop("tile", program_id(), gemm.blocks, "PROGRAMS")
         else:
-            write(f"tile = {self.evaluator.program}{wide}")
+            let("tile", self.evaluator.widened(self.evaluator.program))
         if len(gemm.dots) > 1:
             self._choose_dot(rows * cols * gemm.problem.batch)
         if gemm.problem.batch > 1:
-            write(f"batch = tile // {rows * cols}  # over {gemm.problem.batch}")
-            write(f"tile = tile % {rows * cols}")
+            let("batch", tile // (rows * cols), f"  # over {gemm.problem.batch}")
+            let("tile", tile % (rows * cols))
         self.place(rows, cols)
         inside = gemm.accumulations[0].loops[0].find_rows()
         self.write_lanes()
         if inside:
             self.edges[gemm.m] = "in_rows"
-            write(f"in_rows = {inside}")
+            let("in_rows", inside)
 
     def write_lanes(self) -> None:
         """The rows and columns of the tile at `tile_m`, `tile_n`."""
-        self._write_lanes(self.gemm.m, "tile_m * BLOCK_M", "BLOCK_M")
-        self._write_lanes(self.gemm.n, "tile_n * BLOCK_N", "BLOCK_N")
+        self._write_lanes(self.gemm.m, integer("tile_m") * "BLOCK_M", integer("BLOCK_M"))
+        self._write_lanes(self.gemm.n, integer("tile_n") * "BLOCK_N", integer("BLOCK_N"))
 
-    def _write_lanes(self, var: Var, first: str, count: str) -> None:
+    def _write_lanes(self, var: Var, first: Int, count: Int) -> None:
         names, side = self.gemm.lanes[var], "[:, None]" if var is self.gemm.m else "[None, :]"
-        self.evaluator.write(f"{names.first.text} = {first}")
-        self.evaluator.write(f"{names.lane.text} = tl.arange(0, {count}){self.evaluator.wide}{side}")
-        self.evaluator.write(f"{var.text} = {names.first.text} + {names.lane.text}")
+        evaluator = self.evaluator
+        evaluator.let(names.first.text, first)
+        evaluator.let(names.lane.text, evaluator.widened(lanes(count)).turned(side))
+        evaluator.let(var.text, integer(names.first.text) + integer(names.lane.text))
 
     def place(self, rows: int, cols: int) -> None:
         """Where number `tile` of so many rows and columns of tiles is."""
-        write = self.evaluator.write
+        let, tile = self.evaluator.let, integer("tile")
         if GROUP_M >= rows > 1 and cols > 1:
-            write(f"tile_m = tile % {rows}")
-            write(f"tile_n = tile // {rows}")
+            let("tile_m", tile % rows)
+            let("tile_n", tile // rows)
         elif rows > 1 and cols > 1:
             # Neighbouring programs share operands: go down GROUP rows of tiles before moving a column on.
-            group = GROUP_M
-            write(f"first = tile // {group * cols} * {group}")
+            group, first = GROUP_M, integer("first")
+            let("first", tile // (group * cols) * group)
             height = "height" if rows % group else group
             if rows % group:
-                write(f"height = tl.minimum({rows} - first, {group})")
-            write(f"tile_m = first + tile % {group * cols} % {height}")
-            write(f"tile_n = tile % {group * cols} // {height}")
+                let("height", minimum(rows - first, group))
+            let("tile_m", first + tile % (group * cols) % height)
+            let("tile_n", tile % (group * cols) // height)
         else:
-            write(f"tile_m = {'tile' if rows > 1 else '0'}")
-            write(f"tile_n = {'tile' if rows == 1 and cols > 1 else '0'}")
+            let("tile_m", tile if rows > 1 else integer(0))
+            let("tile_n", tile if rows == 1 and cols > 1 else integer(0))
 
     def _choose_dot(self, blocks: int) -> None:
         """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
         evaluator, dots, outputs = self.evaluator, self.gemm.dots, self.gemm.body.outputs
         names = [(evaluator.pointer_of[d.operands[1]], evaluator.targets[outputs.index(d.result)]) for d in dots]
         right, result = evaluator.names.pointer("right"), evaluator.names.pointer("product_out")
-        evaluator.write(f"which = tile % {len(dots)}")
-        evaluator.write(f"tile = tile // {len(dots)}  # over {blocks}")
+        which, tile = integer("which"), integer("tile")
+        evaluator.let("which", tile % len(dots))
+        evaluator.let("tile", tile // len(dots), f"  # over {blocks}")
         for number, (source, target) in enumerate(names):
             if number:
-                evaluator.write(f"if which == {number}:")
-            indent = "    " if number else ""
-            evaluator.write(f"{indent}{right} = {source}")
-            evaluator.write(f"{indent}{result} = {target}")
+                evaluator.branch(which.compared("==", number))
+            evaluator.let(right, integer(source))
+            evaluator.let(result, integer(target))
+            if number:
+                evaluator.close()
         evaluator.pointer_of[dots[0].operands[1]] = right
         evaluator.targets[outputs.index(dots[0].result)] = result
 
@@ -169,12 +173,12 @@ class GemmWriter:
         """What follows the products, for all columns of the tile or for one part of them after the other."""
         self.evaluator.tile.lanes = self.gemm.lanes
         rows = [names if len(names) > 1 else self._parts(names[0], self.tile.parts) for names in self.names]
-        columns = f"BLOCK_N // {self.tile.parts}"
+        columns = integer("BLOCK_N") // self.tile.parts
         for number, parts in enumerate(zip(*rows, strict=True)):
             if self.gemm.space.parts:
                 begin_part(self.evaluator, self.gemm.space, self.gemm.m, self.tile.parts, number)
             elif self.tile.parts > 1:
-                self._write_lanes(self.gemm.n, f"tile_n * BLOCK_N + {number} * ({columns})", columns)
+                self._write_lanes(self.gemm.n, integer("tile_n") * "BLOCK_N" + number * columns.bracketed(), columns)
             with self.evaluator.scope():
                 self._store(parts)
 

@@ -8,6 +8,7 @@ from meshgen.codegen.emit.dot_operands import Operands
 from meshgen.codegen.emit.dot_problem import precision_option, problem_of, uses_tensor_cores
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.index_code import Int, Operand, full_of, integer, lanes
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node
 from meshgen.kernels.matmul import Tile, promotes
@@ -47,7 +48,7 @@ class MainLoop:
         computed = self.operands.is_made_of_tma_tiles and not self._edges[self.operands.k[0]]
         return self.is_described and right and (left or computed or not self._has_left)
 
-    def _parts(self, m: Var, n: Var) -> Mapping[Var, str]:
+    def _parts(self, m: Var, n: Var) -> Mapping[Var, Int]:
         """How many numbers of a variable count, in source, where that is data."""
         return {}
 
@@ -57,11 +58,11 @@ class MainLoop:
 
     def _edge(self, k: Var) -> str:
         """The condition under which a contracted index is inside."""
-        return f"{k.text} < {self.problem.k}" if self.problem.k % self.tile.k else ""
+        return integer(k.text).below(self.problem.k) if self.problem.k % self.tile.k else ""
 
-    def _steps(self) -> str:
+    def _steps(self) -> tuple[Operand, Operand]:
         """What the loop over the contracted dims goes through, without its step."""
-        return f"0, {self.problem.k}"
+        return 0, self.problem.k
 
     def describe(self) -> None:
         """Make the tensor descriptors, if it has any, once."""
@@ -97,9 +98,9 @@ class MainLoop:
         """accumulator += a[m] * b[n] for each k."""
         evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
         evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
-        evaluator.open(f"for k in range({self._steps()}):")
-        evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
-        evaluator.write("k_row = k_col")
+        evaluator.loop("k", *self._steps())
+        evaluator.let("k_col", full_of(integer("k"), "tl.int64") if evaluator.wide else integer("k"))
+        evaluator.let("k_row", integer("k_col"))
         sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands[:2])]
         left, right = (evaluator.in_register(side) for side in sides)
         if self.problem.accumulator == "i1":
@@ -119,9 +120,9 @@ class MainLoop:
         self._open()
         whole = all(pointer or descriptor for pointer, descriptor in zip(pointers, descriptors, strict=True))
         if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(descriptors)):
-            evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
-            evaluator.write("k_col = k[None, :]")
-            evaluator.write("k_row = k[:, None]")
+            evaluator.let("k", integer("start") + evaluator.widened(lanes("BLOCK_K")))
+            evaluator.let("k_col", integer("k").turned("[None, :]"))
+            evaluator.let("k_row", integer("k").turned("[:, None]"))
         a = self.operands.tile_of(0, pointers[0])
         for (loop, accumulators), pointer in zip(products, pointers[1:], strict=True):
             for part, accumulator in enumerate(accumulators):
@@ -133,9 +134,8 @@ class MainLoop:
 
     def _open(self) -> None:
         """Start the loop over the contracted dims."""
-        steps = f"{self._steps()}, BLOCK_K"
-        kinds = f"tl.range({steps}, warp_specialize=True)" if self.tile.is_specialized else f"range({steps})"
-        self.evaluator.open(f"for start in {kinds}:")
+        call, options = ("tl.range", ", warp_specialize=True") if self.tile.is_specialized else ("range", "")
+        self.evaluator.loop("start", *self._steps(), "BLOCK_K", call=call, options=options)
 
     def write_sum(self, accumulators: Sequence[str], others: Sequence[MainLoop]) -> None:
         """One loop for this product and others that are added to it, whose operands are all TMA tiles in one layout: a step is of one of them."""
@@ -145,14 +145,16 @@ class MainLoop:
         block, starts = self.tile.k, [0]
         for loop in loops:
             starts.append(starts[-1] + -(-loop.problem.k // block) * block)
-        evaluator.open(f"for start in tl.range(0, {starts[-1]}, BLOCK_K, warp_specialize=True):")
+        evaluator.loop("start", 0, starts[-1], "BLOCK_K", call="tl.range", options=", warp_specialize=True")
         descriptors, place = [evaluator.names.fresh(f"{side}_box") for side in ("a", "b")], "start"
         for number, (loop, first) in enumerate(zip(loops, starts, strict=False)):
             if number:
-                evaluator.write(f"if start >= {first}:")
+                evaluator.branch(integer("start").compared(">=", first))
                 place = f"tl.where(start >= {first}, start - {first}, {place})"
             for name, descriptor in zip(descriptors, loop.operands.descriptors, strict=True):
-                evaluator.write(f"{'    ' if number else ''}{name} = {descriptor}")
+                evaluator.write(f"{name} = {descriptor}")
+            if number:
+                evaluator.close()
         self.operands.step = evaluator.assign("place", place)
         left, right = (load.tma if load else None for load in self.operands.loads)
         a = self.operands.copied(0, descriptors[0], left)

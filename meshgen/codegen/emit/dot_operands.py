@@ -16,6 +16,7 @@ from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import Int, integer, lanes, moved
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Node, Value
 from meshgen.ir.predicates import is_constant
@@ -70,7 +71,7 @@ class Operands:
     """
 
     def __init__(self, evaluator: Evaluator, node: Node, problem: Problem, tile: Tile, batch: Expr,
-                 free: tuple[Var, Var], parts: Mapping[Var, str]) -> None:  # fmt: skip
+                 free: tuple[Var, Var], parts: Mapping[Var, Int]) -> None:  # fmt: skip
         self.evaluator, self.node, self.problem, self.tile = evaluator, node, problem, tile
         self.batch, self.free, self.parts = batch, free, parts
         self.group = next(iter(ex.variables(batch)), None) if problem.batch == 1 else None
@@ -139,19 +140,15 @@ class Operands:
         self._leaf_descriptors = [self._described(load.value, load.tma, "a_box") for load in self.leaves if load.tma]
 
     def _described(self, value: Value, tma: TmaTile, preferred: str) -> str:
-        self.evaluator.next_is_checked()  # `_tma_tile` has proven that all of it is inside
-        pointer = self.evaluator.pointer_of[value]
-        start = pointer if tma.first == ZERO else f"{pointer} + {ex.render(tma.first)}"
+        pointer = integer(self.evaluator.pointer_of[value])
+        start = pointer if tma.first == ZERO else moved(pointer, tma.first)
         sides = (tma.row, tma.column)
-        sizes = [self.parts.get(var) or str(var.high + 1) for var in sides]
-        strides, blocks = [str(tma.stride), "1"], [self._block(var) for var in sides]
+        sizes = [self.parts.get(var) or integer(var.high + 1) for var in sides]
+        strides, blocks = [tma.stride, 1], [self._block(var) for var in sides]
         if tma.outer:
             var, distance = tma.outer
-            sizes, strides, blocks = [str(var.high + 1), *sizes], [str(distance), *strides], ["1", *blocks]
-        text = (
-            f"tl.make_tensor_descriptor({start}, [{', '.join(sizes)}], [{', '.join(strides)}], [{', '.join(blocks)}])"
-        )
-        return self.evaluator.assign(preferred, text)
+            sizes, strides, blocks = [integer(var.high + 1), *sizes], [distance, *strides], ["1", *blocks]
+        return self.evaluator.described(preferred, start, sizes, strides, blocks)
 
     def _block(self, var: Var) -> str:
         columns = f"BLOCK_N // {self.tile.parts}" if self.tile.is_specialized and self.tile.parts > 1 else "BLOCK_N"
@@ -240,16 +237,20 @@ class Operands:
         load = self.loads[number]
         if load is None or load.stride is None or self.descriptors[number]:
             return ""
-        arange = f"tl.arange(0, BLOCK_K){self.evaluator.wide}{'[None, :]' if number == 0 else '[:, None]'}"
-        first = {self.k[number]: one(replace(self.k[number], text=arange))}
-        pointer, _ = self.evaluator.address(load.value, tuple(ex.substitute(e, first) for e in load.index))
-        return self.evaluator.assign(f"{_SIDES[number]}_ptrs", pointer)
+        k, evaluator = self.k[number], self.evaluator
+        first = evaluator.widened(lanes("BLOCK_K")).turned("[None, :]" if number == 0 else "[:, None]")
+        evaluator.bind(first)
+        table = {k: one(replace(k, text=first.text))}
+        address, _ = evaluator.address(load.value, tuple(ex.substitute(e, table) for e in load.index))
+        return evaluator.assign(f"{_SIDES[number]}_ptrs", address)
 
     def advance(self, number: int, pointer: str) -> None:
         """Addresses of the next step's tile."""
         load = self.loads[number]
         if pointer and load is not None and load.stride:
-            self.evaluator.write(f"{pointer} += BLOCK_K{'' if load.stride == 1 else f' * {load.stride}'}")
+            self.evaluator.advance(
+                pointer, integer("BLOCK_K") if load.stride == 1 else integer("BLOCK_K") * load.stride
+            )
 
     def tile_of(self, number: int, pointer: str, part: int = 0) -> str:
         """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
@@ -260,12 +261,9 @@ class Operands:
             return self._computed(number)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
-        evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
+        evaluator.next_is_checked()  # addresses that advance are used only if no operand is computed
         _, mask = evaluator.address(load.value, load.index, load.guards)
-        other = zero(load.value.type.dtype)
-        return evaluator.assign(
-            _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
-        )
+        return evaluator.loaded(_SIDES[number], integer(pointer), mask, zero(load.value.type.dtype))
 
     def copied(self, number: int, name: str, tma: TmaTile | None, number_of_part: int = 0) -> str:
         """A TMA tile, and its transpose where k is on the other side of it."""

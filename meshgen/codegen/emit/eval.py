@@ -6,59 +6,52 @@ A value that is needed twice at the same index is computed once per scope; a loo
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Generator, Iterable, Sequence
+import operator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
 from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut, updated_windows
-from meshgen.codegen.emit.names import Names
-from meshgen.codegen.emit.tile import Spans, Tile, calls_method, is_literal, needs_wide, neutral_number
+from meshgen.codegen.emit.tile import Tile, calls_method, is_literal, needs_wide, neutral_number
+from meshgen.codegen.emit.writer import Writer
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import Int, Let, all_of, integer, moved, program_id
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Node, Value, is_complex
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE, REDUCTIONS, TYPED
 from meshgen.ops.registry import expression
-from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero
+from meshgen.ops.triton.registers import NARROW, Code, literal, register_type, rounded, unsupported, zero
 from meshgen.runtime.in_place import chain
 
 
-class Evaluator:
+class Evaluator(Writer):
     """Emits the source of one kernel body; `lines` grow on demand."""
 
     def __init__(self, body: Graph, mesh: Mesh, checked: frozenset[int] = frozenset()) -> None:
         """`checked` has the numbers of loads and stores that compare their offset with the size of what they touch."""
+        super().__init__(needs_wide(body), checked)
         self.body = body
         self.mesh = mesh
-        self.names = Names()
-        self.lines: list[str] = []
-        self.depth = 1
         self.helpers: dict[str, None] = {}
         self.functions: dict[str, str] = {}  # of this kernel alone: sources by name
         self.coordinates: dict[tuple[str, ...], str] = {}
         self._places: dict[tuple[str, ...], str] = {}  # the same, wide
-        self.tile = Tile()
-        self.wide = (
-            ".to(tl.int64)" if needs_wide(body) else ""
-        )  # the suffix that widens a position to 64 bits, where needed
-        self._spans = Spans()
         self.producer = dict(body.index.producers)
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer
         self.is_part = False  # other programs compute other parts of the body
-        self.program = "tl.program_id(0)"  # the number of the program, among those that compute the body
+        self.program = program_id()  # the number of the program, among those that compute the body
         self.constants: dict[str, int] = {}  # compile-time parameters by name
         self.placed: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
-        self.checked = checked
-        self._accesses = 0
-        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]  # a text is that of an index
         self.data_over: dict[Var, tuple[Var, ...]] = {}
         self.rows: dict[Value, tuple[Value, Expr]] = {}  # values that are some rows of another one, from a number on
 
@@ -70,45 +63,8 @@ class Evaluator:
             return otherwise
         return f"reduced_{node.attrs.kind}" if node.op in REDUCTIONS else node.op
 
-    def write(self, line: str) -> None:
-        self.lines.append("    " * self.depth + line)
-
-    def assign(self, preferred: str, text: str) -> str:
-        name = self.names.fresh(preferred)
-        self.write(f"{name} = {text}")
-        self._spans.note(name, self.spans(text))
-        return name
-
-    def spread_over(self, name: str, variables: Iterable[Var]) -> None:
-        """Let a name stand for registers that vary with these variables of the tile."""
-        self._spans.note(name, [v.text for v in variables])
-
-    def spans(self, text: str) -> frozenset[str]:
-        """Names of the tile variables that a piece of source varies with."""
-        return self._spans.of(text, self.tile)
-
-    def open(self, line: str) -> None:
-        """Start a loop: a scope of its own."""
-        self.write(line)
-        self.depth += 1
-        self._scopes.append({})
-
-    def close(self) -> None:
-        """End a loop; it is left out if nothing was written in it."""
-        self.depth -= 1
-        self._scopes.pop()
-        if self.lines[-1].endswith(":"):
-            self.lines.pop()
-
     @contextmanager
-    def scope(self) -> Generator[None]:
-        """Source after which nothing that it computes is used again: the tile's variables change."""
-        self._scopes.append({})
-        yield
-        self._scopes.pop()
-
-    @contextmanager
-    def part(self, body: Graph, program: str, pointers: dict[Value, str], targets: Sequence[str]) -> Generator[None]:
+    def part(self, body: Graph, program: Int, pointers: dict[Value, str], targets: Sequence[str]) -> Generator[None]:
         """Source that computes a part of the body, in programs that are counted by `program`, between these pointers."""
         before = self.body, self.program, self.pointer_of, self.targets, self.tile
         self.body, self.program, self.pointer_of, self.targets, self.tile = body, program, pointers, [*targets], Tile()
@@ -191,53 +147,43 @@ class Evaluator:
 
     # ---- leaves
 
-    def address(self, value: Value, index: Index, guards: Guards = ()) -> tuple[str, str]:
-        """Pointer expression and mask ("": none) of an element of an input."""
+    def address(self, value: Value, index: Index, guards: Guards = ()) -> tuple[Int, str]:
+        """Address and mask ("": none) of an element of an input."""
         offset = ex.linearize(index, value.type.sizes)
         over = self.over(offset)
         wider = tuple(v for g in guards for v in g.over if v not in over)
-        plus = "".join(f" + {v.text} * 0" for v in dict.fromkeys(wider))
         reach = tuple(v for v in self.tile.edges if v in over or v in wider)
         conditions = [self.tile.edges[v] for v in reach if self.tile.edges[v]] + [g.text for g in guards]
-        return self._after(self.pointer_of[value], offset) + plus, both(conditions)
+        return self._after(self.pointer_of[value], offset, tuple(dict.fromkeys(wider))), all_of(conditions)
 
-    def _after(self, pointer: str, offset: Expr) -> str:
+    def _after(self, pointer: str, offset: Expr, wider: tuple[Var, ...]) -> Int:
         """The address of the element `offset` elements after a pointer.
 
         What is the same in all lanes is added first: the offsets of a thread's elements then differ by constants, which instructions
-        add, where otherwise each address would take two registers.
+        add, where otherwise each address would take two registers. The address varies with `wider` as well.
         """
         first, rest = ex.ZERO, offset
         for var, lanes in self.tile.lanes.items():
             if factor := dict(offset.terms).get(var, 0):
                 first += Expr(((lanes.first, factor),))
                 rest += Expr(((lanes.lane, factor), (var, -factor)))
-        if first == ZERO:
-            return pointer if offset == ZERO else f"{pointer} + {ex.render(offset)}"
-        return f"{pointer} + {ex.render(first)} + ({ex.render(rest)})"
-
-    def next_is_checked(self) -> bool:
-        """Count a load or store, and say whether it compares its offset."""
-        self._accesses += 1
-        return self._accesses - 1 in self.checked
-
-    def compared(self, address: str, mask: str, size: int) -> tuple[str, str]:
-        """The address and mask of an access that is masked wherever it is outside of `size` elements."""
-        pointer, plus, offset = address.partition(" + ")
-        if not plus:
-            return address, mask
-        place = self.assign("place", offset)
-        return f"{pointer} + {place}", both([*([mask] if mask else []), f"{place} >= 0", f"{place} < {size}"])
+        parts = (
+            []
+            if offset == ZERO
+            else [integer(offset)]
+            if first == ZERO
+            else [integer(first), integer(rest).bracketed()]
+        )
+        parts += [integer(v.text) * 0 for v in wider]
+        return moved(integer(pointer), functools.reduce(operator.add, parts)) if parts else integer(pointer)
 
     def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "") -> Code:
         other = other or zero(value.type.dtype)
         pointer, mask = self.address(value, index, guards)
         if self.next_is_checked():
             pointer, mask = self.compared(pointer, mask, value.type.size)
-        text = f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
-        if value.type.dtype in NARROW and not raw:
-            text += ".to(tl.float32)"
-        return Code(self.assign(self.name_of(value, "x"), text), value.type.dtype)
+        after = ".to(tl.float32)" if value.type.dtype in NARROW and not raw else ""
+        return Code(self.loaded(self.name_of(value, "x"), pointer, mask, other, after), value.type.dtype)
 
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
         array, dtype = node.attrs.value, node.result.type.dtype
@@ -253,12 +199,12 @@ class Evaluator:
         """An index expression as a value."""
         if number.is_constant:
             return Code(literal(number.const, dtype), dtype)
-        return self.as_index(preferred, f"({ex.render(number)}).to({register_type(dtype)})", dtype)
+        return self.as_index(preferred, integer(number).bracketed().to(register_type(dtype)), dtype)
 
-    def as_index(self, preferred: str, text: str, dtype: str = "i32") -> Code:
+    def as_index(self, preferred: str, value: Int, dtype: str = "i32") -> Code:
         """A number that indices are made of: the same text is the same one in a scope, or values at it would each be computed again."""
-        if (code := self._known(text)) is None:
-            code = self._scopes[-1][text] = Code(self.assign(preferred, text), dtype)
+        if (code := self._known(value.text)) is None:
+            code = self._scopes[-1][value.text] = Code(self.assign(preferred, value), dtype)
         return code
 
     def coordinate(self, axes: tuple[str, ...]) -> Expr:
@@ -267,10 +213,12 @@ class Evaluator:
         if size == 1:
             return ZERO
         if axes not in self.coordinates:
-            name = self.coordinates[axes] = self.names.fresh("_".join(("index", *axes)))
+            own = self.coordinates[axes] = self.names.fresh("_".join(("index", *axes)))
             if self.wide:
-                self._places[axes] = self.names.fresh(f"{name}_wide")
-                self.lines.insert(0, f"    {self._places[axes]} = {name}{self.wide}")
+                self._places[axes] = self.names.fresh(f"{own}_wide")
+                wide = self.widened(integer(own))
+                self.lines.insert(0, f"    {self._places[axes]} = {wide}")
+                self.code.insert(0, Let(self._places[axes], wide))
         return ex.variable(self._places.get(axes, self.coordinates[axes]), size)
 
     def _process_index(self, node: Node, index: Index, guards: Guards) -> Code:
@@ -314,8 +262,8 @@ class Evaluator:
         least, most = where.bounds
         if most < low or least >= high:
             return (NEVER,)
-        found = [f"{ex.render(where)} >= {low}"] if least < low else []
-        found += [f"{ex.render(where)} < {high}"] if most >= high else []
+        found = [integer(where).compared(">=", low)] if least < low else []
+        found += [integer(where).below(high)] if most >= high else []
         return tuple(Guard(text, self.over(where)) for text in found)
 
     # ---- results
@@ -334,13 +282,12 @@ class Evaluator:
         value, code = self.body.outputs[number], self.in_register(code)
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
-        mask = both([*(self.tile.edges[v] for v in over if self.tile.edges[v]), *(g.text for g in guards)])
-        pointer = self._after(self.targets[number], offset)
-        pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
+        mask = all_of([*(self.tile.edges[v] for v in over if self.tile.edges[v]), *(g.text for g in guards)])
+        pointer = self._after(self.targets[number], offset, over[len(self.over(offset)) :])
         dtype = value.type.dtype
         stored, helpers = rounded(code.text, dtype) if dtype in NARROW else (code.text, ())
         for name in helpers:
             self.helper(name)
         if self.next_is_checked():
             pointer, mask = self.compared(pointer, mask, value.type.size)
-        self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
+        self.stored(pointer, mask, stored)

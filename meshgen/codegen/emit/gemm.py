@@ -15,6 +15,7 @@ from meshgen.codegen.emit.tile import Lanes
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
 from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.index_code import integer
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value
 from meshgen.kernels.matmul import Tile, staged_bytes
@@ -102,7 +103,7 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
     assert space.dot is not None
     problem, joint = problem_of(space.dot), joint_products(body)
     batch, m, n = ex.variable("batch", problem.batch), _always("m", problem.m), _always("n", problem.n)
-    edges = {var: f"{var.text} < {var.high + 1}" if masks_all or (var.high + 1) % block else ""
+    edges: dict[Var, str] = {var: integer(var.text).below(var.high + 1) if masks_all or (var.high + 1) % block else ""
              for var, block in ((m, tile.m), (n, tile.n))}  # fmt: skip
     dots = (space.dot,) if joint else tuple(space.dots)
     accumulators = joint or [Accumulator((space.dot,), space.dot.result)]

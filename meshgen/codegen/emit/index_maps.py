@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.expr import ZERO, Expr
 from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.index_code import integer
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import Code, both, literal
 
@@ -70,7 +70,7 @@ def _unpad(evaluator: Evaluator, node: Node, index: Index) -> Read:
         hole = shifted % step
         if hole != ZERO:
             never = hole.is_constant
-            guards.append(NEVER if never else Guard(f"{ex.render(hole)} == 0", evaluator.over(hole)))
+            guards.append(NEVER if never else Guard(integer(hole).compared("==", 0), evaluator.over(hole)))
         guards += evaluator.within(shifted, 0, (source.type.sizes[d] - 1) * step + 1)
         inner.append(shifted // step)
     return Read(source, tuple(inner), tuple(guards), fill)

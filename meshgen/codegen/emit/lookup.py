@@ -9,6 +9,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Asked, Guard, Guards, Steps
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import clamped, integer, minimum
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import BITS, NARROW, TRITON_TYPES, Code, both, register_type, rounded, unsupported
@@ -42,9 +43,8 @@ def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Ex
     if size <= 1:
         return ZERO
     kind = "tl.int64" if evaluator.wide or code.dtype in ("i64", "ui32", "ui64") else "tl.int32"
-    number = f"tl.minimum({code.text}, {size - 1})" if code.dtype == "ui64" else code.text  # it may be above 2^63
-    text = f"tl.minimum(tl.maximum({number}.to({kind}), 0), {size - 1})"
-    var = Var(evaluator.as_index("at", text).text, 0, size - 1)
+    number = minimum(code.text, size - 1) if code.dtype == "ui64" else integer(code.text)  # it may be above 2^63
+    var = Var(evaluator.as_index("at", clamped(number.to(kind), 0, size - 1)).text, 0, size - 1)
     evaluator.data_over[var] = evaluator.over(*index)
     return Expr(((var, 1),))
 

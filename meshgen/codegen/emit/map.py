@@ -9,6 +9,7 @@ from meshgen.codegen.emit.map_tiles import Tile, tile_of, whole
 from meshgen.codegen.emit.pieces import emit_pieces, pieces_of
 from meshgen.codegen.emit.plan import KernelPlan, Template, loops_of
 from meshgen.codegen.fusion.form import KernelForm
+from meshgen.codegen.index_code import Int, integer
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
 from meshgen.runtime.in_place import UPDATE, updates, written
@@ -33,11 +34,11 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
         _store(evaluator, body, tile, evaluator.program)
         programs = tile.programs
     else:
-        programs = emit_pieces(evaluator, tiles, lambda tile: _store(evaluator, body, tile, "piece"))
+        programs = emit_pieces(evaluator, tiles, lambda tile: _store(evaluator, body, tile, integer("piece")))
     return Launch((programs, 1, 1), evaluator.constants, max(tile.warps for tile in tiles), 1)
 
 
-def _store(evaluator: Evaluator, body: Graph, tile: Tile, program: str) -> None:
+def _store(evaluator: Evaluator, body: Graph, tile: Tile, program: Int) -> None:
     """Write the source that computes a tile of each output."""
     index, sizes = tile.begin(evaluator, program), body.outputs[0].type.sizes
     for number, value in enumerate(body.outputs):

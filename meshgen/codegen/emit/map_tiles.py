@@ -17,6 +17,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.index_code import Int, integer, lanes
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import JOINING, LAYOUT, LEAVING, POINTWISE
@@ -63,14 +64,14 @@ class Flat:
     def warps(self) -> int:
         return max(1, self.block // 256)
 
-    def begin(self, evaluator: Evaluator, program: str) -> Index:
+    def begin(self, evaluator: Evaluator, program: Int) -> Index:
         """Write the tile's variable for the program of this number; the index in the output."""
         size, block = math.prod(self.box.sizes), self.block
         if size > 1:
             name = evaluator.constant("BLOCK", block)
-            lanes = f"tl.arange(0, {name})  # [{name}] over {size} elements"
-            evaluator.write(f"i = {program}{evaluator.wide} * {name} + {lanes}")
-            evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
+            i = evaluator.widened(program) * name + lanes(name)
+            evaluator.let("i", i, f"  # [{name}] over {size} elements")
+            evaluator.tile.edges = {Var("i", 0, size - 1): integer("i").below(size) if size % block else ""}
         return self.box.index(ex.delinearize(ex.variable("i", size), self.box.sizes))
 
 
@@ -102,20 +103,24 @@ class Square:
     def warps(self) -> int:
         return 4
 
-    def begin(self, evaluator: Evaluator, program: str) -> Index:
+    def begin(self, evaluator: Evaluator, program: Int) -> Index:
         """Write the tile's variables for the program of this number; the index in the output."""
-        sizes, steps, write = self.box.sizes, self.steps, evaluator.write
+        sizes, steps, let = self.box.sizes, self.steps, evaluator.let
         rows, cols = sizes[self.across], sizes[self.last]
         outer = [sizes[d] for d in self.others]
         side = evaluator.constant("SIDE", _SIDE)
-        lanes = f"tl.arange(0, {side})"
-        write(f"tile = {program}{evaluator.wide}")
-        write(f"row = tile // {steps[1]} % {steps[0]} * {side} + {lanes}[:, None]  # over {rows}: dim {self.across}")
-        write(f"col = tile % {steps[1]} * {side} + {lanes}[None, :]  # over {cols}: dim {self.last}")
-        write(f"batch = tile // {math.prod(steps)}  # over {math.prod(outer)}: the other dims")
+        tile, inside = integer("tile"), lanes(side)
+        let("tile", evaluator.widened(program))
+        let(
+            "row",
+            tile // steps[1] % steps[0] * side + inside.turned("[:, None]"),
+            f"  # over {rows}: dim {self.across}",
+        )
+        let("col", tile % steps[1] * side + inside.turned("[None, :]"), f"  # over {cols}: dim {self.last}")
+        let("batch", tile // math.prod(steps), f"  # over {math.prod(outer)}: the other dims")
         evaluator.tile.edges = {
-            Var("row", 0, rows - 1): f"row < {rows}" if rows % _SIDE else "",
-            Var("col", 0, cols - 1): f"col < {cols}" if cols % _SIDE else "",
+            Var("row", 0, rows - 1): integer("row").below(rows) if rows % _SIDE else "",
+            Var("col", 0, cols - 1): integer("col").below(cols) if cols % _SIDE else "",
         }
         parts = dict(zip(self.others, ex.delinearize(ex.variable("batch", math.prod(outer)), outer), strict=True))
         parts |= {self.across: ex.variable("row", rows), self.last: ex.variable("col", cols)}

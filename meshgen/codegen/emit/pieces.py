@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.map_tiles import Box, Tile
+from meshgen.codegen.index_code import all_of, integer
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.matchers import values_behind
 from meshgen.ir.walks import reachable
@@ -89,14 +90,14 @@ def emit_pieces(evaluator: Evaluator, tiles: Sequence[Tile], emit: Callable[[Til
     programs, count = 0, len(tiles)
     takes_turns = len({tile.programs for tile in tiles}) == 1
     if takes_turns:
-        evaluator.write(f"turn = {evaluator.program} % {count}")
-        evaluator.write(f"piece = {evaluator.program} // {count}")
+        evaluator.let("turn", evaluator.program % count)
+        evaluator.let("piece", evaluator.program // count)
     for number, tile in enumerate(tiles):
         if takes_turns:
-            evaluator.open(f"if turn == {number}:")
+            evaluator.branch(integer("turn").compared("==", number))
         else:
-            evaluator.write(f"piece = {evaluator.program}" + (f" - {programs}" if programs else ""))
-            evaluator.open(f"if (piece >= 0) & (piece < {tile.programs}):")
+            evaluator.let("piece", evaluator.program - programs if programs else evaluator.program)
+            evaluator.branch(all_of([integer("piece").compared(">=", 0), integer("piece").below(tile.programs)]))
         emit(tile)
         evaluator.close()
         programs += tile.programs

@@ -27,6 +27,7 @@ from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.form import KernelForm
+from meshgen.codegen.index_code import Int, Operand, all_of, clamped, integer, lanes, maximum, minimum, where
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node
 from meshgen.kernels.matmul import Tile
@@ -62,12 +63,12 @@ class _Ragged(MainLoop):
         """Groups."""
         return self.node.operands[2].type.size
 
-    def _bounds(self, group: Expr) -> list[str]:
+    def _bounds(self, group: Expr) -> list[Int]:
         """Where a group, or each of several, starts and ends, as numbers of rows."""
         rows = self.node.operands[0].type.sizes[0]
         values = (self.evaluator.value(value, (group,)) for value in self.node.operands[2:])
         texts = [self.evaluator.in_register(code).text for code in values]
-        return [f"tl.minimum(tl.maximum({text}.to(tl.int32), 0), {rows})" for text in texts]
+        return [clamped(integer(text).to("tl.int32"), 0, rows) for text in texts]
 
 
 class _ByRows(_Ragged):
@@ -89,30 +90,31 @@ class _ByRows(_Ragged):
 
     def find_rows(self) -> str:
         """The part's rows, `first_row` up to `end_row`, which are none where another part has them, and the groups to go through."""
-        evaluator, write, count, rows = self.evaluator, self.evaluator.write, self._count, self.problem.m
-        tiles, lanes = -(-rows // self.tile.m), 1 << (count - 1).bit_length()
+        evaluator, let, count, rows = self.evaluator, self.evaluator.let, self._count, self.problem.m
+        tiles, padded = -(-rows // self.tile.m), 1 << (count - 1).bit_length()
+        tile_m, first_row = integer("tile_m"), integer("first_row")
         groups = Var("groups", 0, count - 1)
-        write(f"groups = tl.arange(0, {lanes})")
-        evaluator.tile.edges = {groups: f"groups < {count}" if lanes > count else ""}
-        for name, text in zip(("starts", "ends"), self._bounds(Expr(((groups, 1),))), strict=True):
-            write(f"{name} = {text}")
-        write(f"bound = tile_m - {tiles}")
+        let("groups", lanes(padded))
+        evaluator.tile.edges = {groups: integer("groups").below(count) if padded > count else ""}
+        for name, value in zip(("starts", "ends"), self._bounds(Expr(((groups, 1),))), strict=True):
+            let(name, value)
+        let("bound", tile_m - tiles)
         found = f"tl.sum(tl.where(groups == bound, starts, 0) + tl.where(groups == bound - {count}, ends, 0))"
-        write(f"first_row = tl.where(bound < 0, tile_m * BLOCK_M, {found}.to(tl.int32))")
-        write(f"first_row = tl.minimum(tl.maximum(first_row, 0), {rows})")
+        let("first_row", where("bound < 0", tile_m * "BLOCK_M", integer(found).to("tl.int32")))
+        let("first_row", clamped(first_row, 0, rows))
         same = f"((starts == first_row) & (groups < bound)) | ((ends == first_row) & (groups < bound - {count}))"
-        write(f"is_new = (bound < 0) | ((first_row % BLOCK_M > 0) & (tl.max(tl.where({same}, 1, 0)) == 0))")
-        write("tile_m = first_row // BLOCK_M")
+        let("is_new", f"(bound < 0) | ((first_row % BLOCK_M > 0) & (tl.max(tl.where({same}, 1, 0)) == 0))")
+        let("tile_m", first_row // "BLOCK_M")
         after = f"tl.minimum(tl.where(starts > first_row, starts, {rows}), tl.where(ends > first_row, ends, {rows}))"
-        write(f"end_row = tl.minimum(tl.min({after}).to(tl.int32), tile_m * BLOCK_M + BLOCK_M)")
-        write(f"end_row = tl.minimum(tl.where(is_new, end_row, 0), {rows})")
-        write("has_rows = (starts <= first_row) & (first_row < ends) & is_new")
+        let("end_row", minimum(integer(f"tl.min({after})").to("tl.int32"), tile_m * "BLOCK_M" + "BLOCK_M"))
+        let("end_row", minimum(where("is_new", "end_row", 0), rows))
+        let("has_rows", "(starts <= first_row) & (first_row < ends) & is_new")
         for name, found in (
             ("first", f"tl.min(tl.where(has_rows, groups, {count - 1}))"),
             ("last", "tl.max(tl.where(has_rows, groups, -1))"),
         ):
-            write(f"{name}_group = tl.minimum(tl.maximum({found}.to(tl.int32), -1), {count - 1})")
-        return "(m >= first_row) & (m < end_row)"
+            let(f"{name}_group", clamped(integer(found).to("tl.int32"), -1, count - 1))
+        return all_of([integer("m").compared(">=", "first_row"), integer("m").below("end_row")])
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
         """The main loop for each group between the first and the last that has the rows, or one for all."""
@@ -121,9 +123,9 @@ class _ByRows(_Ragged):
         if self.tile.is_specialized:
             super()._add(products)
             return
-        self.evaluator.open("for group in range(first_group, last_group + 1):")
-        self._name_group("group")
-        self.evaluator.open("if is_inside:")
+        self.evaluator.loop("group", "first_group", integer("last_group") + 1)
+        self._name_group(integer("group"))
+        self.evaluator.branch("is_inside")
         super()._add(products)
         self.evaluator.close()
         self.evaluator.close()
@@ -134,14 +136,14 @@ class _ByRows(_Ragged):
             super()._open()
             return
         depth = -(-self.problem.k // self.tile.k) * self.tile.k
-        steps = f"(last_group - first_group + 1) * {depth}"
-        self.evaluator.open(f"for step in tl.range(0, {steps}, BLOCK_K, warp_specialize=True):")
-        self._name_group(f"first_group + step // {depth}")
-        self.evaluator.write(f"start = tl.where(is_inside, step % {depth}, {depth})")
+        steps, step = (integer("last_group") - "first_group" + 1) * depth, integer("step")
+        self.evaluator.loop("step", 0, steps, "BLOCK_K", call="tl.range", options=", warp_specialize=True")
+        self._name_group(integer("first_group") + step // depth)
+        self.evaluator.let("start", where("is_inside", step % depth, depth))
 
-    def _name_group(self, text: str) -> None:
+    def _name_group(self, number: Int) -> None:
         """The group in hand, and whether it has the rows."""
-        self.evaluator.write(f"group = tl.minimum(tl.maximum({text}, 0), {self._count - 1}){self.evaluator.wide}")
+        self.evaluator.let("group", self.evaluator.widened(clamped(number, 0, self._count - 1)))
         start, end = self._bounds(self.group)
         self.evaluator.write(f"is_inside = ({start} <= first_row) & (first_row < {end})")
 
@@ -156,20 +158,20 @@ class _OverRows(_Ragged):
         self.group = batch
         super().__init__(evaluator, node, tile, batch, free, edges, device)
 
-    def _parts(self, m: Var, n: Var) -> Mapping[Var, str]:
+    def _parts(self, m: Var, n: Var) -> Mapping[Var, Int]:
         last = self.problem.k - 1
-        return dict.fromkeys((Var("k_col", 0, last), Var("k_row", 0, last)), "tl.maximum(end_row, 1)")
+        return dict.fromkeys((Var("k_col", 0, last), Var("k_row", 0, last)), maximum("end_row", 1))
 
     def _edge(self, k: Var) -> str:
-        return f"{k.text} < end_row"
+        return integer(k.text).below("end_row")
 
-    def _steps(self) -> str:
-        return "start_row, end_row"
+    def _steps(self) -> tuple[Operand, Operand]:
+        return "start_row", "end_row"
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
         """The main loop, which has no steps where the group has no rows; a descriptor has one row at least."""
         for name, text in zip(("start_row", "end_row"), self._bounds(self.group), strict=True):
-            self.evaluator.write(f"{name} = {text}")
+            self.evaluator.let(name, text)
         super()._add(products)
 
 

@@ -91,7 +91,8 @@ class _Recurrence:
         evaluator.rows |= {inputs[n]: (node.operands[n], first) for n, first in rows.items()}
         evaluator.placed |= {inputs[n]: (self._place(n), Code(name, inputs[n].type.dtype)) for n, name in names.items()}
         self._hoist()
-        evaluator.open(f"for k in tl.range(0, {node.attrs.trips}, num_stages={DEFAULT.kernels.trips_ahead + 1}):")
+        ahead = f", num_stages={DEFAULT.kernels.trips_ahead + 1}"
+        evaluator.loop("k", 0, node.attrs.trips, call="tl.range", options=ahead)
         self._tile.reduce()
         self._store_rows(rows)
         after = {n: self._whole(n, self._value(self._body.outputs[n])) for n in self._carried}

@@ -17,6 +17,7 @@ from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.row_passes import OnlineSum, levels, online_sums
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape, tile_shape
+from meshgen.codegen.index_code import integer, lanes
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import POINTWISE, REDUCTIONS
@@ -89,16 +90,12 @@ class Reduction:
     def begin(self) -> None:
         """Write the variables of the tile."""
         shape, evaluator = self.shape, self.evaluator
-        wide = evaluator.wide
         if shape.kept > 1:
-            evaluator.write(
-                f"{self.kept_name} = {evaluator.program}{wide} * {self.kept_size}"
-                f" + tl.arange(0, {self.kept_size}){self.slot(False)}  # {shape.kept} kept"
-            )
+            first, inside = evaluator.widened(evaluator.program) * self.kept_size, lanes(self.kept_size)
+            evaluator.let(self.kept_name, first + inside.turned(self.slot(False)), f"  # {shape.kept} kept")
         if shape.reduced > 1 and not shape.loops:
-            evaluator.write(
-                f"{self.out_name} = tl.arange(0, {self.out_size}){wide}{self.slot(True)}  # {shape.reduced} reduced"
-            )
+            inside = evaluator.widened(lanes(self.out_size)).turned(self.slot(True))
+            evaluator.let(self.out_name, inside, f"  # {shape.reduced} reduced")
         evaluator.tile.edges = self._edges()
 
     def reduce(self) -> None:
@@ -108,9 +105,12 @@ class Reduction:
 
     def _edges(self) -> dict[Var, str]:
         shape = self.shape
-        kept = {v: f"{v.text} < {shape.kept}" if shape.kept % shape.kept_block else "" for v in ex.variables(self.kept)}
+        kept = {
+            v: integer(v.text).below(shape.kept) if shape.kept % shape.kept_block else ""
+            for v in ex.variables(self.kept)
+        }
         out = {
-            v: f"{v.text} < {shape.reduced}" if shape.reduced % shape.reduced_block else ""
+            v: integer(v.text).below(shape.reduced) if shape.reduced % shape.reduced_block else ""
             for v in ex.variables(self.out)
         }
         return out | kept if shape.rows_reduced else kept | out
@@ -123,9 +123,9 @@ class Reduction:
         self.evaluator.store(number, where(self.space, self.body.outputs[number], self.table))
 
     def _open_loop(self) -> None:
-        size, wide = self.out_size, self.evaluator.wide
-        self.evaluator.open(f"for start in range(0, {self.shape.reduced}, {size}):")
-        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, {size}){wide}{self.slot(True)}")
+        evaluator, size = self.evaluator, self.out_size
+        evaluator.loop("start", 0, self.shape.reduced, size)
+        evaluator.let(self.out_name, integer("start") + evaluator.widened(lanes(size)).turned(self.slot(True)))
 
     def _level(self, nodes: list[Node]) -> None:
         if not self.shape.loops:

@@ -19,6 +19,7 @@ from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.row_passes import OnlineSum, online_sums
 from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.index_code import integer, lanes
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import REDUCTIONS
 
@@ -28,12 +29,13 @@ def begin_part(evaluator: Evaluator, space: Space, rows: Var, count: int, number
     tile, (part, column) = evaluator.tile, space.parts
     tile.edges = {
         rows: tile.edges[rows],
-        part: f"{part.text} <= {part.high}" if (part.high + 1) % count else "",
+        part: integer(part.text).compared("<=", part.high) if (part.high + 1) % count else "",
         column: "",
     }
     tile.lanes = {rows: tile.lanes[rows]}
-    evaluator.write(f"{part.text} = {f'tile_n * {count} + {number}' if count > 1 else 'tile_n'}")
-    evaluator.write(f"{column.text} = tl.arange(0, {space.columns}){evaluator.wide}[None, :]")
+    tile_n = integer("tile_n")
+    evaluator.let(part.text, tile_n * count + number if count > 1 else tile_n)
+    evaluator.let(column.text, evaluator.widened(lanes(space.columns)).turned("[None, :]"))
 
 
 def reduce_parts(evaluator: Evaluator, body: Graph, space: Space, table: Mapping[Var, Expr]) -> None:

@@ -25,6 +25,7 @@ from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.row_passes import levels
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape
+from meshgen.codegen.index_code import integer, lanes
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.matchers import values_behind
@@ -87,13 +88,14 @@ class _RowSums(Reduction):
 
     def emit(self) -> None:
         """All of it."""
-        evaluator, runs, wide = self.evaluator, self.runs, self.evaluator.wide
-        evaluator.write(f"run = {evaluator.program}{wide}  # of {runs.count}, of {runs.rows} rows each")
-        evaluator.write(f"col = tl.arange(0, {self.out_size}){wide}[None, :]")
+        evaluator, runs = self.evaluator, self.runs
+        evaluator.let("run", evaluator.widened(evaluator.program), f"  # of {runs.count}, of {runs.rows} rows each")
+        evaluator.let("col", evaluator.widened(lanes(self.out_size)).turned("[None, :]"))
         evaluator.tile.edges = self._edges()
         partial = {node: self._initial(node) for node in self.added}
-        evaluator.open(f"for start in range(0, {runs.rows}, {self.kept_size}):")
-        evaluator.write(f"row = run * {runs.rows} + start + tl.arange(0, {self.kept_size}){wide}[:, None]")
+        evaluator.loop("start", 0, runs.rows, self.kept_size)
+        first = integer("run") * runs.rows + integer("start")
+        evaluator.let("row", first + evaluator.widened(lanes(self.kept_size)).turned("[:, None]"))
         left = list(self.added)
         for nodes in [[], *levels(self.body)]:
             self._level([node for node in nodes if node not in self.added])

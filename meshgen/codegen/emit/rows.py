@@ -11,6 +11,7 @@ from meshgen.codegen.emit.plan import spread
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.tiles import nest_shape
+from meshgen.codegen.index_code import Int, integer, lanes, program_id
 
 
 def power(size: int) -> int:
@@ -35,7 +36,7 @@ class Rows:
             ex.variable(names[1], self.shape.reduced),
         )
         self._names = names
-        self._chunk = ""  # where the chunk in hand starts, in source
+        self._chunk: Int | None = None  # where the chunk in hand starts
         self._table: dict[Var, Expr] = spread(tuple(kept), self._kept)
         self._table |= spread(tuple(over), self._over) if self.shape.reduced else {}
 
@@ -56,13 +57,13 @@ class Rows:
     @property
     def edge(self) -> str:
         """The condition under which an element is inside its row; "" if always."""
-        inside = f"{self._names[1]} < {self.shape.reduced}"
+        inside = integer(self._names[1]).below(self.shape.reduced)
         return inside if self.shape.reduced % self.shape.reduced_block else ""
 
     @property
     def position(self) -> str:
         """The place in the chunk, in source."""
-        return f"({self._names[1]} - {self._chunk})" if self._chunk else self._names[1]
+        return self._names[1] if self._chunk is None else f"({self._names[1]} - {self._chunk})"
 
     def tile(self) -> str:
         """The shape of the tile, in source."""
@@ -84,27 +85,26 @@ class Rows:
 
     def begin(self) -> None:
         """Write the variable of the kept elements, and that of the others if a chunk has all of them."""
-        shape, wide = self.shape, self.evaluator.wide
+        shape, evaluator = self.shape, self.evaluator
         if shape.kept > 1:
-            self.evaluator.write(
-                f"{self._names[0]} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self._slot(False)}"
-                f"  # {shape.kept} rows"
-            )
+            row = evaluator.widened(program_id()) * integer("KEPT") + lanes("KEPT").turned(self._slot(False))
+            evaluator.let(self._names[0], row, f"  # {shape.kept} rows")
         if shape.reduced > 1 and not shape.loops:
-            self.evaluator.write(f"{self._names[1]} = tl.arange(0, REDUCED){wide}{self._slot(True)}")
-        kept = {
-            v: f"{v.text} < {shape.kept}" if shape.kept % shape.kept_block else "" for v in ex.variables(self._kept)
-        }
+            evaluator.let(self._names[1], evaluator.widened(lanes("REDUCED")).turned(self._slot(True)))
+        is_uneven = shape.kept % shape.kept_block
+        kept = {v: integer(v.text).below(shape.kept) if is_uneven else "" for v in ex.variables(self._kept)}
         over = dict.fromkeys(ex.variables(self._over), self.edge)
         self.evaluator.tile.edges = over | kept if shape.rows_reduced else kept | over
 
     def open_loop(self, is_reverse: bool = False) -> None:
         """A loop over the chunks, from the last one on if reversed."""
         chunks = -(-self.shape.reduced // self.shape.reduced_block)
-        self.evaluator.open(f"for start in range(0, {chunks * self.shape.reduced_block}, REDUCED):")
-        self._chunk = f"({chunks - 1} * REDUCED - start)" if is_reverse else "start"
-        lanes = f"tl.arange(0, REDUCED){self.evaluator.wide}{self._slot(True)}"
-        self.evaluator.write(f"{self._names[1]} = {self._chunk} + {lanes}")
+        self.evaluator.loop("start", 0, chunks * self.shape.reduced_block, "REDUCED")
+        start = integer("start")
+        self._chunk = (integer(chunks - 1) * "REDUCED" - start).bracketed() if is_reverse else start
+        self.evaluator.let(
+            self._names[1], self._chunk + self.evaluator.widened(lanes("REDUCED")).turned(self._slot(True))
+        )
 
     def full(self, text: str) -> str:
         """A register as one of the whole tile."""

@@ -17,6 +17,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.regions import given_back, held, region_function, several
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import ZERO, Expr, Var
+from meshgen.codegen.index_code import clamped, integer, lanes, program_id
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import unsupported
@@ -74,23 +75,25 @@ class _Scatter:
 
     def _begin(self) -> None:
         """Write the elements of a tile: in one row, or of several that are short."""
-        write, wide = self.evaluator.write, self.evaluator.wide
+        evaluator = self.evaluator
+        program = evaluator.widened(program_id())
         if self.rows * self.width == 1:
             return
         if self.width >= _WIDE:
             block = min(power(self.width), _BLOCK)
             per_row = -(-self.width // block)
-            write(f"tile = tl.program_id(0){wide}")
-            write(f"row = tile // {per_row}  # of {self.rows}")
-            write(f"i = tile % {per_row} * BLOCK + tl.arange(0, BLOCK)  # of {self.width}")
-            self.evaluator.tile.edges = {Var("i", 0, self.width - 1): f"i < {self.width}" if self.width % block else ""}
+            evaluator.let("tile", program)
+            evaluator.let("row", integer("tile") // per_row, f"  # of {self.rows}")
+            evaluator.let("i", integer("tile") % per_row * "BLOCK" + lanes("BLOCK"), f"  # of {self.width}")
+            edge = integer("i").below(self.width) if self.width % block else ""
+            evaluator.tile.edges = {Var("i", 0, self.width - 1): edge}
             self.row, self.col = ex.variable("row", self.rows), ex.variable("i", self.width)
             grid = self.rows * per_row
         else:
             size = self.rows * self.width
             block = min(power(size), _BLOCK)
-            write(f"i = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)  # of {self.rows} rows of {self.width}")
-            self.evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
+            evaluator.let("i", program * "BLOCK" + lanes("BLOCK"), f"  # of {self.rows} rows of {self.width}")
+            evaluator.tile.edges = {Var("i", 0, size - 1): integer("i").below(size) if size % block else ""}
             flat = ex.variable("i", size)
             self.row, self.col = flat // self.width, flat % self.width
             grid = -(-size // block)
@@ -124,10 +127,10 @@ class _Scatter:
     def _of_all(self, totals: list[str]) -> None:
         """Look at each update."""
         evaluator = self.evaluator
-        evaluator.open(f"for k in range(0, {self.number}):")
+        evaluator.loop("k", 0, self.number)
         at = ex.variable("k", self.number)
         key = evaluator.value(self.indices, (at, ZERO))
-        taken = evaluator.assign("taken", f"{key.text} == {ex.render(self.row)}")
+        taken = evaluator.assign("taken", integer(key.text).compared("==", self.row))
         guard = Guard(taken, self._over)
         self._combined(totals, self._update(self.updates, at, (guard,)), taken)
         evaluator.close()
@@ -137,9 +140,9 @@ class _Scatter:
         evaluator = self.evaluator
         begin, end = self._search()
         length = f"{end} - {begin}"
-        evaluator.open(f"for k in range(0, {f'tl.max({length}, axis=0)' if self._over else length}):")
-        place = evaluator.assign("next", f"{begin} + k")
-        taken = evaluator.assign("taken", f"{place} < {end}") if self._over else ""
+        evaluator.loop("k", 0, f"tl.max({length}, axis=0)" if self._over else length)
+        place = evaluator.assign("next", integer(begin) + "k")
+        taken = evaluator.assign("taken", integer(place).below(end)) if self._over else ""
         guards = (Guard(taken, self._over),) if taken else ()
         self._combined(totals, self._update(self.updates, self._clamped(place), guards), taken)
         evaluator.close()
@@ -151,7 +154,7 @@ class _Scatter:
         steps = self.number.bit_length()
         start = f"({row}) * 0" if self.row.terms else "tl.full([], 0, tl.int32)"
         bounds = [evaluator.assign(name, start) for name in ("begin", "end")]
-        evaluator.open(f"for k in range(0, {steps}):")
+        evaluator.loop("k", 0, steps)
         for bound, sign in zip(bounds, ("<", "<="), strict=True):
             probe = evaluator.assign("probe", f"{bound} + ({1 << steps - 1} >> k)")
             key = evaluator.value(self.indices, (self._clamped(f"{probe} - 1"), ZERO))
@@ -165,7 +168,8 @@ class _Scatter:
         """A number of an update, as a variable of index expressions that is never out of range."""
         if self.number == 1:
             return ZERO
-        name = self.evaluator.assign("at", f"tl.minimum(tl.maximum(({text}).to(tl.int32), 0), {self.number - 1})")
+        number = integer(text).bracketed().to("tl.int32")
+        name = self.evaluator.assign("at", clamped(number, 0, self.number - 1))
         var = Var(name, 0, self.number - 1)
         self.evaluator.data_over[var] = self._over
         return Expr(((var, 1),))

@@ -26,6 +26,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.segmented_dots import emit_in_one_loop, forms_together
 from meshgen.codegen.fusion.form import KernelForm
+from meshgen.codegen.index_code import Branch, Let, all_of, integer, program_id
 from meshgen.codegen.structural_keys import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
@@ -103,27 +104,33 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
         bodies = [each for alike in segmented.classes for each in alike.bodies]
         return emit_in_one_loop(evaluator, bodies, pointers, segmented.tile, device)
     for alike in segmented.classes:
-        evaluator.open(_BRANCH)
+        evaluator.branch(_BRANCH)
         launch = _emit_alike(evaluator, alike, pointers, device)
         if launch is None:
             return None
         evaluator.close()
-        count, at = launch.grid[0] * len(alike.bodies), evaluator.lines.index(f"    {_BRANCH}")
-        evaluator.lines[at : at + 1] = [f"    {line}" for line in _head(programs, count, len(alike.bodies))]
+        count = launch.grid[0] * len(alike.bodies)
+        _write_head(evaluator, programs, count, len(alike.bodies))
         launches.append(launch)
         programs += count
     warps, stages = (max(getattr(each, name) for each in launches) for name in ("num_warps", "num_stages"))
     return Launch((programs, 1, 1), evaluator.constants, warps, max(2, stages))
 
 
-def _head(first: int, count: int, segments: int) -> list[str]:
-    """The lines that open the branch of programs from `first` on."""
-    lines = [f"block = tl.program_id(0) - {first}" if first else "block = tl.program_id(0)"]
-    lines.append(f"if (block >= 0) & (block < {count}):")
+def _write_head(evaluator: Evaluator, first: int, count: int, segments: int) -> None:
+    """Write the lines that open the branch of programs from `first` on, in place of the line that stands for them."""
+    block, each = integer("block"), count // segments
+    number = program_id() - first if first else program_id()
+    test = all_of([block.compared(">=", 0), block.below(count)])
+    lines, inside = [f"block = {number}", f"if {test}:"], list[Let]()
     if segments > 1:
-        each = count // segments
-        lines += [f"    segment = block // {each}  # of {segments}", f"    block = block % {each}"]
-    return lines
+        inside = [Let("segment", block // each), Let("block", block % each)]
+        lines += [f"    segment = {inside[0].value}  # of {segments}", f"    block = {inside[1].value}"]
+    at = evaluator.lines.index(f"    if {_BRANCH}:")
+    evaluator.lines[at : at + 1] = [f"    {line}" for line in lines]
+    branch = evaluator.code.pop()
+    assert isinstance(branch, Branch)
+    evaluator.code += [Let("block", number), Branch(test, [*inside, *branch.body], branch.otherwise)]
 
 
 def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str], device: Device) -> Launch | None:
@@ -131,7 +138,7 @@ def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str
     rows = [[pointers[value] for value in (*part.inputs, *part.outputs)] for part in alike.bodies]
     names = _pointers_of_segment(evaluator, list(zip(*rows, strict=True)))
     first, count = alike.bodies[0], len(alike.bodies[0].inputs)
-    with evaluator.part(first, "block", dict(zip(first.inputs, names, strict=False)), names[count:]):
+    with evaluator.part(first, integer("block"), dict(zip(first.inputs, names, strict=False)), names[count:]):
         return alike.plan.template.emit(evaluator, first, alike.plan, device)
 
 
@@ -151,10 +158,12 @@ def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]]
     """Choose between segments low .. high - 1, by halves."""
     if high - low == 1:
         for name, column in varying:
-            evaluator.write(f"{name} = {column[low]}")
+            evaluator.let(name, integer(column[low]))
         return
     middle = (low + high) // 2
-    for line, ends in ((f"if segment < {middle}:", (low, middle)), ("else:", (middle, high))):
-        evaluator.open(line)
-        _choose(evaluator, varying, *ends)
-        evaluator.close()
+    evaluator.branch(integer("segment").below(middle))
+    _choose(evaluator, varying, low, middle)
+    evaluator.close()
+    evaluator.otherwise()
+    _choose(evaluator, varying, middle, high)
+    evaluator.close()

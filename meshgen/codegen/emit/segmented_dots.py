@@ -25,6 +25,7 @@ from meshgen.codegen.emit.dot_problem import forms_of, has_wide_tiles
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.gemm import gemm_of
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.index_code import Int, all_of, integer, maximum, minimum, program_id, where
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile
@@ -58,19 +59,24 @@ class _Segment(GemmWriter):
 
     def write_place(self) -> tuple[str, str]:
         """Names of the place that a tile has if it is one of this product; of others it is some place inside."""
-        write, names = self.evaluator.write, self.evaluator.names
-        inside = f"tl.minimum(block - {self.first}, {self.gemm.blocks - 1})" if self.first else "block"
-        write(f"tile = {f'tl.maximum({inside}, 0)' if self.first else f'tl.minimum(block, {self.gemm.blocks - 1})'}")
+        let, names, block = self.evaluator.let, self.evaluator.names, integer("block")
+        last = self.gemm.blocks - 1
+        let("tile", maximum(minimum(block - self.first, last), 0) if self.first else minimum(block, last))
         self.place(self.gemm.tile_rows, self.gemm.tile_columns)
         found = names.fresh("tile_m"), names.fresh("tile_n")
         for name, text in zip(found, ("tile_m", "tile_n"), strict=True):
-            write(f"{name} = {text}")
+            let(name, integer(text))
         return found
 
     def write_epilogue(self, accumulators: list[str]) -> None:
-        here = self.evaluator.assign("here", f"(block >= {self.first}) & (block < {self.first + self.gemm.blocks})")
+        here = self.evaluator.assign(
+            "here",
+            all_of(
+                [integer("block").compared(">=", self.first), integer("block").below(self.first + self.gemm.blocks)]
+            ),
+        )
         m, n = self.gemm.m, self.gemm.n
-        self.edges = {m: f"({self.edges[m]}) & {here}", n: self.edges[n]}
+        self.edges = {m: all_of([self.edges[m], here]), n: self.edges[n]}
         self.names = [accumulators]
         self.evaluator.tile.edges = self.edges
         self.epilogue()
@@ -92,7 +98,7 @@ def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Ma
     total = sum(each.gemm.blocks for each in products)
     programs = min(total, device.multiprocessors)
     evaluator.constant("PROGRAMS", programs)
-    evaluator.open(f"for block in range(tl.program_id(0), {total}, PROGRAMS):")
+    evaluator.loop("block", program_id(), total, "PROGRAMS")
     accumulators = _multiply(evaluator, products, tile)
     for body, product in zip(singles, products, strict=True):
         with _block_part(evaluator, body, pointers):
@@ -111,7 +117,7 @@ def _singles(body: Graph) -> list[Graph]:
 
 def _block_part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]) -> AbstractContextManager[None]:
     own = {value: pointers[value] for value in body.inputs}
-    return evaluator.part(body, "block", own, [pointers[value] for value in body.outputs])
+    return evaluator.part(body, integer("block"), own, [pointers[value] for value in body.outputs])
 
 
 def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Segment | None:
@@ -138,13 +144,15 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) ->
     write, first = evaluator.write, products[0]
     places = [each.write_place() for each in products]
     for side, name in enumerate(("tile_m", "tile_n")):
-        write(f"{name} = {_selected(products, [place[side] for place in places])}")
+        evaluator.let(name, _selected(products, [integer(place[side]) for place in places]))
     descriptors = [evaluator.names.fresh(f"{name}_box") for name in ("a", "b")]
     for number, each in enumerate(products):
         if number:
-            write(f"if block >= {each.first}:")
+            evaluator.branch(integer("block").compared(">=", each.first))
         for name, descriptor in zip(descriptors, each.loop.operands.descriptors, strict=True):
-            write(f"{'    ' if number else ''}{name} = {descriptor}")
+            write(f"{name} = {descriptor}")
+        if number:
+            evaluator.close()
     first.write_lanes()
     loop, operands = first.loop, first.loop.operands
     kind, columns = (
@@ -154,8 +162,8 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) ->
     names = [evaluator.names.fresh("acc") for _ in range(tile.parts)]
     for name in names:
         write(f"{name} = tl.zeros((BLOCK_M, {columns}), {kind})")
-    steps = _selected(products, [str(each.gemm.problem.k) for each in products])
-    evaluator.open(f"for start in tl.range(0, {steps}, BLOCK_K, warp_specialize=True):")
+    steps = _selected(products, [integer(each.gemm.problem.k) for each in products])
+    evaluator.loop("start", 0, steps, "BLOCK_K", call="tl.range", options=", warp_specialize=True")
     left, right = (load.tma if load else None for load in operands.loads)
     a = operands.copied(0, descriptors[0], left)
     for part, name in enumerate(names):
@@ -167,11 +175,11 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) ->
     return names
 
 
-def _selected(products: Sequence[_Segment], texts: Sequence[str]) -> str:
-    """Of what each product has, that of the one whose tile is in hand."""
-    if len(set(texts)) == 1:
-        return texts[0]
-    *before, text = texts
+def _selected(products: Sequence[_Segment], values: Sequence[Int]) -> Int:
+    """Of a value of each product, that of the one whose tile is in hand."""
+    if len(set(values)) == 1:
+        return values[0]
+    *before, value = values
     for each, own in reversed(list(zip(products[1:], before, strict=True))):
-        text = f"tl.where(block < {each.first}, {own}, {text})"
-    return text
+        value = where(integer("block").below(each.first), own, value)
+    return value

@@ -18,6 +18,7 @@ from meshgen.codegen.emit.regions import given_back, held, held_type, region_fun
 from meshgen.codegen.emit.windows import elements, flat_tile, full, named
 from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import integer
 from meshgen.ir.graph import Node
 from meshgen.ops.triton.registers import both
 
@@ -32,12 +33,12 @@ def emit_select_and_scatter(evaluator: Evaluator, node: Node) -> Launch:
     total = full(evaluator, launch, first)
     reach = [-(-w // s) for w, s in zip(a.window_dimensions, a.window_strides, strict=True)]
     covering = math.prod(reach)
-    evaluator.open(f"for u in range(0, {covering}):")
+    evaluator.loop("u", 0, covering)
     back = ex.delinearize(ex.variable("u", covering), reach)
     window, exists = _window(evaluator, node, index, back)
     if NEVER not in exists:
         chosen = _selected_element(evaluator, node, launch, window, exists, select)
-        mine = evaluator.assign("mine", ex.render(ex.linearize(index, operand.type.sizes)))
+        mine = evaluator.assign("mine", integer(ex.linearize(index, operand.type.sizes)))
         (given,) = elements(evaluator, [source], [first], window, exists)
         taken = both([*(g.text for g in exists), f"{chosen} == {mine}"])
         evaluator.write(f"{total} = tl.where({taken}, {combine}({total}, {given}), {total})")
@@ -69,7 +70,7 @@ def _selected_element(
     whole = "tl.int64" if evaluator.wide else "tl.int32"
     chosen = evaluator.assign("chosen", f"tl.full({'(BLOCK,)' if launch.constants else '[]'}, -1, {whole})")
     places = math.prod(a.window_dimensions)
-    evaluator.open(f"for w in range(0, {places}):")
+    evaluator.loop("w", 0, places)
     at = ex.delinearize(ex.variable("w", places), a.window_dimensions)
     inner = tuple(e * s + p - low for e, s, p, low in zip(window, a.window_strides, at, a.low, strict=True))
     guards = exists

@@ -20,6 +20,7 @@ from meshgen.codegen.emit.regions import held, region_function, several
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import clamped, integer, lanes, program_id
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.triton.registers import Code
@@ -72,7 +73,7 @@ def emit_top_k(evaluator: Evaluator, node: Node) -> Launch:
     place, launch = _ranked(evaluator, x.type.sizes, dim, keys, key_bytes, greater)
     is_taken: Guards = ()
     if node.attrs.k < x.type.sizes[dim]:
-        is_taken = (Guard(f"{ex.render(place.rank)} < {node.attrs.k}", place.over),)
+        is_taken = (Guard(integer(place.rank).below(node.attrs.k), place.over),)
     for number, value in enumerate(evaluator.body.outputs):
         is_value = value is node.results[0]
         code = evaluator.value(x, place.index) if is_value else Code(f"({ex.render(place.position)})", "i32")
@@ -108,8 +109,9 @@ def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable
     mine = keys(index)
     block = launch.constants["OTHERS"]
     evaluator.write("rank = tl.zeros((ELEMENTS, 1), tl.int32)")
-    evaluator.open(f"for start in range(0, {-(-count // block) * block}, OTHERS):")
-    evaluator.write(f"other = start + tl.arange(0, OTHERS)[None, :]{evaluator.wide}  # over a row of {count}")
+    evaluator.loop("start", 0, -(-count // block) * block, "OTHERS")
+    other = integer("start") + evaluator.widened(lanes("OTHERS").turned("[None, :]"))
+    evaluator.let("other", other, f"  # over a row of {count}")
     theirs = keys(_at(index, dim, ex.variable("other", count)))
     evaluator.write(f"earlier = other < {ex.render(position)}")
     first = [_where_earlier(a, b) for a, b in zip(mine, theirs, strict=True)]
@@ -119,7 +121,7 @@ def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable
     evaluator.write(f"comes_before = {before}({several(arguments)}) ^ earlier.to(tl.int32)")
     evaluator.write(f"rank += tl.sum(tl.where({inside}, comes_before, 0), axis=1, keep_dims=True)")
     evaluator.close()
-    name = evaluator.assign("at", f"tl.minimum(tl.maximum(rank.to(tl.int32), 0), {count - 1})")
+    name = evaluator.assign("at", clamped(integer("rank").to("tl.int32"), 0, count - 1))
     rank = Var(name, 0, count - 1)
     evaluator.data_over[rank] = over
     return _Place(index, position, Expr(((rank, 1),)), over), launch
@@ -133,22 +135,21 @@ def _begin(evaluator: Evaluator, count: int, rows: int, key_bytes: int) -> tuple
     """Write the elements of a block; their row and position. Short rows share a block."""
     others = min(power(count), max(1, _COMPARED // power(key_bytes)))
     constants = {"ELEMENTS": _SIDE, "OTHERS": others} if count > 1 else {"ELEMENTS": _SIDE}
+    program, inside = evaluator.widened(program_id()), lanes("ELEMENTS").turned("[:, None]")
     if count < _LONG:
         total = count * rows
-        evaluator.write(
-            f"i = tl.program_id(0){evaluator.wide} * ELEMENTS + tl.arange(0, ELEMENTS)[:, None]  # of {rows} rows"
-        )
-        evaluator.tile.edges = {Var("i", 0, total - 1): f"i < {total}" if total % _SIDE else ""}
+        evaluator.let("i", program * "ELEMENTS" + inside, f"  # of {rows} rows")
+        evaluator.tile.edges = {Var("i", 0, total - 1): integer("i").below(total) if total % _SIDE else ""}
         flat, blocks = ex.variable("i", total), -(-total // _SIDE)
         row, position = flat // count, flat % count
     else:
         per_row = -(-count // _SIDE)
         blocks = per_row * rows
-        evaluator.write(f"tile = tl.program_id(0){evaluator.wide}")
-        evaluator.write(f"batch = tile // {per_row}  # of {rows} rows")
-        evaluator.write(f"i = tile % {per_row} * ELEMENTS + tl.arange(0, ELEMENTS)[:, None]  # of {count}")
-        evaluator.tile.edges = {Var("i", 0, count - 1): f"i < {count}" if count % _SIDE else ""}
+        evaluator.let("tile", program)
+        evaluator.let("batch", integer("tile") // per_row, f"  # of {rows} rows")
+        evaluator.let("i", integer("tile") % per_row * "ELEMENTS" + inside, f"  # of {count}")
+        evaluator.tile.edges = {Var("i", 0, count - 1): integer("i").below(count) if count % _SIDE else ""}
         row, position = ex.variable("batch", rows), ex.variable("i", count)
     if count > 1:
-        evaluator.tile.edges[Var("other", 0, count - 1)] = f"other < {count}" if count % others else ""
+        evaluator.tile.edges[Var("other", 0, count - 1)] = integer("other").below(count) if count % others else ""
     return row, position, Launch((blocks, 1, 1), constants, _WARPS, 1)

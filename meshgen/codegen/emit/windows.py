@@ -17,6 +17,7 @@ from meshgen.codegen.emit.regions import given_back, held, held_type, region_fun
 from meshgen.codegen.emit.rows import Rows, power
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import all_of, integer, lanes, program_id
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.evaluate.window import cumulative_dim
 from meshgen.ops.triton.registers import both
@@ -65,7 +66,7 @@ def _emit_windows(evaluator: Evaluator, node: Node) -> Launch:
     inits = [held(evaluator.in_register(evaluator.value(v, ()))) for v in node.operands[count:]]
     totals = [full(evaluator, launch, text) for text in inits]
     places = math.prod(node.attrs.window_dimensions)
-    evaluator.open(f"for w in range(0, {places}):")
+    evaluator.loop("w", 0, places)
     at = ex.delinearize(ex.variable("w", places), node.attrs.window_dimensions)
     inner, guards = _position(evaluator, node, index, at)
     found = elements(evaluator, node.operands[:count], inits, inner, guards)
@@ -82,8 +83,8 @@ def flat_tile(evaluator: Evaluator, sizes: Sequence[int]) -> tuple[Index, Launch
     if size == 1:
         return ex.delinearize(ex.ZERO, sizes), Launch((1, 1, 1), {}, 1, 1)
     block = min(power(size), _BLOCK)
-    evaluator.write(f"i = tl.program_id(0){evaluator.wide} * BLOCK + tl.arange(0, BLOCK)  # of {size}")
-    evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
+    evaluator.let("i", evaluator.widened(program_id()) * "BLOCK" + lanes("BLOCK"), f"  # of {size}")
+    evaluator.tile.edges = {Var("i", 0, size - 1): integer("i").below(size) if size % block else ""}
     index = ex.delinearize(ex.variable("i", size), sizes)
     return index, Launch((-(-size // block), 1, 1), {"BLOCK": block}, max(1, min(4, block // 64)), 1)
 
@@ -98,7 +99,7 @@ def named(evaluator: Evaluator, guards: Guards, preferred: str) -> Guards:
     if NEVER in guards or not guards:
         return guards
     over = tuple(dict.fromkeys(v for g in guards for v in g.over))
-    return (Guard(evaluator.assign(preferred, both([g.text for g in guards])), over),)
+    return (Guard(evaluator.assign(preferred, all_of([g.text for g in guards])), over),)
 
 
 def elements(evaluator: Evaluator, values: Sequence[Value], fills: Sequence[str], index: Index, guards: Guards) -> list[str]:  # fmt: skip
@@ -123,6 +124,6 @@ def _position(evaluator: Evaluator, node: Node, index: Index, at: Index) -> tupl
         guards += evaluator.within(place, 0, max(size - 1, 0) * a.base_dilations[d] + min(size, 1))
         hole = place % a.base_dilations[d]
         if hole != ex.ZERO:
-            guards.append(NEVER if hole.is_constant else Guard(f"{ex.render(hole)} == 0", evaluator.over(hole)))
+            guards.append(NEVER if hole.is_constant else Guard(integer(hole).compared("==", 0), evaluator.over(hole)))
         found.append(place // a.base_dilations[d])
     return tuple(found), named(evaluator, tuple(guards), "inside")

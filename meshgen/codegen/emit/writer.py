@@ -1,0 +1,184 @@
+"""Writes the lines of a kernel and, beside them, the index code that decides its addresses (`index_code.py`).
+
+Lines of index code are printed from the same expressions that proofs of bounds take. A line that is mere text may neither
+touch memory nor change a name of the index code, which is asserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+
+from meshgen.codegen.emit.guards import Guards
+from meshgen.codegen.emit.names import Names
+from meshgen.codegen.emit.tile import Spans, Tile
+from meshgen.codegen.expr import Var
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.index_code import (
+    Advance,
+    Branch,
+    Condition,
+    Describe,
+    Int,
+    Let,
+    Loop,
+    Operand,
+    Statement,
+    Touch,
+    all_of,
+    integer,
+    moved,
+)
+from meshgen.ir.graph import Value
+from meshgen.ops.triton.registers import Code
+
+_ADDRESSES = ("tl.load(", "tl.store(", "tl.make_tensor_descriptor(")
+
+
+class Writer:
+    """Attributes:
+    lines: of the kernel's function; they grow on demand.
+    code: the index code of the lines.
+    wide: the suffix that widens a position to 64 bits; empty where 32 bits are enough.
+    checked: numbers of the loads and stores that compare their offset with the size of what they touch.
+    """
+
+    def __init__(self, is_wide: bool, checked: frozenset[int]) -> None:
+        self.names = Names()
+        self.lines: list[str] = []
+        self.code: list[Statement] = []
+        self.depth = 1
+        self.tile = Tile()
+        self.wide = ".to(tl.int64)" if is_wide else ""
+        self.checked = checked
+        self._blocks = [self.code]
+        self._integers: set[str] = set()  # names in the index code
+        self._accesses = 0
+        self._spans = Spans()
+        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]  # a text is that of an index
+
+    def write(self, line: str) -> None:
+        """Write a line that decides no address."""
+        assert not any(word in line for word in _ADDRESSES), f"'{line}' is not in the index code"
+        targets = line.partition("=")[0].replace(",", " ").split()
+        assert self._integers.isdisjoint(targets), f"'{line}' changes a name of the index code"
+        self._append(line)
+
+    def _append(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def let(self, name: str, value: str | Int, note: str = "") -> None:
+        """Write `name = value`, as index code unless the value is mere text."""
+        self._append(f"{name} = {value}{note}")
+        if isinstance(value, Int | Condition) or name in self._integers:
+            self._integers.add(name)
+            self._blocks[-1].append(Let(name, value if isinstance(value, Condition) else integer(value)))
+
+    def assign(self, preferred: str, value: str | Int) -> str:
+        """Write `name = value` with a new name, which is returned."""
+        name = self.names.fresh(preferred)
+        self.let(name, value)
+        self._spans.note(name, self.spans(str(value)))
+        return name
+
+    def bind(self, value: Int) -> None:
+        """Let the text of an integer be a variable of index expressions."""
+        self._blocks[-1].append(Let(value.text, value))
+
+    def advance(self, address: str, by: Int) -> None:
+        """Move an address on, as in each iteration of a loop."""
+        self._append(f"{address} += {by}")
+        self._blocks[-1].append(Advance(address, by))
+
+    def widened(self, value: Int) -> Int:
+        """The integer in 64 bits, where some position needs these."""
+        return value.to("tl.int64") if self.wide else value
+
+    def spread_over(self, name: str, variables: Iterable[Var]) -> None:
+        """Let a name stand for registers that vary with these variables of the tile."""
+        self._spans.note(name, [v.text for v in variables])
+
+    def spans(self, text: str) -> frozenset[str]:
+        """Names of the tile variables that a piece of source varies with."""
+        return self._spans.of(text, self.tile)
+
+    def loop(self, target: str, *ends: Operand, call: str = "range", options: str = "") -> None:
+        """Start a loop over `range(*ends)`, with further options of `tl.range`: a scope of its own."""
+        found = tuple(map(integer, ends))
+        self._open(f"for {target} in {call}({', '.join(map(str, found))}{options}):", Loop(target, found))
+        self._integers.add(target)
+
+    def branch(self, test: str) -> None:
+        """Start what the programs do for which a condition holds, the same for all lanes of a program."""
+        self._open(f"if {test}:", Branch(test))
+
+    def _open(self, line: str, statement: Loop | Branch) -> None:
+        self._append(line)
+        self._blocks[-1].append(statement)
+        self._blocks.append(statement.body)
+        self.depth += 1
+        self._scopes.append({})
+
+    def otherwise(self) -> None:
+        """Start what the other programs do than those of the branch that was closed last."""
+        branch = self._blocks[-1][-1]
+        assert isinstance(branch, Branch)
+        self._append("else:")
+        self._blocks.append(branch.otherwise)
+        self.depth += 1
+        self._scopes.append({})
+
+    def close(self) -> None:
+        """End a loop or branch; it is left out if nothing was written in it."""
+        self.depth -= 1
+        self._scopes.pop()
+        block = self._blocks.pop()
+        if self.lines[-1].endswith(":"):
+            self.lines.pop()
+            last = self._blocks[-1][-1]
+            if isinstance(last, Loop | Branch) and last.body is block:
+                self._blocks[-1].pop()
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Source after which nothing that it computes is used again: the tile's variables change."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    # ---- accesses
+
+    def next_is_checked(self) -> bool:
+        """Count a load or store, and say whether it compares its offset."""
+        self._accesses += 1
+        return self._accesses - 1 in self.checked
+
+    def compared(self, address: Int, mask: str, size: int) -> tuple[Int, str]:
+        """The address and mask of an access that is masked wherever it is outside of `size` elements."""
+        if address.op != "moved":
+            return address, mask
+        pointer, offset = address.args
+        place = integer(self.assign("place", offset))
+        return moved(pointer, place), all_of([*([mask] if mask else []), place.compared(">=", 0), place.below(size)])
+
+    def loaded(self, preferred: str, address: Int, mask: str, other: str, after: str = "") -> str:
+        """Write a load, with a new name, which is returned; `after` follows the load in source."""
+        text = f"tl.load({address}, mask={mask}, other={other})" if mask else f"tl.load({address})"
+        self._blocks[-1].append(Touch(text, address, mask))
+        return self.assign(preferred, f"{text}{after}")
+
+    def stored(self, address: Int, mask: str, value: str) -> None:
+        """Write a store."""
+        text = f"tl.store({address}, {value}, mask={mask})" if mask else f"tl.store({address}, {value})"
+        self._blocks[-1].append(Touch(text, address, mask))
+        self._append(text)
+
+    def described(
+        self, preferred: str, start: Int, sizes: Sequence[Int], strides: Sequence[int], blocks: Sequence[str]
+    ) -> str:
+        """Write a tensor descriptor for blocks of such sizes, with a new name, which is returned."""
+        self.next_is_checked()  # nothing can be compared: all of the tensor is inside
+        lists = (f"[{', '.join(map(str, each))}]" for each in (sizes, strides, blocks))
+        text = f"tl.make_tensor_descriptor({start}, {', '.join(lists)})"
+        self._blocks[-1].append(Describe(text, start, tuple(sizes), tuple(strides)))
+        return self.assign(preferred, text)
