@@ -8,7 +8,10 @@ from bodies import check, random_args
 from test_attention import Form, Function, attention, masked, scaled
 from test_fuse import fused, launches, run
 
+from meshgen.codegen.passes import split_reduction
 from meshgen.ir.graph import Graph, Module
+from meshgen.ops.classes import DOTS
+from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.evaluate.evaluator import evaluate
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -32,6 +35,17 @@ def agrees(graph: Graph) -> Module:
     return module
 
 
+@pytest.fixture
+def long_keys_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernels take as long as their longest dot sums, so that parts pay at sizes that the interpreter runs."""
+
+    def seconds(body: Graph, target: str) -> float:
+        return float(max((product_extents(node)[-1] for node in body.nodes if node.op in DOTS), default=0))
+
+    monkeypatch.setattr(split_reduction, "kernel_seconds", seconds)
+
+
+@pytest.mark.usefixtures("long_keys_take_long")
 @pytest.mark.parametrize(
     "form, function",
     [
@@ -48,6 +62,13 @@ def test_keys_are_cut_into_parts(form: Form, function: Function) -> None:
     assert launches(module)[0] == "attention" and parts(module) == [16]
 
 
+@pytest.mark.parametrize(("keys", "is_cut"), [(512, False), (16384, True)])
+def test_keys_are_cut_where_that_is_predicted_to_take_less_time(keys: int, is_cut: bool) -> None:
+    body, out = attention(Form((1, 1, 4, 64, keys, 2)), scaled)
+    assert bool(parts(fused(body.done(out)))) == is_cut
+
+
+@pytest.mark.usefixtures("long_keys_take_long")
 def test_rows_without_keys_stay_nan() -> None:
     body, out = attention(Form((1, 3, 2, 64, 1024, 2)), masked(-np.inf, ("GE", 2)))
     module = fused(body.done(out))
