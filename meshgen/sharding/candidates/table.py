@@ -8,6 +8,7 @@ from meshgen.sharding.candidates.expanded import expanded
 from meshgen.sharding.candidates.fewer_collectives import choose_shorter, fewer_collectives
 from meshgen.sharding.candidates.framed import framed
 from meshgen.sharding.candidates.other_starts import other_starts
+from meshgen.sharding.candidates.own_rows import own_rows
 from meshgen.sharding.candidates.rewritten import rewritten
 from meshgen.sharding.candidates.search import Generator, Search
 from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
@@ -22,6 +23,7 @@ GENERATORS = (
     Generator("cut axes", cut_axes, Search.worth),
     Generator("other starts", other_starts, Search.worth),
     Generator("shared work", shared_work, choose_shared),
+    Generator("own rows", own_rows, Search.worth),
     Generator("fewer collectives", fewer_collectives, choose_shorter),
     Generator(pencils.NAME, pencils.pencils, pencils.choose_pencils),
 )

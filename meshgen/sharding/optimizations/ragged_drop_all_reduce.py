@@ -12,19 +12,16 @@ products may read the sum, through operations on one row at a time. Gradients of
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured, rewired
 from meshgen.mesh import contains
-from meshgen.ops.registry import rule_of
+from meshgen.ops.live import without_dead
+from meshgen.sharding.optimizations.own_rows import OwnRows
 from meshgen.sharding.optimizations.rewrite import with_graph
-from meshgen.sharding.optimizations.tiled import Loop, loop_of
-
-_STEPS = 16  # of a chain of linear operations that is followed (chosen)
-_ROWS = 0  # the dim of rows in operands of `ragged_dot`, and in the result of one that keeps rows
 
 
 @module_pass("ragged-drop-all-reduce", "partition", requires_ops=("ragged_dot",))
@@ -33,77 +30,71 @@ def ragged_drop_all_reduce(module: Module, context: Compilation) -> Module:
     return with_graph(module, _without_reductions(module.graph))
 
 
+@dataclass(frozen=True)
+class _Sum:
+    """A sum over devices: an all_reduce, or collectives that make one (`members`; the last one has the result); `left` are the axes that stay."""
+
+    operand: Value
+    axes: tuple[str, ...]
+    members: tuple[Node, ...]
+    left: tuple[str, ...] = ()
+
+
 def _without_reductions(graph: Graph) -> Graph:
-    left = _axes_left(graph)
+    sums = _sums_to_change(graph)
     own: dict[Value, Value] = {}
     nodes = list[Node]()
     for before in graph.nodes:
         node = rewired(before, own) if own else before
         if node.regions:
             node = replace(node, regions=tuple(map(_without_reductions, node.regions)))
-        if before not in left:
+        if (change := sums.get(before)) is None:
             nodes.append(node)
-        elif axes := left[before]:
-            nodes.append(replace(node, attrs=node.attrs | {"axes": axes}))
-        else:
-            own[node.result] = node.operands[0]
-    return replace(graph, nodes=nodes)
-
-
-def _axes_left(graph: Graph) -> dict[Node, tuple[str, ...]]:
-    """The axes of each reduction that changes: over these, devices share the rows of a group; along others each may keep what it has."""
-    kept = {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
-    left: dict[Node, tuple[str, ...]] = {}
-    for node in reversed(graph.nodes):
-        if node.op != "all_reduce" or node.attrs.kind != "sum" or not node.result.type.rank:
             continue
-        if (product := _product_of(graph, node.operands[0], _ROWS)) is None:
+        operand = own.get(change.operand, change.operand)
+        if change.left:
+            attrs = {"axes": change.left, "kind": "sum"}
+            nodes.append(Node("all_reduce", [operand], node.results, attrs, node.loc, notes=node.notes))
+        else:
+            own[node.result] = operand
+    return without_dead(replace(graph, nodes=nodes)) if sums else replace(graph, nodes=nodes)
+
+
+def _sums_to_change(graph: Graph) -> dict[Node, _Sum]:
+    """The sums that change, by the last node of each: over the axes that stay devices share the rows of a group."""
+    producers = graph.index.producers
+    kept = {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
+    rows = OwnRows(producers.get, graph.index.uses.__getitem__, kept)
+    sums: dict[Node, _Sum] = {}
+    through: set[Node] = set()
+    for node in reversed(graph.nodes):
+        found = _sum_of(node, producers)
+        product = rows.product_of(found.operand) if found else None
+        if found is None or product is None:
             continue
         groups = product.attrs.group_axes
-        axes = tuple(axis for axis in node.attrs.axes if not any(contains(whole, axis) for whole in groups))
-        if axes != tuple(node.attrs.axes) and _reads_own_rows(graph, node.result, product, kept, left):
-            left[node] = axes
-    return left
+        left = tuple(axis for axis in found.axes if not any(contains(whole, axis) for whole in groups))
+        if left != found.axes and rows.are_read_alone(node.result, product, through):
+            sums[node] = replace(found, left=left)
+            through.update(found.members)
+    return sums
 
 
-def _product_of(graph: Graph, value: Value, dim: int, steps: int = _STEPS) -> Node | None:
-    """Return the ragged dot whose groups bound the nonzero rows of a value along the dim, or None."""
-    node = graph.index.producers.get(value)
-    if node is None or not steps:
+def _sum_of(node: Node, producers: Mapping[Value, Node]) -> _Sum | None:
+    """The sum that a node is the end of: an all_reduce, or slices of tiles and reduce_scatters along a dim that an all_gather puts together."""
+    if node.op == "all_reduce" and node.attrs.kind == "sum" and node.result.type.rank:
+        return _Sum(node.operands[0], tuple(node.attrs.axes), (node,))
+    if node.op != "all_gather":
         return None
-    if node.op == "ragged_dot":
-        return node if dim == _ROWS and node.attrs.disjoint and not node.attrs.contracts else None
-    if (loop := loop_of(node, dim, 1)) is None:
-        return None
-    for way in rule_of(node).linear:
-        dims = [(node.operands[number], loop.operands[number]) for number in way.operands if "sum" in way.kinds]
-        products = [None if d is None else _product_of(graph, each, d, steps - 1) for each, d in dims]
-        first = products[0] if products else None
-        if first and all(each and each.operands[2:] == first.operands[2:] for each in products):
-            return first
-    return None
-
-
-def _reads_own_rows(graph: Graph, value: Value, product: Node, kept: Container[Value], left: Container[Node]) -> bool:
-    """Whether what reads a value, row by row, are products of the groups of this one; reductions in `left` are of rows too."""
-    pending, seen = [(value, _ROWS)], set[tuple[Value, int]]()
-    while pending:
-        value, dim = pending.pop()
-        if (value, dim) in seen:
-            continue
-        seen.add((value, dim))
-        if value in kept or value.granted:  # an annotated value is whole
-            return False
-        for user, number in graph.index.uses[value]:
-            if dim == _ROWS and _is_of_groups(user, number, product.operands[2:]):
-                continue
-            loop = Loop((dim,), dim) if user in left else loop_of(user, dim, 1, operand=number)
-            if loop is None:
-                return False
-            pending.append((user.result, loop.result))
-    return True
-
-
-def _is_of_groups(node: Node, number: int, bounds: Sequence[Value]) -> bool:
-    """Whether an op reads its operand of that number only at the rows of groups with these bounds."""
-    return node.op == "ragged_dot" and node.operands[2:] == bounds and number <= int(node.attrs.contracts)
+    inside, summed, members, value = tuple(node.attrs.axes), tuple[str, ...](), [node], node.operands[0]
+    while inside:
+        part = producers.get(value)
+        if part is None or part.op not in ("all_slice", "reduce_scatter") or part.attrs.dim != node.attrs.dim:
+            return None
+        axes = tuple(part.attrs.axes)
+        if inside[-len(axes) :] != axes or (part.op == "reduce_scatter" and part.attrs.kind != "sum"):
+            return None
+        inside, summed = inside[: -len(axes)], (*axes, *summed) if part.op == "reduce_scatter" else summed
+        members.append(part)
+        value = part.operands[0]
+    return _Sum(value, summed, tuple(members)) if summed and value.type == node.result.type else None

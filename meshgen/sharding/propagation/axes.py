@@ -48,11 +48,13 @@ class Start(NamedTuple):
         is_last_first: decide the last axis of the mesh first; it is then major on a dim unless annotations say otherwise.
         pins: arguments with an annotation keep their sharding unless moving them saves much.
         is_hurried: collectives count with all of their latency, so there are fewer of them.
+        keeps_rows: products of groups of rows are taken to be split by groups, so that each device has the rows that it reads.
     """
 
     is_last_first: bool = False
     pins: bool = True
     is_hurried: bool = False
+    keeps_rows: bool = False
 
     def in_order(self, axes: Sequence[str]) -> list[str]:
         """The axes of the mesh in the order in which they are decided."""
@@ -235,7 +237,10 @@ class Axes:
         known = self._known.setdefault((axis, start._replace(is_last_first=False)), [])  # the order shows in `split`
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
-            link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
+            link = Link.of(
+                self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried,
+                keeps_rows=start.keeps_rows,
+            )  # fmt: skip
             alike, free = self._with_split(axis, split), self._without_pins(axis, split, start)
             guess = self._latest.get(axis, ())
             found = free

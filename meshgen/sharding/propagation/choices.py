@@ -227,9 +227,12 @@ class AxisProblem:
         2 (n - 1) / n / m more than without this axis.
         """
         nbytes, together = self.view.used_bytes(use), self.view.reduced.get(use, 1)
-        key = nbytes, end.times, end.is_argument, self.link.pins, together, states
+        keeps_rows = self.link.keeps_rows and end.is_own
+        key = nbytes, end.times, end.is_argument, self.link.pins, keeps_rows, together, states
 
         def seconds(source: State, target: State) -> float:
+            if keeps_rows and (source, target) == ("sum", None):
+                return 0.0
             share = nbytes / together if isinstance(source, str) and target is None else nbytes
             return end.times * self.link.seconds(source, target, share, is_argument=end.is_argument)
 

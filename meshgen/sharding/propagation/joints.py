@@ -14,6 +14,7 @@ from typing import NamedTuple
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
+from meshgen.sharding.optimizations.own_rows import OwnRows
 from meshgen.sharding.propagation.labels import asks_use
 from meshgen.sharding.propagation.pseudo_ops import is_barrier_value, is_changed_carry
 from meshgen.sharding.propagation.sites import Site
@@ -30,6 +31,7 @@ class End(NamedTuple):
         weight: of its seconds.
         is_argument: whether it moves a pinned argument.
         is_barrier: whether an optimization barrier reads it.
+        is_own: whether devices that have groups of rows read those of their own groups only.
     """
 
     operand: int
@@ -37,6 +39,7 @@ class End(NamedTuple):
     weight: float
     is_argument: bool
     is_barrier: bool
+    is_own: bool
 
 
 class Joint(NamedTuple):
@@ -67,9 +70,12 @@ def joints_of(sites: Sequence[Site], edges: Sequence[Edge], placed: AbstractSet[
     """The edges of a program, whose arguments `placed` are pinned."""
     kinds: dict[object, int] = {}
     found: list[Joint] = []
+    own = _own_values(sites, edges)
     for value, maker, uses in edges:
         site = sites[maker[0]]
-        ends = tuple([_joint_end(site, sites[user], i, is_placed=value in placed) for user, i in uses])
+        ends = tuple(
+            [_joint_end(site, sites[user], i, is_placed=value in placed, is_own=value in own) for user, i in uses]
+        )
         scope = (maker[0], *[user for user, _ in uses])
         kind = kinds.setdefault((maker[1], ends, _pattern(scope)), len(kinds))
         asking = tuple([use for use in uses if asks_use(site, sites[use[0]])]) if is_annotation(site.node) else ()
@@ -83,12 +89,24 @@ def _pattern(scope: Sequence[int]) -> tuple[int, ...]:
     return tuple([rank[site] for site in scope])
 
 
-def _joint_end(maker: Site, user: Site, operand: int, *, is_placed: bool) -> End:
+def _own_values(sites: Sequence[Site], edges: Sequence[Edge]) -> AbstractSet[Value]:
+    """The values of which devices with groups of rows read those of their own groups only (`optimizations/own_rows.py`)."""
+    if not any(site.node.op == "ragged_dot" for site in sites):
+        return frozenset()
+    makers = {value: sites[maker].node for value, (maker, _), _ in edges}
+    uses = {value: [(sites[user].node, number) for user, number in found] for value, _, found in edges}
+    rows = OwnRows(makers.get, lambda value: uses.get(value, ()))
+    products = ((value, rows.product_of(value)) for value in makers if value.type.rank)
+    return {value for value, product in products if product and rows.are_read_alone(value, product)}
+
+
+def _joint_end(maker: Site, user: Site, operand: int, *, is_placed: bool, is_own: bool) -> End:
     """A value that a loop changes is resharded in every trip, one that it only reads once before it."""
     weight = user.times / maker.times if is_changed_carry(maker.node) else 1.0
     weight *= DEFAULT.propagation.behind if is_annotation(user.node) and user.node.attrs.as_result else 1.0
     weight *= DEFAULT.propagation.behind if is_barrier_value(user.node) else 1.0  # of equals what reshards behind it
-    return End(operand, maker.times, weight, is_placed and _is_at_rest(user, operand), is_barrier_value(user.node))
+    is_argument, is_barrier = is_placed and _is_at_rest(user, operand), is_barrier_value(user.node)
+    return End(operand, maker.times, weight, is_argument, is_barrier, is_own)
 
 
 def _is_at_rest(site: Site, operand: int) -> bool:

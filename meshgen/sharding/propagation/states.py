@@ -36,7 +36,8 @@ class Link(NamedTuple):
     """The mesh axis that is being propagated: its size, bandwidth (bytes/s), and what a collective along it takes besides its bytes (s).
 
     With `nests` it is a part that the compiler cut off an axis: it only splits dims evenly.
-    With `pins` annotated arguments cost more to move than their bytes.
+    With `pins` annotated arguments cost more to move than their bytes; with `keeps_rows` sums that `optimizations/own_rows.py` is about
+    cost nothing.
     """
 
     axis: str
@@ -45,13 +46,14 @@ class Link(NamedTuple):
     latency: float
     nests: bool = False
     pins: bool = True
+    keeps_rows: bool = False
 
     @staticmethod
-    def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True, is_hurried: bool = False) -> Link:
+    def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True, is_hurried: bool = False, keeps_rows: bool = False) -> Link:  # fmt: skip
         nests = is_cut and split_ref(axis)[2] is not None
         rate = rate_along(mesh, (axis,))
         latency = rate.latency if is_hurried else DEFAULT.propagation.latency_seconds
-        return Link(axis, mesh.axis_size(axis), rate.bandwidth, latency, nests, pins)
+        return Link(axis, mesh.axis_size(axis), rate.bandwidth, latency, nests, pins, keeps_rows)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
         """Estimated time to go from one state to another (ring model).
