@@ -1,192 +1,174 @@
-"""The collectives of the `shard` dialect: upstream's, in its syntax, and some of our own.
+"""The collectives of the `shard` dialect, upstream's and ours, and what tells devices apart or counts them.
 
 Types are local shapes, or global ones with a `#shard.split` encoding on both sides (stages `materialize` and
 `optimize`); `checks.py` says which shapes and encodings each op allows. A group over parts of axes is
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
-Ours: `to_partial` (a replicated value as a sum with one non-neutral term), `permute_pairs`, `grouped` (from stage `fuse` on), and
-what `moves.py` has.
+    all_gather      concatenate the group's tensors along `gather_axis`, on every device of the group
+    all_reduce      reduce element-wise over the group, in the result's element type, on every device of the group
+    reduce          reduce element-wise over the group, on its `root`; undefined on the other devices
+    all_slice       keep the part of the own tensor along `slice_axis` that belongs to the device's position in its group
+    all_to_all      split along `split_axis`, send part i to device i of the group, concatenate along `concat_axis`
+    reduce_scatter  reduce over the group; the device at position i keeps part i along `scatter_axis`
+    shift           the device at coordinate c + offset of `shift_axis` receives the tensor of the one at c; upstream's example
+                    (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the result is undefined on
+                    devices without a source
+
+Upstream does not have:
+
+    permute_pairs   for each [source, target] of `pairs`, devices by number, the target receives the source's tensor; other
+                    devices have zeros. `grid_axes` are the axes along which pairs move
+    to_partial      a replicated value as a reduction: the first device of each group keeps it, the others hold the neutral element
+    grouped         one launch of `collective` (all_reduce, all_gather, reduce_scatter) on several operands, each of which has its own
+                    result; `axis` is the tensor axis of the latter two. From stage `fuse` on
+    permute         the same tiles on other devices; without encodings it has the attributes `source`, `target` and `shape` (global)
+    retile          directly to another sharding: each device fetches missing elements from the nearest holder
+    mask_padding    rows of `dim` whose global index is `size` or more become `fill`: row i has the index (device index) * (local size) + i
+    fetch_rows      rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as the result has. The
+                    joined tensor has `limit` rows; with `wrap` rows are counted modulo `limit`, without it rows outside are
+                    undefined. The quotient is rounded up; the divisor is 1 where none is written. `parts` are several fetches
+                    in one message, each start, tile, base, step, rows, limit: of the rows [start, start + tile) of the input;
+                    the result has their rows one after the other
+    process_index   the device's number in its group over `grid_axes`, mixed radix, as a 0-d tensor
+    axis_size       the number of devices of a group over `grid_axes`, where the grid leaves that open, as a 0-d tensor
+    transfer_send   send the tensor to the devices of another grid: `source` is its sharding here, `target` its sharding there. The
+                    result, and the operand of `after`, is an order token: transfers run in the order of their tokens
+    transfer_recv   take the tensor that the `transfer_send` with the same channel hands over, and the token of the next transfer
 """
 
 from __future__ import annotations
 
-from abc import ABC
+from collections.abc import Callable
+from typing import Self
 
-from xdsl.dialects.builtin import (
-    I64,
-    DenseArrayBase,
-    IndexType,
-    IndexTypeConstr,
-    IntegerAttr,
-    MemRefType,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    i64,
-)
-from xdsl.dialects.shard import (
-    BroadcastOp,
-    CollectiveCommunicationOp,
-    GatherOp,
-    RecvOp,
-    ReductionKind,
-    ScatterOp,
-    SendOp,
-    ShardAxesArrayAttr,
-)
-from xdsl.dialects.utils import DynamicIndexList
-from xdsl.irdl import (
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
-from xdsl.traits import Pure
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, StringAttr, SymbolRefAttr, UnitAttr, i64
+from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ScatterOp, SendOp, ShardAxesArrayAttr
+from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_without_types
+from xdsl.ir import Attribute
+from xdsl.parser import Parser, UnresolvedOperand
 
-from meshgen.mlir.formats import op_definition
+from meshgen.mlir.attributes import array, integer
+from meshgen.mlir.parser import TextParser
 from meshgen.mlir.shard.attributes import ReductionKindAttr
+from meshgen.mlir.text_operation import TextOperation, define
 
-GROUP = "$input `on` $grid (`grid_axes` `=` $grid_axes^)? "
-KIND = "(`reduction` `=` $reduction^)? "
-TYPES = "attr-dict `:` type($input) `->` type($result)"
-SUM = ReductionKindAttr(ReductionKind.SUM)
-NO_SIZES = DenseArrayBase.from_list(i64, [])
-
-
-class GroupOp(CollectiveCommunicationOp, ABC):
-    """A collective over groups: the operand and the result of each device."""
-
-    input = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
+_CLAUSES: dict[str, Callable[[TextParser], Attribute]] = {
+    "integer": lambda parser: integer(parser.parse_integer()),
+    "integers": lambda parser: array(parser.parse_integers()),
+    "number": lambda parser: parser.parse_attribute(),
+    ReductionKindAttr.name: lambda parser: ReductionKindAttr(ReductionKindAttr.parse_parameter(parser)),
+    ShardAxesArrayAttr.name: lambda parser: ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser)),
+}
+"""How the value of a property is read, by its kind."""
 
 
-@op_definition
-class AllGatherOp(GroupOp):
-    """Concatenate the group's tensors along `gather_axis`, on every device of the group."""
+class OnGroup(TextOperation):
+    """`%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`: clauses in the order of the signature's properties.
 
-    name = "shard.all_gather"
-    gather_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    assembly_format = GROUP + "`gather_axis` `=` $gather_axis " + TYPES
-
-
-@op_definition
-class AllReduceOp(CollectiveCommunicationOp):
-    """Reduce element-wise over the group, in the result's element type, on every device of the group."""
-
-    name = "shard.all_reduce"
-    input = operand_def(TensorType.constr() | MemRefType.constr())
-    reduction = prop_def(ReductionKindAttr, default_value=SUM)
-    result = result_def(TensorType.constr() | MemRefType.constr())
-    traits = traits_def(Pure())
-    assembly_format = GROUP + KIND + TYPES
-
-
-@op_definition
-class ReduceOp(GroupOp):
-    """Reduce element-wise over the group, on its `root`; undefined on the other devices."""
-
-    name = "shard.reduce"
-    input = operand_def(TensorType)  # inherited operands would follow its own
-    reduction = prop_def(ReductionKindAttr, default_value=SUM)
-    root = prop_def(DenseArrayBase[I64])
-    root_dynamic = var_operand_def(IndexType)
-    assembly_format = (
-        GROUP + KIND + "`root` `=` custom<DynamicIndexList>($root_dynamic, $root) "
-        "attr-dict `:` functional-type(operands, results)"
-    )
-    custom_directives = (DynamicIndexList,)
-
-
-@op_definition
-class AllSliceOp(GroupOp):
-    """Keep the part of the own tensor along `slice_axis` that belongs to the device's place in its group."""
-
-    name = "shard.all_slice"
-    slice_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    assembly_format = GROUP + "`slice_axis` `=` $slice_axis " + TYPES
-
-
-@op_definition
-class AllToAllOp(GroupOp):
-    """Split along `split_axis`, send part i to device i of the group, concatenate along `concat_axis`."""
-
-    name = "shard.all_to_all"
-    split_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    concat_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    assembly_format = GROUP + "`split_axis` `=` $split_axis `concat_axis` `=` $concat_axis " + TYPES
-
-
-@op_definition
-class ReduceScatterOp(GroupOp):
-    """Reduce over the group; the device at place i keeps part i along `scatter_axis`."""
-
-    name = "shard.reduce_scatter"
-    reduction = prop_def(ReductionKindAttr, default_value=SUM)
-    scatter_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    assembly_format = GROUP + KIND + "`scatter_axis` `=` $scatter_axis " + TYPES
-
-
-@op_definition
-class ShiftOp(GroupOp):
-    """The device at coordinate c + offset of `shift_axis` receives the tensor of the one at c.
-
-    Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the
-    result is undefined on devices without a source.
+    With several operands the types are those of a function, without operands the result's alone.
     """
 
-    name = "shard.shift"
-    shift_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    offset = prop_def(IntegerAttr[I64])
-    rotate = opt_prop_def(UnitAttr)
-    assembly_format = GROUP + "`shift_axis` `=` $shift_axis `offset` `=` $offset (`rotate` $rotate^)? " + TYPES
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        properties: dict[str, Attribute] = {}
+        if (collective := parser.parse_optional_str_literal()) is not None:  # of `grouped`
+            properties["collective"] = StringAttr(collective)
+        operands = parser.parse_values() if parser.at_value() else []
+        parser.parse_keyword("on")
+        properties["grid"] = SymbolRefAttr(parser.parse_symbol_name())
+        for each in cls.signature.properties:
+            if each.name in properties or (each.is_optional and parser.parse_optional_keyword(each.name) is None):
+                continue
+            if not each.is_optional:
+                parser.parse_keyword(each.name)
+            if each.kinds == ("unit",):
+                properties[each.name] = UnitAttr()
+                continue
+            parser.parse_punctuation("=")
+            properties[each.name] = _root(parser, operands) if each.name == "root" else _CLAUSES[each.kinds[0]](parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        if (function := parser.parse_optional_function_type()) is not None:
+            given, results = function.inputs.data, function.outputs.data
+        else:
+            given = results = (parser.parse_type(),)
+            if operands:
+                parser.parse_punctuation("->")
+                results = (parser.parse_type(),)
+        values = parser.resolve_operands(operands, given if operands else (), start)
+        return cls.of(values, results, attributes, properties)
 
 
-@op_definition
-class PermutePairsOp(GroupOp):
-    """For each [source, target] of `pairs`, devices by number, the target receives the source's tensor.
-
-    Devices that are not a target have zeros. `grid_axes` are the axes along which pairs move.
-    """
-
-    name = "shard.permute_pairs"
-    pairs = prop_def(ShardAxesArrayAttr)
-    assembly_format = GROUP + "`pairs` `=` $pairs " + TYPES
+def _root(parser: TextParser, operands: list[UnresolvedOperand]) -> Attribute:
+    """`[0, %n]`: a device's coordinates; values are further operands."""
+    names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
+    operands += names
+    return DenseArrayBase.from_list(i64, numbers)
 
 
-@op_definition
-class ToPartialOp(GroupOp):
-    """A replicated value as a reduction: the first device of each group keeps it, the others hold the neutral element."""
+class TransferSend(TextOperation):
+    """`%x after %token to @mesh channel = 1 {...} : type, type -> type`"""
 
-    name = "shard.to_partial"
-    reduction = prop_def(ReductionKindAttr, default_value=SUM)
-    assembly_format = GROUP + KIND + TYPES
-
-
-@op_definition
-class GroupedOp(CollectiveCommunicationOp):
-    """One launch of a collective on several operands, each of which gives its own result.
-
-    `collective` is `all_reduce`, `all_gather` or `reduce_scatter`; `axis` the tensor axis of the latter two.
-    """
-
-    name = "shard.grouped"
-    inputs = var_operand_def(TensorType)
-    collective = prop_def(StringAttr)
-    axis = opt_prop_def(IntegerAttr.constr(IndexTypeConstr))
-    reduction = opt_prop_def(ReductionKindAttr)
-    outputs = var_result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$collective $inputs `on` $grid (`grid_axes` `=` $grid_axes^)? (`axis` `=` $axis^)? (`reduction` `=` $reduction^)? "
-        "attr-dict `:` functional-type($inputs, $outputs)"
-    )
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        operands = [parser.parse_unresolved_operand()]
+        if parser.parse_optional_keyword("after") is not None:
+            operands.append(parser.parse_unresolved_operand())
+        properties, attributes = _channel(parser, "to")
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parser.parse_punctuation("->")
+        return cls.of(
+            parser.resolve_operands(operands, types, parser.pos), [parser.parse_type()], attributes, properties
+        )
 
 
+class TransferRecv(TextOperation):
+    """`after %token : type from @mesh channel = 1 {...} -> type, type`"""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        operands = parser.parse_typed_values() if parser.parse_optional_keyword("after") is not None else []
+        properties, attributes = _channel(parser, "from")
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.of(operands, results, attributes, properties)
+
+
+def _channel(parser: TextParser, word: str) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+    """`to @mesh channel = 1 {...}`: properties and attributes."""
+    parser.parse_keyword(word)
+    grid = SymbolRefAttr(parser.parse_symbol_name())
+    parser.parse_keyword("channel")
+    parser.parse_punctuation("=")
+    return {"grid": grid, "channel": integer(parser.parse_integer())}, parser.parse_optional_attr_dict()
+
+
+_GROUP = "grid: symbol, grid_axes?: integers"
+_KIND = f"reduction?: {ReductionKindAttr.name}"
+_FETCH = "dim: integer, base: integer, step: integer, divisor?: integer, limit: integer, wrap?: unit, parts?: integers"
 COLLECTIVES = (
-    AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, BroadcastOp, GatherOp, RecvOp, ReduceOp, ReduceScatterOp,
-    ScatterOp, SendOp, ShiftOp, ToPartialOp, PermutePairsOp, GroupedOp,
+    BroadcastOp, GatherOp, RecvOp, ScatterOp, SendOp,
+    *define(OnGroup, "shard", {
+        f"1 -> 1 <{_GROUP}, {_KIND}>": "all_reduce",  # a memref is refused by name
+        f"1 tensor -> 1 tensor <{_GROUP}, {_KIND}>": "to_partial",
+        f"1 tensor -> 1 tensor <{_GROUP}, gather_axis: integer>": "all_gather",
+        f"1 tensor -> 1 tensor <{_GROUP}, slice_axis: integer>": "all_slice",
+        f"1 tensor -> 1 tensor <{_GROUP}, split_axis: integer, concat_axis: integer>": "all_to_all",
+        f"1 tensor -> 1 tensor <{_GROUP}, {_KIND}, scatter_axis: integer>": "reduce_scatter",
+        f"1.. -> 1 tensor <{_GROUP}, {_KIND}, root: integers>": "reduce",
+        f"1 tensor -> 1 tensor <{_GROUP}, shift_axis: integer, offset: integer, rotate?: unit>": "shift",
+        f"1 tensor -> 1 tensor <{_GROUP}, pairs: {ShardAxesArrayAttr.name}>": "permute_pairs",
+        f"1 tensor -> 1 tensor <{_GROUP}, dim: integer, size: integer, fill: number>": "mask_padding",
+        f"1 tensor -> 1 tensor <{_GROUP}, {_FETCH}>": "fetch_rows",
+        f"n tensor -> n tensor <collective: string, {_GROUP}, axis?: integer, {_KIND}>": "grouped",
+        "1 tensor -> 1 tensor <grid: symbol>": "permute retile",
+        f"0 -> 1 tensor <{_GROUP}>": "process_index axis_size",
+    }),
+    *define(TransferSend, "shard", {"1..2 tensor -> 1 tensor <grid: symbol, channel: integer>": "transfer_send"}),
+    *define(TransferRecv, "shard", {"0..1 tensor -> 2 tensor <grid: symbol, channel: integer>": "transfer_recv"}),
 )  # fmt: skip

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
-from xdsl.ir import Operation
-
-from meshgen.mlir.shard.collective_ops import (
-    AllGatherOp,
-    AllReduceOp,
-    AllSliceOp,
-    AllToAllOp,
-    ReduceOp,
-    ReduceScatterOp,
-    ToPartialOp,
-)
+from xdsl.dialects.shard import ReductionKind
 
 KINDS = {
     ReductionKind.SUM: "sum",
@@ -38,7 +27,7 @@ class Spec(NamedTuple):
         root: (property, attribute) of a device's place in its group.
     """
 
-    cls: type[Operation]
+    name: str
     op: str
     dims: tuple[tuple[str, str], ...] = ()
     reduces: bool = False
@@ -46,16 +35,16 @@ class Spec(NamedTuple):
 
 
 SPECS = (
-    Spec(AllGatherOp, "all_gather", (("gather_axis", "dim"),)),
-    Spec(AllSliceOp, "all_slice", (("slice_axis", "dim"),)),
-    Spec(AllReduceOp, "all_reduce", reduces=True),
-    Spec(ReduceScatterOp, "reduce_scatter", (("scatter_axis", "dim"),), reduces=True),
-    Spec(AllToAllOp, "all_to_all", (("split_axis", "split_dim"), ("concat_axis", "concat_dim"))),
-    Spec(ToPartialOp, "to_partial", reduces=True),
-    Spec(BroadcastOp, "broadcast", root=("root", "root")),
-    Spec(GatherOp, "gather_to", (("gather_axis", "dim"),), root=("root", "root")),
-    Spec(ReduceOp, "reduce_to", reduces=True, root=("root", "root")),
-    Spec(ScatterOp, "scatter_from", (("scatter_axis", "dim"),), root=("root", "root")),
-    Spec(SendOp, "send", root=("destination", "destination")),
-    Spec(RecvOp, "recv", root=("source", "source")),
+    Spec("shard.all_gather", "all_gather", (("gather_axis", "dim"),)),
+    Spec("shard.all_slice", "all_slice", (("slice_axis", "dim"),)),
+    Spec("shard.all_reduce", "all_reduce", reduces=True),
+    Spec("shard.reduce_scatter", "reduce_scatter", (("scatter_axis", "dim"),), reduces=True),
+    Spec("shard.all_to_all", "all_to_all", (("split_axis", "split_dim"), ("concat_axis", "concat_dim"))),
+    Spec("shard.to_partial", "to_partial", reduces=True),
+    Spec("shard.broadcast", "broadcast", root=("root", "root")),
+    Spec("shard.gather", "gather_to", (("gather_axis", "dim"),), root=("root", "root")),
+    Spec("shard.reduce", "reduce_to", reduces=True, root=("root", "root")),
+    Spec("shard.scatter", "scatter_from", (("scatter_axis", "dim"),), root=("root", "root")),
+    Spec("shard.send", "send", root=("destination", "destination")),
+    Spec("shard.recv", "recv", root=("source", "source")),
 )

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
 )
-from xdsl.dialects.shard import ShardAxesArrayAttr
+from xdsl.dialects.shard import ReductionKind, ShardAxesArrayAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
@@ -35,10 +35,10 @@ from meshgen.mlir.shard.grid import (
     mesh_of,
     strings,
 )
-from meshgen.mlir.shard.moves import UpdateHaloOp
 from meshgen.mlir.shard.sharding import (
     constants,
 )
+from meshgen.mlir.shard.sharding_ops import UpdateHaloOp
 from meshgen.ops.collective_checks import collective_faults
 from meshgen.spec import Sharding
 
@@ -75,9 +75,8 @@ def attrs_of(importer: Importer, op: Operation, spec: Spec, mesh: Mesh) -> dict[
 
 
 def _reduction_kind(importer: Importer, op: Operation) -> str:
-    attribute = op.properties["reduction"]
-    assert isinstance(attribute, ReductionKindAttr)
-    kind = attribute.data
+    attribute = op.properties.get("reduction")
+    kind = attribute.data if isinstance(attribute, ReductionKindAttr) else ReductionKind.SUM
     if kind not in KINDS and kind not in OF_SIZE:
         importer.fault("MG0103", f"{op.name}: unknown reduction '{kind}'", op, f"use {', '.join(KINDS)}")
     return KINDS.get(kind) or OF_SIZE.get(kind, "sum")
@@ -282,6 +281,6 @@ PART = Dialect(
         "shard.process_index": import_process_index,
         "shard.axis_size": import_axis_size,
         "shard.mask_padding": import_mask_padding,
-        **{str(spec.cls.name): _importer_of(spec) for spec in SPECS if not spec.root},
+        **{spec.name: _importer_of(spec) for spec in SPECS if not spec.root},
     }
 )

@@ -19,14 +19,13 @@ from meshgen.mlir.shard import (
 )
 from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
 from meshgen.mlir.shard.collective_ops import COLLECTIVES
-from meshgen.mlir.shard.moves import MOVES
 from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
 from meshgen.mlir.shard.signatures import SIGNATURES
 
 DIALECT = merged(
     Dialect(
         signatures=SIGNATURES,
-        operations=(*LAYOUT_OPS, *COLLECTIVES, *MOVES),
+        operations=(*LAYOUT_OPS, *COLLECTIVES),
         attributes=(
             ReductionKindAttr,
             ShardingType,

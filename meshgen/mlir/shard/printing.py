@@ -51,7 +51,7 @@ def _write_collective(printer: TextPrinter, node: Node, spec: Spec) -> str:
     clauses += "".join(f" {name} = {attrs[attr]}" for name, attr in spec.dims)
     if spec.root and (attrs[spec.root[1]] or spec.op != "recv"):  # a `recv` may be from anywhere
         clauses += f" {spec.root[0]} = {list(attrs[spec.root[1]])}"
-    name = spec.cls.name.removeprefix("shard.")
+    name = spec.name.removeprefix("shard.")
     return _text(printer, node, name, clauses, (_function if spec.root else _arrow)(printer, node))
 
 

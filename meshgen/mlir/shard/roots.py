@@ -30,7 +30,7 @@ from meshgen.ops.collective_checks import place_faults
 
 INDEX = TensorType((), "i64")
 SEND, RECV = "shard.send", "shard.recv"
-ROOTED = {str(spec.cls.name): spec for spec in SPECS if spec.root}
+ROOTED = {spec.name: spec for spec in SPECS if spec.root}
 Place = Sequence["int | Value"]  # coordinates along the group's axes
 
 

@@ -9,10 +9,12 @@ lines) is checked for the whole module at once by `checks.py`.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I64,
     DenseArrayBase,
     FlatSymbolRefAttr,
     IndexType,
+    MemRefType,
     SymbolRefAttr,
     TensorType,
     i16,
@@ -20,7 +22,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr, ShardAxesAttr, ShardingType, ShardOp
 from xdsl.dialects.utils import DynamicIndexList
-from xdsl.ir import Attribute
+from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_without_types
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -40,10 +43,55 @@ from meshgen.mlir.shard.attributes import (
     PartialAttr,
     parse_list,
 )
-from meshgen.mlir.shard.moves import parse_sizes
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])
+
+
+def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
+    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark in place of each value."""
+    if parser.parse_optional_keyword(name) is None:
+        return [], _NO_SIZES
+    parser.parse_punctuation("=")
+    unresolved, sizes = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
+    return [parser.resolve_operand(value, i64) for value in unresolved], DenseArrayBase.from_list(i64, sizes)
+
+
+@op_definition
+class UpdateHaloOp(IRDLOperation):
+    """Fetch the halo rows from the neighbours along `split_axes`.
+
+    Upstream has one type, which includes the halo. Where encodings differ, ` -> type` names the result's.
+    """
+
+    name = "shard.update_halo"
+    destination = operand_def(TensorType.constr() | MemRefType.constr())
+    grid = prop_def(FlatSymbolRefAttr)
+    split_axes = prop_def(ShardAxesArrayAttr)
+    static_halo_sizes = prop_def(DenseArrayBase[I64], default_value=_NO_SIZES)
+    halo_sizes = var_operand_def(I64)
+    result = result_def(TensorType.constr() | MemRefType.constr())
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UpdateHaloOp:
+        source = parser.parse_unresolved_operand()
+        parser.parse_keyword("on")
+        grid = SymbolRefAttr(parser.parse_symbol_name())
+        parser.parse_keyword("split_axes")
+        parser.parse_punctuation("=")
+        axes = ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser))
+        dynamic, sizes = parse_sizes(parser, "halo_sizes")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        source_type = parser.parse_type()
+        result_type = parser.parse_type() if parser.parse_optional_punctuation("->") is not None else source_type
+        return cls(
+            operands=[parser.resolve_operand(source, source_type), dynamic],
+            result_types=[result_type],
+            properties={"grid": grid, "split_axes": axes, "static_halo_sizes": sizes},
+            attributes=attributes,
+        )
 
 
 @op_definition
@@ -185,5 +233,5 @@ class NeighborsLinearIndicesOp(IRDLOperation):
 
 LAYOUT_OPS = (
     GridOp, ShardingOp, ShardOp, GetShardingOp, ShardShapeOp, GridShapeOp, ProcessMultiIndexOp, ProcessLinearIndexOp,
-    NeighborsLinearIndicesOp,
+    NeighborsLinearIndicesOp, UpdateHaloOp,
 )  # fmt: skip

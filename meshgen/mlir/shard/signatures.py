@@ -6,11 +6,8 @@ from meshgen.mlir.operation_signature import signatures_of
 
 SIGNATURES = signatures_of("shard", {
     "0 -> _": "grid_shape process_multi_index",
-    "0..1 -> 2": "transfer_recv",
-    "1..2 -> 1": "transfer_send",
-    "1.. -> 1": "broadcast gather recv reduce scatter send update_halo",
+    "1.. -> 1": "broadcast gather recv scatter send update_halo",
     "1.. -> _": "shard_shape",
     "_ -> 1": "sharding",
     "_ -> 2": "neighbors_linear_indices",
-    "n -> n": "grouped",
 })  # fmt: skip

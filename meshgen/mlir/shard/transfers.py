@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase, SymbolRefAttr
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
+from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import array, quoted, symbol
@@ -16,18 +17,17 @@ from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.shard.attributes import SplitAttr, named, split_text
 from meshgen.mlir.shard.collectives import note_reasons
 from meshgen.mlir.shard.grid import find_mesh
-from meshgen.mlir.shard.moves import TransferRecvOp, TransferSendOp
 from meshgen.spec import Sharding
 
 
 def import_transfer(importer: Importer, op: Operation) -> None:
-    assert isinstance(op, TransferSendOp | TransferRecvOp)
-    reading = importer.reading
-    peer = find_mesh(importer, op.grid.string_value(), op)
-    value = importer.type(op.input if isinstance(op, TransferSendOp) else op.result)
+    reading, grid = importer.reading, op.properties["grid"]
+    assert isinstance(grid, SymbolRefAttr)
+    peer = find_mesh(importer, grid.string_value(), op)
+    value = importer.type(op.operands[0] if op.name == "shard.transfer_send" else op.results[0])
     shape = op.attributes.get("shape")
     attrs: dict[str, object] = {
-        "channel": op.channel.value.data,
+        "channel": integer_of(op.properties["channel"]),
         "peer": peer or reading.module.mesh,
         "shape": tuple(shape.get_values()) if isinstance(shape, DenseArrayBase) else value.shape,
     }
