@@ -56,6 +56,8 @@ _SAMPLES = [  # of kinds that no sound program here has under some property
         "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
         "rhs_group_dimensions = [0]>",
         '#sdy<axis_ref_list{"x"}>',
+        "#shard<partial max>",
+        "#shard<axisarray[[0, 1]]>",
         '#sdy<list_of_axis_ref_lists[{"x"}, {}]>',
     )
 ]

@@ -4,10 +4,10 @@ from io import StringIO
 
 import pytest
 from xdsl.dialects import builtin
-from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from meshgen.mlir.families import core_dialects
+from meshgen.mlir.parser import TextParser
 from meshgen.mlir.text import parse_text, print_text
 
 OPERATIONS = {
@@ -59,7 +59,7 @@ ATTRIBUTES = [
 
 
 def parse(text: str) -> builtin.ModuleOp:
-    module = Parser(core_dialects().context, text).parse_module()
+    module = TextParser(core_dialects().context, text, "-").parse_module()
     module.verify()
     return module
 

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -38,7 +39,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.traits import Pure
 
-from meshgen.mlir.formats import op_definition
 from meshgen.mlir.shard.attributes import (
     PartialAttr,
     parse_list,
@@ -57,7 +57,7 @@ def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBa
     return [parser.resolve_operand(value, i64) for value in unresolved], DenseArrayBase.from_list(i64, sizes)
 
 
-@op_definition
+@irdl_op_definition
 class UpdateHaloOp(IRDLOperation):
     """Fetch the halo rows from the neighbours along `split_axes`.
 
@@ -94,7 +94,7 @@ class UpdateHaloOp(IRDLOperation):
         )
 
 
-@op_definition
+@irdl_op_definition
 class ShardingOp(IRDLOperation):
     """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be left out."""
 
@@ -131,7 +131,7 @@ class ShardingOp(IRDLOperation):
         )
 
 
-@op_definition
+@irdl_op_definition
 class GetShardingOp(IRDLOperation):
     """The sharding of a tensor."""
 
@@ -142,7 +142,7 @@ class GetShardingOp(IRDLOperation):
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
 
-@op_definition
+@irdl_op_definition
 class ShardShapeOp(IRDLOperation):
     """Shape of the shard that a device (multi-index) has of a tensor of shape `dims`."""
 
@@ -162,7 +162,7 @@ class ShardShapeOp(IRDLOperation):
     custom_directives = (DynamicIndexList,)
 
 
-@op_definition
+@irdl_op_definition
 class GridShapeOp(IRDLOperation):
     """Sizes of the grid's axes, or of those listed."""
 
@@ -174,7 +174,7 @@ class GridShapeOp(IRDLOperation):
     assembly_format = "$grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
 
 
-@op_definition
+@irdl_op_definition
 class ProcessMultiIndexOp(IRDLOperation):
     """The device's coordinates along all axes, or along those listed."""
 
@@ -186,7 +186,7 @@ class ProcessMultiIndexOp(IRDLOperation):
     assembly_format = "`on` $grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
 
 
-@op_definition
+@irdl_op_definition
 class ProcessLinearIndexOp(IRDLOperation):
     """The device's number, row-major over the grid."""
 
@@ -197,7 +197,7 @@ class ProcessLinearIndexOp(IRDLOperation):
     assembly_format = "`on` $grid attr-dict `:` type($result)"
 
 
-@op_definition
+@irdl_op_definition
 class NeighborsLinearIndicesOp(IRDLOperation):
     """Numbers of the devices before and after `device` in its group over `split_axes`; negative where there is none.
 
