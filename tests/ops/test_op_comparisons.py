@@ -84,6 +84,7 @@ ABOUT = {
     "sharding/rewrites/expand_attention.py": "attention",
     "codegen/attention/forward.py": "divide multiply",
     "codegen/attention/layouts.py": "broadcast_in_dim reshape transpose",
+    "codegen/attention/masks.py": "add and compare constant divide maximum minimum multiply or select subtract",
     "codegen/attention/reach.py": "convert",
     "codegen/attention/scalars.py": "convert iota mask_padding multiply",
     "codegen/attention/uses.py": "convert reshape transpose",

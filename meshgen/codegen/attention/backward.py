@@ -235,7 +235,7 @@ class Backward:
         first, taken = forward.operands, list(forward.elements.operands)
         operands = [*first, (lse, forward.rows), (delta, forward.rows), do, *taken]
         region, value = gradient
-        regions = (forward.score.close(forward.softmaxed), forward.share.close(forward.weight), region.close(value))
+        regions = (forward.score_region(), forward.share.close(forward.weight), region.close(value))
         precision = {precision_of(end.dot, end.side) for role, end in roles.ends.items() if role != VALUES}
         if len(precision) > 1:
             raise UnformedError

@@ -11,6 +11,7 @@ import numpy as np
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.attention.layouts import Element, Layouts, loops_of, split_variable
+from meshgen.codegen.attention.masks import with_masks_last
 from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
 from meshgen.codegen.attention.uses import Uses
 from meshgen.codegen.expr import Expr, Var
@@ -19,7 +20,7 @@ from meshgen.codegen.fusion.attention_indices import generic_index, operand_inde
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.weighted_sum import substituted
 from meshgen.ir.builder import Builder
-from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -92,10 +93,14 @@ class Forward:
         attrs = self.attrs | {"factors": notation(self.taken_factors, [self.out, self.rows])}
         types = [self.type_of(self.out, product.result.type.dtype), self.type_of(self.rows, STATISTIC)]
         builder = Builder(layouts.graph, product.loc)
-        regions = self.score.close(self.softmaxed), self.share.close(self.weight)
+        regions = self.score_region(), self.share.close(self.weight)
         made, rows = builder.append(FORWARD, [value for value, _ in self.taken], types, attrs, regions)
         self.finish(builder, made, self.result[0])
         return (made if made.type.shape != self.result[0].type.shape else self.result[0]), rows
+
+    def score_region(self) -> Graph:
+        """The function of the scores, with masks by position last, once all regions are written."""
+        return with_masks_last(self.score.close(self.softmaxed), len(self.elements.positions))
 
     @property
     def taken(self) -> list[Element]:

@@ -11,11 +11,12 @@ score is computed in f32: narrower steps of the program are the more exact for i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
 from meshgen.codegen.attention.layouts import Element, Layouts
-from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.expr import Expr, Var, constant
 from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
@@ -23,6 +24,7 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import ELEMENTWISE, EXPENSIVE, LAYOUT, LEAVING
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
+_MOST_ELEMENTS = 1 << 22  # of an array that is looked at
 _MOST_NODES = 96  # of a region (chosen: longer than masks and biases that people write)
 
 
@@ -134,9 +136,9 @@ class Region:
         kind = node.result.type.with_shape(())
         if is_constant(node):
             array = np.asarray(node.attrs.value)
-            if not array.size or not (array == array.flat[0]).all():
-                raise UnformedError
-            return builder.splat(array.flat[0], kind)
+            if array.size and (array == array.flat[0]).all():
+                return builder.splat(array.flat[0], kind)
+            return self._position(builder, _ramp(array, index), kind)
         if node.op == "iota":
             return self._position(builder, index[node.attrs.dim], kind)
         if node.op in LAYOUT - LEAVING and node.op != "mask_padding":
@@ -176,3 +178,18 @@ class Region:
             total = value if total is None else builder.elementwise("add", total, value)
         assert total is not None, "a sum without terms is a constant"
         return builder.convert(total, kind.dtype)
+
+
+def _ramp(array: np.ndarray[Any, Any], index: Index) -> Expr:
+    """The element of an array of numbers that grow evenly along each dim, such as positions. Raises UnformedError for any other."""
+    if array.dtype.kind not in "iu" or not 0 < array.size <= _MOST_ELEMENTS:
+        raise UnformedError
+    first = int(array.flat[0])
+    found, total = np.full(array.shape, first, np.int64), constant(first)
+    for dim, size in enumerate(array.shape):
+        step = int(np.take(array, 1, dim).flat[0]) - first if size > 1 else 0
+        found += step * np.arange(size).reshape([-1 if d == dim else 1 for d in range(array.ndim)])
+        total += index[dim] * step
+    if not (found == array).all() or max(abs(int(found.min())), abs(int(found.max()))) >= 1 << 31:
+        raise UnformedError
+    return total

@@ -22,7 +22,7 @@ from meshgen.ir.graph import Node, Value, is_float
 from meshgen.ops.classes import LAYOUT, LEAVING
 
 _UNDERFLOW = 128.0  # exp(-104) is less than half of the least number of f32
-_LARGE_FILL = -1e8  # a fill that is added masks from here on: what people write is -1e9 to the least float
+LARGE_FILL = -1e8  # a fill that is added masks from here on: what people write is -1e9 to the least float
 
 
 class Reader(Protocol):
@@ -73,10 +73,12 @@ def _parts(reader: Reader, scores: Value, index: Index) -> tuple[Value, Index, V
     node, producer = reader.producer.get(scores), reader.producer.get
     if node is not None and node.op == "select":
         condition, inner, fill = node.operands
-        number = splat(fill, producer)
+        number, place = splat(fill, producer), index if condition.type.rank else ()
+        if number is None and (added := _added(reader, fill)) is not None:
+            return condition, place, inner, added, added / 2
         if number is None or number > 0:
             return None
-        return condition, index if condition.type.rank else (), inner, number, _well_above(number)
+        return condition, place, inner, number, _well_above(number)
     if node is None or node.op != "add":
         return None
     for inner, bias in (node.operands, node.operands[::-1]):
@@ -89,9 +91,16 @@ def _parts(reader: Reader, scores: Value, index: Index) -> tuple[Value, Index, V
         if maker is None or maker.op != "select" or splat(maker.operands[1], producer) != 0:
             continue
         number = splat(maker.operands[2], producer)
-        if number is not None and number <= _LARGE_FILL:
+        if number is not None and number <= LARGE_FILL:
             return maker.operands[0], place if maker.operands[0].type.rank else (), inner, number, number / 2
     return None
+
+
+def _added(reader: Reader, value: Value) -> float | None:
+    """The large fill that is added to something."""
+    node, producer = reader.producer.get(value), reader.producer.get
+    numbers = [splat(v, producer) for v in node.operands] if node is not None and node.op == "add" else []
+    return next((number for number in numbers if number is not None and number <= LARGE_FILL), None)
 
 
 def _conjunction(reader: Reader, condition: Value, index: Index) -> Iterator[Expr | None]:
