@@ -41,7 +41,7 @@ LAYERS = (
     ("axis_refs", "machine"),
     ("names", "numbers"),
     ("locks", "reproducers", "cost_model", "budget"),
-    ("errors", "gc_pace", "identity", "packages"),
+    ("errors", "gc_pace", "identity_dict", "packages"),
     ("printable", "host_memory"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

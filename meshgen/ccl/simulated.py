@@ -17,7 +17,7 @@ import numpy as np
 from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.identity import identities
+from meshgen.identity_dict import identities
 from meshgen.ir.graph import Node, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of

@@ -7,7 +7,7 @@ from typing import Any
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.routes import Box, kept, place_of, routes, volume
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.identity import identities
+from meshgen.identity_dict import identities
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array
 from meshgen.spec import Sharding

@@ -13,7 +13,7 @@ from meshgen.api import load, simulate
 from meshgen.codegen.targets import machine_title
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 from meshgen.machine.reading import machine_record
 from meshgen.numbers import natural, not_negative

@@ -14,14 +14,14 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
 
 from meshgen.errors import Location, file_name
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 from meshgen.ir.attributes.base import Attributes, Unchecked
 from meshgen.ir.encode_values import array_from_json, array_to_json, stored_bytes
 from meshgen.ir.graph import DTYPES, Value, dtype_name
@@ -130,7 +130,7 @@ def _is_record(cls: type) -> bool:
     return is_record or cls is AxisProblem or issubclass(cls, Attributes)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _is_immutable(cls: type) -> bool:
     if cls in (tuple, frozenset, np.ndarray) or issubclass(cls, np.generic | Attributes) or _is_named_tuple(cls):
         return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from meshgen.emulator.types import Array
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 
 
 @dataclass

@@ -24,7 +24,7 @@ from meshgen.calls.trees import Path, bracketed, dotted
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.frontend.jax_signature import kept_leaves, key_kind, leaf_shape, without_values, x64_enabled
 from meshgen.frontend.jax_wrappers import Passed, Wrapper, duplicate, is_nnx_node
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 from meshgen.ir.graph import Module
 
 

@@ -15,7 +15,7 @@ from meshgen.calls.signature import Signature, shortened, signature_of
 from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.frontend.shardings import SpecLike, annotated_dims, is_named_sharding
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.names import nearest_names

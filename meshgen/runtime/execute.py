@@ -19,7 +19,7 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import OVERWRITING

@@ -15,7 +15,7 @@ import numpy as np
 from meshgen.ccl.between import Post
 from meshgen.ccl.simulated import Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
-from meshgen.identity import identities
+from meshgen.identity_dict import identities
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends

@@ -14,7 +14,7 @@ import numpy as np
 
 from meshgen.ccl.groups import groups_of
 from meshgen.codegen.scheduling.timeline import copied_seconds
-from meshgen.identity import IdentityDict
+from meshgen.identity_dict import IdentityDict
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh

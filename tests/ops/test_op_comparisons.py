@@ -124,6 +124,7 @@ ABOUT = {
     "sharding/rewrites/frames.py": "broadcast_in_dim concatenate dot_general gather iota pad reduce reshape scatter slice transpose",
     "sharding/rewrites/inner_product_unflatten.py": "dot_general reshape",
     "sharding/rewrites/iota_gather_to_batch.py": "broadcast_in_dim compare concatenate convert gather iota reshape scatter select transpose",
+    "sharding/rewrites/pad_sum_to_concatenate.py": "add concatenate pad",
     "sharding/rewrites/row_views.py": "broadcast_in_dim constant",
     "sharding/rewrites/scatter_drop_zero_indices.py": "scatter",
     "sharding/rewrites/slice_into_concatenate.py": "concatenate slice",

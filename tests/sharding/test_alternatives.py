@@ -141,6 +141,31 @@ def test_inner_products_of_flattened_tensors_gather_nothing() -> None:
     assert found.ring_bytes == 3 * number
 
 
+SUM_OF_PADS = """
+module {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%a: tensor<2x6xf32>, %b: tensor<3x6xf32>, %c: tensor<1x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<6x6xf32> {
+    %z = stablehlo.constant dense<FILL> : tensor<f32>
+    %p = stablehlo.pad %a, %z, low = [1, 0], high = [3, 0], interior = [0, 0] : (tensor<2x6xf32>, tensor<f32>) -> tensor<6x6xf32>
+    %q = stablehlo.pad %b, %z, low = [LOW, 0], high = [HIGH, 0], interior = [0, 0] : (tensor<3x6xf32>, tensor<f32>) -> tensor<6x6xf32>
+    %r = stablehlo.pad %c, %z, low = [0, 0], high = [5, 0], interior = [0, 0] : (tensor<1x6xf32>, tensor<f32>) -> tensor<6x6xf32>
+    %s = stablehlo.add %p, %q : tensor<6x6xf32>
+    %t = stablehlo.add %s, %r : tensor<6x6xf32>
+    return %t : tensor<6x6xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("fill, low, joined", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
+def test_tensors_padded_with_zeros_to_lie_beside_each_other_are_joined(fill: str, low: int, joined: bool) -> None:
+    """Not where rows lie on each other, nor where something else is added."""
+    text = SUM_OF_PADS.replace("FILL", fill).replace("LOW", str(low)).replace("HIGH", str(3 - low))
+    module = parse_text(text)
+    assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == joined
+    assert check(module, pipeline=partitioned).ok
+
+
 @pytest.mark.parametrize(("start", "limit"), [(0, 3), (5, 8)], ids=["before", "behind"])
 def test_a_slice_of_padding_alone_reads_nothing_of_the_tensor_and_stays(start: int, limit: int) -> None:
     graph = Graph("main", [Value(TensorType((2,), "f32"), "x"), Value(TensorType((), "f32"), "zero")])

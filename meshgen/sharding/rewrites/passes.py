@@ -12,6 +12,7 @@ from meshgen.sharding.rewrites.cse import cse
 from meshgen.sharding.rewrites.fold_identities import fold_identities
 from meshgen.sharding.rewrites.inner_product_unflatten import inner_product_unflatten
 from meshgen.sharding.rewrites.iota_gather_to_batch import iota_gather_to_batch
+from meshgen.sharding.rewrites.pad_sum_to_concatenate import pad_sum_to_concatenate
 from meshgen.sharding.rewrites.scatter_drop_zero_indices import scatter_drop_zero_indices
 from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concatenate
 from meshgen.sharding.rewrites.slice_into_dot import slice_into_dot
@@ -20,6 +21,7 @@ from meshgen.sharding.rewrites.window_to_reduce import window_to_reduce
 
 SIMPLIFICATIONS = (
     fold_identities,
+    pad_sum_to_concatenate,
     iota_gather_to_batch,
     scatter_drop_zero_indices,
     window_to_reduce,
