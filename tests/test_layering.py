@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import meshgen as mg
 from tests.imports import imports, name_of
 from tests.sources import FILES, PACKAGE, ROOT, place, refuse
 
@@ -194,6 +195,7 @@ UNUSED_FOR_CPU = ["meshgen.frontend.tracer", "meshgen.frontend.jax", "meshgen.co
                   "meshgen.reports.values", "meshgen.sharding.propagation.rejected", "triton", "jax"]  # fmt: skip
 COMPILE = """
 import sys
+import meshgen as mg
 from meshgen.cli import main
 code = main(["compile", "examples/transformer_block.mlir", "--target", "cpu", "-o", sys.argv[1]])
 sys.stderr.write(str([name for name in sys.argv[2:] if name in sys.modules] or code))
@@ -204,3 +206,10 @@ def test_compiling_text_imports_only_what_it_uses(tmp_path: Path) -> None:
     """Imports are most of the time in which a small program is compiled."""
     command = [sys.executable, "-c", COMPILE, str(tmp_path / "block.mgx"), *UNUSED_FOR_CPU]
     assert subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stderr == "0"
+
+
+def test_no_module_hides_a_function_of_the_package() -> None:
+    """Importing `meshgen.name` binds the name in the package; `__init__` keeps the names of `__all__` only."""
+    package = Path(mg.__file__).parent
+    modules = {path.stem for path in package.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert modules & {*dir(mg)} <= {*mg.__all__}
