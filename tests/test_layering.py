@@ -195,7 +195,6 @@ UNUSED_FOR_CPU = ["meshgen.frontend.tracer", "meshgen.frontend.jax", "meshgen.co
                   "meshgen.reports.values", "meshgen.sharding.propagation.rejected", "triton", "jax"]  # fmt: skip
 COMPILE = """
 import sys
-import meshgen as mg
 from meshgen.cli import main
 code = main(["compile", "examples/transformer_block.mlir", "--target", "cpu", "-o", sys.argv[1]])
 sys.stderr.write(str([name for name in sys.argv[2:] if name in sys.modules] or code))
