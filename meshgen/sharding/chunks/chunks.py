@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshgen.codegen.passes.expand_composites import expand_composites
 from meshgen.codegen.planner import Planner
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module
@@ -17,11 +18,13 @@ def chunks(module: Module, context: Compilation) -> Module:
 def in_chunks(module: Module, planner: Planner) -> Found:
     """Return the program in chunks, and the decision for each exposed collective.
 
+    Chains run through composites in their expanded form: each operation of a decomposition has a loop along each of its dims.
+
     Raises CodegenError if the program cannot be scheduled.
     """
     if module.chunks:  # it was written in chunks
         return Found(module, module.chunks)
-    found = search(planner.flat(module), planner)
+    found = search(expand_composites(planner.flat(module), planner.context), planner)
     if found.module.chunks:
         return found
     planner.context.decide("chunks", module.graph, found.decisions)
