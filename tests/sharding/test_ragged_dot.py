@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from meshgen.compilation import Compilation
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.classes import COMMUNICATING
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.flops import graph_flops
 from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
+from meshgen.sharding.optimizations.own_rows import OwnRows
 from meshgen.spec import Sharding
 from meshgen.testing.random_programs import find_fault
 
@@ -149,3 +154,51 @@ func.func @main(%x: tensor<{rows}x{width}xbf16>, %up: {up} {split}, %down: {down
     moved = [node.result.type.sizes for node in local.graph.nodes if node.op in COMMUNICATING]
     assert all(sizes[-1] != hidden for sizes in moved if sizes)
     assert [node.attrs.group_axes for node in local.graph.nodes if node.op == "ragged_dot"] == [("ep",)] * 2
+
+
+def test_chain_of_linear_operations_is_searched_once_per_value() -> None:
+    """Each value of the chain is twice the one before, so that there are 2^200 ways back to the product."""
+    lines = "\n".join(f"  %y{i + 1} = stablehlo.add %y{i}, %y{i} : tensor<11x5xf32>" for i in range(200))
+    dot = DOT.format(x="%x", w="%w", types=UP[0], result=UP[1])
+    graph = parse_text(f"""func.func @main(%x: tensor<11x6xf32>, %w: tensor<7x6x5xf32>, %sizes: tensor<7xi32>, %z: tensor<11x5xf32>) -> tensor<11x5xf32> {{
+  %y0 = {dot}
+{lines}
+  return %y200 : tensor<11x5xf32>
+}}""").graph
+    product = next(node for node in graph.nodes if node.op == "ragged_dot")
+    assert OwnRows(graph.index.producers.get, graph.index.uses.__getitem__).product_of(graph.outputs[0]) is product
+    sums = [node for node in graph.nodes if node.op == "add" and node.result.name.startswith("y")]
+    sums[100].operands[1] = graph.inputs[3]
+    other = OwnRows(graph.index.producers.get, graph.index.uses.__getitem__)
+    assert other.product_of(graph.outputs[0]) is None and other.product_of(sums[99].result) is product
+
+
+ROUNDED = """func.func @main(%x: tensor<4x3xf32>, %w: tensor<2x3x5xf32>, %start: tensor<2xi32>, %end: tensor<2xi32>) -> tensor<4x5xf32> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<2x4x3xf32>
+  %row = stablehlo.iota dim = 1 : tensor<2x4x3xi32>
+  %starts = stablehlo.broadcast_in_dim %start, dims = [0] : (tensor<2xi32>) -> tensor<2x4x3xi32>
+  %ends = stablehlo.broadcast_in_dim %end, dims = [0] : (tensor<2xi32>) -> tensor<2x4x3xi32>
+  %from = stablehlo.compare GE, %row, %starts : (tensor<2x4x3xi32>, tensor<2x4x3xi32>) -> tensor<2x4x3xi1>
+  %to = stablehlo.compare LT, %row, %ends : (tensor<2x4x3xi32>, tensor<2x4x3xi32>) -> tensor<2x4x3xi1>
+  %mask = stablehlo.and %from, %to : tensor<2x4x3xi1>
+  %spread = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
+  %masked = stablehlo.select %mask, %spread, %zero : tensor<2x4x3xi1>, tensor<2x4x3xf32>
+  %narrow = stablehlo.convert %masked : (tensor<2x4x3xf32>) -> tensor<2x4x3x{narrow}>
+  %wide = stablehlo.convert %narrow : (tensor<2x4x3x{narrow}>) -> tensor<2x4x3xf32>
+  %y = stablehlo.dot_general %wide, %w, contracting_dims = [0, 2] x [0, 1] : (tensor<2x4x3xf32>, tensor<2x3x5xf32>) -> tensor<4x5xf32>
+  return %y : tensor<4x5xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("narrow", "op"), [("i32", "ragged_dot"), ("bf16", "ragged_dot"), ("f8E8M0FNU", "dot_general")]
+)
+def test_conversions_of_masked_rows_round_as_before(narrow: str, op: str) -> None:
+    """f8E8M0FNU has no zero, so the rows of other groups add to the product."""
+    module = parse_text(ROUNDED.format(narrow=narrow))
+    written = masked_dot_to_ragged(module, Compilation())
+    assert [node.op for node in written.graph.nodes if node.op.endswith(("_dot", "dot_general"))] == [op]
+    x = np.linspace(1.1, 4.9, 12, dtype=np.float32).reshape(4, 3)
+    arguments = [x, np.ones((2, 3, 5), np.float32), np.array([0, 1], np.int32), np.array([1, 4], np.int32)]
+    before, after = (evaluate(each.graph, arguments)[0] for each in (module, written))
+    np.testing.assert_array_equal(after, before)

@@ -15,5 +15,7 @@ def expanded(search: Search, solved: Solved) -> Iterator[Candidate]:
     if not search.context.runs(expand_attention):
         return
     with search.context.timed(expand_attention):
-        if graph := with_split_expanded(solved.module.graph, solved.parts_of):
-            yield Candidate(solve_as_written(replace(solved.module, graph=graph)), (expand_attention,))
+        graph = with_split_expanded(solved.module.graph, solved.parts_of)
+        other = solve_as_written(replace(solved.module, graph=graph)) if graph else None
+    if other:
+        yield Candidate(other, (expand_attention,))

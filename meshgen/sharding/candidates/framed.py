@@ -15,5 +15,7 @@ def framed(search: Search, solved: Solved) -> Iterator[Candidate]:
     if not search.context.runs(slice_to_halo):
         return
     with search.context.timed(slice_to_halo):
-        if graph := in_frames(solved.module.graph, solved.parts_of):
-            yield Candidate(solve_as_written(replace(solved.module, graph=graph)), (slice_to_halo,))
+        graph = in_frames(solved.module.graph, solved.parts_of)
+        other = solve_as_written(replace(solved.module, graph=graph)) if graph else None
+    if other:
+        yield Candidate(other, (slice_to_halo,))

@@ -20,8 +20,8 @@ def pencils(search: Search, solved: Solved) -> Iterator[Candidate]:
         return
     with search.context.timed(fft_to_pencils):
         module = fft_to_pencils(solved.module, search.context)
-        if module is not solved.module and not (best := search.best(solve_as_written(module), before=NAME)).faults:
-            yield Candidate(best, (fft_to_pencils,))
+    if module is not solved.module and not (best := search.best(solve_as_written(module), before=NAME)).faults:
+        yield Candidate(best, (fft_to_pencils,))
 
 
 def choose_pencils(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:

@@ -24,8 +24,9 @@ def rewritten(search: Search, solved: Solved) -> Iterator[Candidate]:
         with search.context.timed(rewrite):
             module = rewrite(solved.module, search.context)
             whole = rewrite(whole, search.context)
-            if module is not solved.module:
-                fired.append(rewrite)
-                yield Candidate(solve_as_written(module), (rewrite,))
+            other = None if module is solved.module else solve_as_written(module)
+        if other:
+            fired.append(rewrite)
+            yield Candidate(other, (rewrite,))
     if len(fired) > 1:
         yield Candidate(solve_as_written(whole), tuple(fired))

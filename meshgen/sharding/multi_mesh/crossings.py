@@ -42,22 +42,6 @@ def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
     return [found[number] for number in forward]
 
 
-def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Module]:
-    """Parts that were not propagated, with the hints of `propagate_parts`."""
-    hints = {
-        _channel_key(node): node.notes.hint
-        for part in propagated
-        for node in part.graph.nodes
-        if is_transfer(node) and node.notes.hint is not None
-    }
-
-    def told(node: Node) -> Node:
-        hint = hints.get(_channel_key(node)) if is_transfer(node) else None
-        return _hinted(node, hint) if hint else node
-
-    return [_each_node(part, told) for part in parts]
-
-
 def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
     """The part with hints for transferred values that are whole here so far; itself if there is none."""
     there = {

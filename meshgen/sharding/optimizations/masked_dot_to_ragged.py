@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
@@ -52,13 +53,13 @@ class _Masked:
     Attributes:
         rows: the value without the dim of groups.
         dims: of each dim of `rows`, the dim of the operand.
-        dtype: the element type of the operand.
+        dtypes: the element types to convert the rows to, one after the other; each conversion rounds.
         group, row: dims of the operand.
     """
 
     rows: Value
     dims: Dims
-    dtype: str
+    dtypes: tuple[str, ...]
     bounds: tuple[_Bound, ...]
     group: int
     row: int
@@ -67,7 +68,7 @@ class _Masked:
         """The rows with the dims of the operand, of these `sizes`, in their order, but for the groups."""
         order = sorted((d for d, dim in enumerate(self.dims) if dim is not None), key=lambda d: self.dims[d] or 0)
         units = [d for d, dim in enumerate(self.dims) if dim is None]
-        rows = in_dim_order(builder, builder.convert(self.rows, self.dtype), [*order, *units])
+        rows = in_dim_order(builder, reduce(builder.convert, self.dtypes, self.rows), [*order, *units])
         return shaped(builder, rows, [size for d, size in enumerate(sizes) if d != self.group])
 
 
@@ -243,12 +244,15 @@ def _are_consecutive(starts: Value, ends: Value, producers: Producers) -> bool:
 
 def _masked(value: Value, producers: Producers) -> _Masked | None:
     """The value as rows that are selected by group, if it is that."""
-    dtype, dims, node = value.type.dtype, tuple[int | None, ...](range(value.type.rank)), producers.get(value)
+    dtypes, dims, node = tuple[str, ...](), tuple[int | None, ...](range(value.type.rank)), producers.get(value)
     while node is not None and node.op in ("convert", "transpose"):
-        dims = dims if node.op == "convert" else _through(node, dims) or ()
+        if node.op == "convert":
+            dtypes = (node.result.type.dtype, *dtypes)
+        else:
+            dims = _through(node, dims) or ()
         node = producers.get(node.operands[0])
     zero = splat_of(node.operands[2], producers.get) if node is not None and node.op == "select" else None
-    if node is None or zero is None or zero.any():
+    if node is None or zero is None or "f8E8M0FNU" in dtypes or zero.any():  # f8E8M0FNU has no zero
         return None
     bounds = _mask_bounds(node.operands[0], dims, producers)
     if bounds is None or {bound.is_start for bound in bounds} != {True, False}:
@@ -263,7 +267,7 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
         or len({*dims} - {None}) < sum(d is not None for d in dims)
     ):
         return None
-    return _Masked(rows, dims, dtype, bounds, group, row)
+    return _Masked(rows, dims, dtypes, bounds, group, row)
 
 
 def _layout_source(value: Value, dims: Dims, producers: Producers, until: int | None = None) -> tuple[Value, Dims]:

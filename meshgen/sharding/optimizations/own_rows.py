@@ -8,15 +8,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.matchers import Producer
 from meshgen.ops.registry import rule_of
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
+Rows = tuple[Value, int]  # a value, and its dim of rows
+
 ROWS = 0  # the dim of rows in operands of `ragged_dot`, and in the result of one that keeps rows
-_STEPS = 16  # of a chain of linear operations that is followed (chosen)
 
 
 @dataclass(frozen=True)
@@ -27,26 +28,34 @@ class OwnRows:
         producer: returns the node that makes a value.
         uses: returns the uses of a value as (node, operand number).
         kept: values that are read in other ways too: outputs, and values that regions use.
+        products: the results of `product_of`.
     """
 
     producer: Producer
     uses: Callable[[Value], Sequence[tuple[Node, int]]]
     kept: Container[Value] = ()
+    products: dict[Rows, Node | None] = field(default_factory=dict["Rows", "Node | None"])
 
-    def product_of(self, value: Value, dim: int = ROWS, steps: int = _STEPS) -> Node | None:
+    def product_of(self, value: Value, dim: int = ROWS) -> Node | None:
         """Return the ragged dot of disjoint groups outside of which the rows of a value along the dim are zero, or None."""
-        node = self.producer(value)
-        if node is None or not steps:
-            return None
-        if node.op == "ragged_dot":
-            return node if dim == ROWS and node.attrs.disjoint and not node.attrs.contracts else None
-        if (loop := loop_of(node, dim, 1)) is None:
-            return None
-        for way in rule_of(node).linear:
-            dims = [(node.operands[number], loop.operands[number]) for number in way.operands if "sum" in way.kinds]
-            products = [None if d is None else self.product_of(each, d, steps - 1) for each, d in dims]
-            first = products[0] if products else None
-            if first and all(each and each.operands[2:] == first.operands[2:] for each in products):
+        pending = [(value, dim)]
+        while pending:
+            rows = pending[-1]
+            sums = _sums(self.producer(rows[0]), rows[1])
+            if unvisited := [term for terms in sums for term in terms if term not in self.products]:
+                pending += unvisited
+            else:
+                self.products[pending.pop()] = self._product(rows, sums)
+        return self.products[value, dim]
+
+    def _product(self, rows: Rows, sums: Sequence[Sequence[Rows]]) -> Node | None:
+        """Return the product of rows whose terms have theirs in `products`."""
+        node = self.producer(rows[0])
+        if node is not None and node.op == "ragged_dot":
+            return node if rows[1] == ROWS and node.attrs.disjoint and not node.attrs.contracts else None
+        for terms in sums:
+            first, *rest = (self.products[term] for term in terms)
+            if first and all(product and product.operands[2:] == first.operands[2:] for product in rest):
                 return first
         return None
 
@@ -68,6 +77,15 @@ class OwnRows:
                     return False
                 pending.append((user.result, loop.result))
         return True
+
+
+def _sums(node: Node | None, dim: int) -> list[list[Rows]]:
+    """Return the operands in which a result is linear together, with the dims of its rows; a list for each such set of operands."""
+    if node is None or (loop := loop_of(node, dim, 1)) is None:
+        return []
+    terms = {number: (node.operands[number], d) for number, d in enumerate(loop.operands) if d is not None}
+    ways = [way.operands for way in rule_of(node).linear if "sum" in way.kinds]
+    return [[terms[number] for number in way] for way in ways if terms.keys() >= {*way}]
 
 
 def _reads_groups(node: Node, number: int, bounds: Sequence[Value]) -> bool:
