@@ -23,8 +23,8 @@ import numpy as np
 from meshgen.errors import Location, file_name
 from meshgen.identity_dict import IdentityDict
 from meshgen.ir.attributes.base import Attributes, Unchecked
-from meshgen.ir.encode_values import array_from_json, array_to_json, stored_bytes
-from meshgen.ir.graph import DTYPES, Value, dtype_name
+from meshgen.ir.encode_values import array_from_json, array_to_json, stored_bytes, type_from_json
+from meshgen.ir.graph import Value, dtype_name
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Content, Resources
 from meshgen.sharding.propagation.choices import Alike, AxisProblem
 
@@ -43,6 +43,11 @@ _OF_PROBLEM = (
     "labels",
     "view",
 )  # of an `AxisProblem`: the rest of it is computed when it is asked for
+
+
+_MOST_REPEATED = (
+    1 << 24
+)  # objects: comparing, hashing and checking walk shared ones each time; a chain of 600 ops has 5e4
 
 
 class UnsavableError(TypeError):
@@ -130,6 +135,11 @@ def _is_record(cls: type) -> bool:
     return is_record or cls is AxisProblem or issubclass(cls, Attributes)
 
 
+def _is_walked(value: Any) -> bool:
+    """Whether hashing, comparing or checking a value walks what it contains."""
+    return isinstance(value, tuple | list | set | frozenset | dict) or _is_immutable(type(value))
+
+
 @lru_cache(maxsize=1024)
 def _is_immutable(cls: type) -> bool:
     if cls in (tuple, frozenset, np.ndarray) or issubclass(cls, np.generic | Attributes) or _is_named_tuple(cls):
@@ -169,9 +179,11 @@ def from_document(document: Any, resources: Callable[[str], Content]) -> Any:
     decoder = _Decoder(classes, resources)
     for row in _list(document.get("rows")):
         decoder.add(_list(row))
-    if not decoder.values or not isinstance(last := decoder.values[-1], list):
-        raise ValueError("it has no rows")
-    return cast("list[Any]", last)[0]
+    match decoder.values[-1:]:
+        case [[whole]]:
+            return whole
+        case _:
+            raise ValueError("its last row is not a list of one object")
 
 
 def _list(value: Any) -> list[Any]:
@@ -202,8 +214,24 @@ class _Decoder:
         self.values: list[Any] = []
         self._classes, self._resources = classes, resources
         self._ids: dict[int, int] = {}
+        self._sizes: list[int] = []  # objects that a walk over each value meets, with repetitions
 
     def add(self, row: list[Any]) -> None:
+        """Append the object of a row. Raises ValueError where it is malformed."""
+        size = 1 + sum(self._size(part) for part in row[1:])
+        if size > _MOST_REPEATED:
+            raise ValueError("it repeats an object too often")
+        self._append(row)
+        self._sizes.append(size if _is_walked(self.values[-1]) else 1)
+
+    def _size(self, part: Any) -> int:
+        match part:
+            case [int(number)] if 0 <= number < len(self._sizes):
+                return self._sizes[number]
+            case _:
+                return 1
+
+    def _append(self, row: list[Any]) -> None:
         kind, *parts = row
         if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(self._classes):
             self.values.append(self._made(self._classes[kind], list(map(self._part, parts))))
@@ -232,16 +260,19 @@ class _Decoder:
                 raise ValueError(f"{part!r:.60} does not name an earlier row")
 
     def _resource(self, name: Any, dtype: Any, shape: Any) -> np.ndarray[Any, Any]:
-        if dtype not in DTYPES or not isinstance(shape, list):
-            raise ValueError(f"an array of type {dtype!r:.60}")
-        return np.frombuffer(self._resources(name), DTYPES[dtype]).reshape(cast("list[Any]", shape))
+        kind = type_from_json([dtype, shape])
+        try:
+            content = self._resources(name)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no array {name!r:.60}") from error
+        return np.frombuffer(content, kind.numpy_dtype).reshape(kind.sizes)
 
     def _made(self, cls: type, values: list[Any]) -> Any:
         try:
             if issubclass(cls, Attributes):
                 return cls(values[0]) if cls is Unchecked else cls(**values[0])
             return self._record(cls, values)
-        except (TypeError, IndexError, AttributeError, KeyError) as error:
+        except (TypeError, LookupError, AttributeError, AssertionError, ArithmeticError) as error:
             raise ValueError(f"a {cls.__name__} is malformed: {error}") from error
 
     def _record(self, cls: type, values: list[Any]) -> Any:
@@ -250,7 +281,7 @@ class _Decoder:
             raise ValueError(f"a {cls.__name__} has {len(names)} fields, not {len(values)}")
         for name, value in zip(names, values, strict=True):
             if not _fits(value, _hints(cls).get(name, Any)):
-                raise ValueError(f"{name} of a {cls.__name__} is {value!r:.60}")
+                raise ValueError(f"{name} of a {cls.__name__} is a {type(value).__name__}")
         if _is_named_tuple(cls):
             return cls(*values)
         if cls is AxisProblem:
