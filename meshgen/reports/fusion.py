@@ -6,7 +6,7 @@ template generates both as one kernel, whether something comes between them, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 
