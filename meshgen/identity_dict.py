@@ -18,9 +18,6 @@ class IdentityDict(MutableMapping[K, V]):
     def __getitem__(self, key: K) -> V:
         return self._items[id(key)][1]
 
-    def __contains__(self, key: object) -> bool:
-        return id(key) in self._items
-
     def __setitem__(self, key: K, value: V) -> None:
         self._items[id(key)] = key, value
 

@@ -38,7 +38,7 @@ STATE = {
     "meshgen/benchmarks/stack.py _lowered": "by number of layers",
     "meshgen/codegen/building/build.py _versions": "by tool of the toolchain",
     "meshgen/codegen/building/build.py assembled_architectures": "by path of the assembler",
-    "meshgen/compiled/saved_objects.py _checker": "by type of a field of records",
+    "meshgen/compiled/type_checks.py _checker": "by type of a field of records",
     "meshgen/compiled/saved_objects.py _hints": "by class of records",
     "meshgen/compiled/saved_objects.py saved_fields": "by class of records",
     "meshgen/emulator/matrices.py _product": "by shape and element types of a matrix instruction",

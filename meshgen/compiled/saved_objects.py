@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import types
 import typing
-from collections import abc
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, cast
 
 import numpy as np
 
+from meshgen.compiled.type_checks import is_of_type
 from meshgen.errors import Location, file_name
 from meshgen.identity_dict import IdentityDict
 from meshgen.ir.attributes.base import Attributes, Unchecked
@@ -29,7 +28,7 @@ from meshgen.runtime.module_file.resources import LEAST_BYTES, Content, Resource
 from meshgen.sharding.propagation.choices import Alike, AxisProblem
 
 VERSION = 1
-_PACKAGES = ("compiled", "errors", "ir", "machine", "mesh", "ops", "pipeline", "runtime", "sharding", "spec")
+_PACKAGES = ("compiled", "errors", "ir", "machine", "mesh", "ops", "pipeline", "sharding", "spec")
 _CONTAINERS: Mapping[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "list": list,
@@ -37,17 +36,10 @@ _CONTAINERS: Mapping[str, Callable[[list[Any]], Any]] = {
     "frozenset": frozenset,
     "dict": lambda items: dict(zip(items[::2], items[1::2], strict=True)),
 }
-_OF_PROBLEM = (
-    "sites",
-    "link",
-    "labels",
-    "view",
-)  # of an `AxisProblem`: the rest of it is computed when it is asked for
-
-
-_MOST_REPEATED = (
-    1 << 24
-)  # objects: comparing, hashing and checking walk shared ones each time; a chain of 600 ops has 5e4
+_OF_PROBLEM = "sites", "link", "labels", "view"
+"""Fields of an `AxisProblem`; the rest of it is computed when it is asked for."""
+_MOST_REPEATED = 1 << 24
+"""Objects that a walk of the whole may visit, shared ones each time (chosen: a chain of 600 ops has 5e4)."""
 
 
 class UnsavableError(TypeError):
@@ -280,7 +272,7 @@ class _Decoder:
         if len(values) != len(names):
             raise ValueError(f"a {cls.__name__} has {len(names)} fields, not {len(values)}")
         for name, value in zip(names, values, strict=True):
-            if not _fits(value, _hints(cls).get(name, Any)):
+            if not is_of_type(value, _hints(cls).get(name, Any)):
                 raise ValueError(f"{name} of a {cls.__name__} is a {type(value).__name__}")
         if _is_named_tuple(cls):
             return cls(*values)
@@ -309,52 +301,3 @@ def _hints(cls: type) -> Mapping[str, Any]:
         return typing.get_type_hints(cls)
     except NameError:  # types that are imported for the checker only
         return {}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type; the elements of containers are looked at too."""
-    return _checker(hint)(value)
-
-
-Check = Callable[[Any], bool]
-
-
-@cache
-def _checker(hint: Any) -> Check:
-    """The check that a value is of a type."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        checks = list(map(_checker, args))
-        return lambda value: any(check(value) for check in checks)
-    if origin is Literal:
-        return lambda value: value in args
-    if hint is None or hint is type(None):
-        return lambda value: value is None
-    if hint is float:
-        return lambda value: type(value) in (float, int)
-    kind = origin or hint
-    if hint is Any or not isinstance(kind, type) or kind is abc.Callable:
-        return lambda value: True
-    if kind is tuple and args:
-        return _tuple_check(args)
-    if args and issubclass(kind, abc.Mapping):
-        key, item = map(_checker, args[:2])
-        return lambda value: isinstance(value, kind) and all(key(k) and item(v) for k, v in value.items())
-    if args and issubclass(kind, abc.Collection):
-        element = _checker(args[0])
-        return lambda value: isinstance(value, kind) and all(map(element, value))
-    return lambda value: isinstance(value, kind) and (type(value) is not bool or kind in (bool, object))
-
-
-def _tuple_check(args: tuple[Any, ...]) -> Check:
-    if len(args) == 2 and args[1] is Ellipsis:
-        element = _checker(args[0])
-        return lambda value: isinstance(value, tuple) and all(map(element, cast("tuple[Any, ...]", value)))
-    checks = [] if args == ((),) else list(map(_checker, args))
-
-    def check(value: Any) -> bool:
-        if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != len(checks):
-            return False
-        return all(each(part) for each, part in zip(checks, cast("tuple[Any, ...]", value), strict=True))
-
-    return check
