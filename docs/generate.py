@@ -152,11 +152,11 @@ def command_line() -> str:
 
 _MODEL = """What decides between plans: every weight, rate, threshold and limit of a search, with its unit and where its value comes
 from. Passes read it from `DEFAULT` (`meshgen/cost_model/model.py`); bandwidths and latencies that a mesh or a machine profile says override
-`links`. Limits that protect against absurd input decide nothing and stand where they are checked, shapes of tiles with their kernels,
-and numbers of one file of which neither half nor twice changes a plan are private constants of that file.
+`links`. Limits that protect against absurd input decide nothing and stand where they are checked, and shapes of tiles with their kernels.
+Other numbers that one file reads may be private constants of that file, each with a comment that says where its value comes from.
 
 The last column has how many of {programs} programs are planned differently with half and with twice the value: of a ratio about 1
-its distance from 1 is halved and doubled, of a list each number (`python -m bench.sensitivity`, raw figures in
+its distance from 1 is halved and doubled, of a list each number. A field with `0, 0` decides none of these programs (`python -m bench.sensitivity`, raw figures in
 [sensitivity.jsonl](../bench/results/sensitivity.jsonl)).
 """
 
