@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from bodies import Body, random_args
 from test_fuse import fused, run
 from test_traffic import random_readers
@@ -43,13 +44,18 @@ def test_an_update_reads_each_value_once() -> None:
     assert len(body.outputs) == 3
 
 
-def test_sums_of_the_same_rows_are_one_kernel() -> None:
-    b = Body(*["f32[256,96]"] * 2)
+@pytest.mark.parametrize(
+    ("rows", "results"), [(256, [["f32[96]"] * 2]), (512, [["f32[8,96]"] * 2, ["f32[96]"], ["f32[96]"]])]
+)
+def test_sums_of_the_same_rows_are_one_kernel(rows: int, results: list[list[str]]) -> None:
+    """Long sums are in parts, which one kernel adds up for both; `horizontal-fusion` joins the folds of parts if memory allows."""
+    b = Body(*[f"f32[{rows},96]"] * 2)
     x, y = b.inputs
     first = b.reduce("add", b.op("tanh", x), 0)
     second = b.reduce("add", b.op("multiply", b.op("exponential", y), x), 0)
-    (body,) = kernels(b.done(first, second))
-    assert len(body.inputs) == 2
+    sums, *folds = kernels(b.done(first, second))
+    assert sums.inputs[0].type == x.type and len(sums.inputs) == 2
+    assert [[str(value.type) for value in body.outputs] for body in (sums, *folds)] == results
 
 
 def test_what_waits_for_a_collective_stays_apart() -> None:
