@@ -27,7 +27,7 @@ from meshgen.sharding.optimize import optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P
-from tests.sharding.local_programs import Program
+from tests.sharding.local_programs import Program, whole_numbers
 from tests.sharding.materialized import SUM_X, SUM_XY, T, check, cut, gather, module, reduce_
 from tests.sharding.test_materialize import exact_numbers, random_program
 
@@ -57,6 +57,35 @@ def test_the_same_collective_is_made_once() -> None:
     v = p.input(T, P("x"))
     one, two = gather(p, v), gather(p, v)
     check(module(p, p.add("add", [one, two], T)), collective_cse, ["all_gather", "add"])
+
+
+def _mean_and_variance(p: Program, x: Value) -> list[Value]:
+    """The mean and the variance of rows of 8, of which each device has a part."""
+    partial = P(partial="x")
+
+    def average(value: Value) -> Value:
+        total = p.add("reduce", [value, p.constant(0, "f32")], "f32[6]", partial, dims=(1,), kind="add")
+        part = p.add("divide", [total, p.constant(np.full(6, 8), "f32")], "f32[6]", partial)
+        return p.add("all_reduce", [part], "f32[6]", axes=("x",), kind="sum")
+
+    mean = average(x)
+    spread = p.add("broadcast_in_dim", [mean], "f32[6,8]", x.sharding, dims=(0,))
+    centered = p.add("subtract", [x, spread], "f32[6,8]", x.sharding)
+    return [mean, average(p.add("multiply", [centered, centered], "f32[6,8]", x.sharding))]
+
+
+def test_the_same_mean_written_twice_is_one() -> None:
+    """As `x.mean()` and `x.var()` make it: the sum, its number of rows and the division occur twice."""
+    p = Program(x=4)
+    x = p.input("f32[6,8]", P(None, "x"))
+    outputs = [*_mean_and_variance(p, x), *_mean_and_variance(p, x)]
+    merged = collective_cse(Module(p.mesh, replace(p.graph, outputs=outputs), "materialize"))
+    assert [node.op for node in merged.graph.nodes].count("all_reduce") == 2
+    data = whole_numbers("f32[6,8]")
+    mean, variance, *again = simulate(partition(merged, "local"), [data])
+    np.testing.assert_allclose(mean, data.mean(1))
+    np.testing.assert_allclose(variance, data.var(1), rtol=1e-6)
+    np.testing.assert_array_equal(again, [mean, variance])
 
 
 def test_a_region_that_several_nodes_have_keeps_what_it_computes() -> None:
