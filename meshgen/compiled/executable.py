@@ -212,17 +212,15 @@ class Executable(CompiledProgram):
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
         from meshgen.codegen.packaging.package import module_members
 
-        return module_members(
-            self.fused, self.plan, **self.contents(), **self.texts(), weights=weights, call=self._signature
-        )[0]
+        return module_members(self.fused, self.plan, **self.contents(), weights=weights, call=self._signature)[0]
 
     def contents(self) -> dict[str, Any]:
-        """Return the content of a module file besides the plan and the texts: sources, binaries and the report."""
+        """The content of a module file besides the plan: sources, binaries, stages and the report."""
         from meshgen.reports.places import packaged_record
 
         report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
         report |= {"tuning": measured} if (measured := self.measured) else {}
-        return {"sources": self.sources, "forms": self.forms, "built": self.built, "report": report}
+        return {"sources": self.sources, "forms": self.forms, "built": self.built, "report": report} | self.texts()
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

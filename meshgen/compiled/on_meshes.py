@@ -153,6 +153,6 @@ class PartsExecutable(Executable):
         members: list[Mapping[str, bytes]] = []
         for part, (ins, outs) in zip(self.parts, names, strict=True):
             own = {name: weights[name] for name in ins if name in weights}
-            content: dict[str, Any] = part.contents()
+            content: dict[str, Any] = part.contents() | {"stages": {}, "resources": {}, "decisions": {}}
             members.append(module_members(part.fused, part.plan, **content, weights=own, names=(ins, outs))[0])
         return parts_members(self.fused, members, **self.texts(), report=packaged_record(self), call=self._signature)

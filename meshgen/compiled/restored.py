@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from meshgen.compilation import Decisions
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.on_meshes import PartsExecutable
 from meshgen.compiled.saved import MEMBER, SavedProgram
-from meshgen.compiled.saved_checks import require_sound
 from meshgen.compiled.saved_objects import OtherVersionError, from_document
 from meshgen.pipeline import Timing
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.json_values import read_json
 from meshgen.runtime.module_file.resources import contents_by_name
 from meshgen.runtime.module_file.stage_texts import unpacked
-from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.checked import reading
 from meshgen.runtime.validation.checker_parts import check_parts
 
@@ -39,22 +36,17 @@ def saved_program(module: LoadedModule) -> Executable | None:
             program = from_document(document, contents.__getitem__)
             if not isinstance(program, SavedProgram):
                 raise ValueError(f"'{MEMBER}' is not a program")
-            require_sound(program, len(module.parts))
-            if [stages["fuse"].mesh for stages in program.parts] != [*module.meshes]:
-                return None
-            return _executable(program, [part.schedule for part in module.parts])
     except OtherVersionError:
         return None
+    executable = _executable(program)
+    return executable if [part.mesh for part in executable.parts] == [*module.meshes] else None
 
 
-def _executable(program: SavedProgram, schedules: Sequence[Schedule]) -> Executable:
+def _executable(program: SavedProgram) -> Executable:
     decisions = Decisions({stage: dict(decided) for stage, decided in program.decisions.items()})
     timing = Timing()
-    parts = [
-        Executable(stages, schedule, program.options, timing, decisions=decisions)
-        for stages, schedule in zip(program.parts, schedules, strict=True)
-    ]
+    parts = [Executable(stages, plan, program.options, timing, decisions=decisions) for stages, plan in program.parts]
     if len(parts) == 1:
         return parts[0]
-    timeline = check_parts(schedules, [part.mesh for part in parts])
+    timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(program.stages, parts, timeline, program.options, timing)

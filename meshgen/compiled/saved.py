@@ -1,6 +1,6 @@
 """The decisions of a compiled program in its module: `explain` of the module reads them, and plans nothing again.
 
-The member has the program at every stage, and the decisions of propagation and about chunks, as records of the compiler
+The member has the program at every stage, its schedule, and the decisions of propagation and about chunks, as records of the compiler
 (`saved_objects.py`). Their places have base names of files, as the texts of reports have, so that a module does not depend on the directory.
 """
 
@@ -16,6 +16,7 @@ from meshgen.pipeline import Options
 from meshgen.reports.interface import Compiled
 from meshgen.runtime.module_file.resources import Resources
 from meshgen.runtime.module_file.stage_texts import packed
+from meshgen.runtime.plan import Schedule
 
 MEMBER = "decisions.json.gz"
 _SAVED = ("propagate", "chunks")  # stages whose decisions are saved
@@ -23,10 +24,10 @@ _SAVED = ("propagate", "chunks")  # stages whose decisions are saved
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """What a module keeps of its program, on one mesh or several: `parts` are the stages of each mesh. The module has the schedules."""
+    """What a module keeps of its program, on one mesh or several: `parts` are the stages and the schedule of each mesh."""
 
     stages: dict[str, Module]
-    parts: tuple[dict[str, Module], ...]
+    parts: tuple[tuple[dict[str, Module], Schedule], ...]
     options: Options
     decisions: dict[str, list[tuple[Graph, Any]]]
 
@@ -35,7 +36,7 @@ def saved_member(executable: Compiled, resources: Resources) -> dict[str, bytes]
     """Return the member with the decisions; none where an object of the program cannot be saved, which is then planned again."""
     decisions = executable.parts[0].decisions  # all parts share them
     decided = {stage: list(decisions.get(stage, {}).items()) for stage in _SAVED}
-    parts = tuple(dict(part.stages) for part in executable.parts)
+    parts = tuple((dict(part.stages), part.plan) for part in executable.parts)
     program = SavedProgram(dict(executable.stages), parts, replace(executable.options, tuning=None), decided)
     try:
         document = to_document(program, resources)

@@ -10,25 +10,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import types
 import typing
+from collections import abc
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
 
-from meshgen.compiled.type_checks import is_of_type
 from meshgen.errors import Location, file_name
 from meshgen.identity_dict import IdentityDict
 from meshgen.ir.attributes.base import Attributes, Unchecked
-from meshgen.ir.encode_values import array_from_json, array_to_json, stored_bytes, type_from_json
-from meshgen.ir.graph import Value, dtype_name
+from meshgen.ir.encode_values import array_from_json, array_to_json, stored_bytes
+from meshgen.ir.graph import DTYPES, Value, dtype_name
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Content, Resources
 from meshgen.sharding.propagation.choices import Alike, AxisProblem
 
 VERSION = 1
-_PACKAGES = ("compiled", "errors", "ir", "machine", "mesh", "ops", "pipeline", "sharding", "spec")
+_PACKAGES = ("compiled", "errors", "ir", "machine", "mesh", "ops", "pipeline", "runtime", "sharding", "spec")
 _CONTAINERS: Mapping[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "list": list,
@@ -36,10 +37,12 @@ _CONTAINERS: Mapping[str, Callable[[list[Any]], Any]] = {
     "frozenset": frozenset,
     "dict": lambda items: dict(zip(items[::2], items[1::2], strict=True)),
 }
-_OF_PROBLEM = "sites", "link", "labels", "view"
-"""Fields of an `AxisProblem`; the rest of it is computed when it is asked for."""
-_MOST_REPEATED = 1 << 24
-"""Objects that a walk of the whole may visit, shared ones each time (chosen: a chain of 600 ops has 5e4)."""
+_OF_PROBLEM = (
+    "sites",
+    "link",
+    "labels",
+    "view",
+)  # of an `AxisProblem`: the rest of it is computed when it is asked for
 
 
 class UnsavableError(TypeError):
@@ -127,11 +130,6 @@ def _is_record(cls: type) -> bool:
     return is_record or cls is AxisProblem or issubclass(cls, Attributes)
 
 
-def _is_walked(value: Any) -> bool:
-    """Whether hashing, comparing or checking a value walks what it contains."""
-    return isinstance(value, tuple | list | set | frozenset | dict) or _is_immutable(type(value))
-
-
 @lru_cache(maxsize=1024)
 def _is_immutable(cls: type) -> bool:
     if cls in (tuple, frozenset, np.ndarray) or issubclass(cls, np.generic | Attributes) or _is_named_tuple(cls):
@@ -171,11 +169,9 @@ def from_document(document: Any, resources: Callable[[str], Content]) -> Any:
     decoder = _Decoder(classes, resources)
     for row in _list(document.get("rows")):
         decoder.add(_list(row))
-    match decoder.values[-1:]:
-        case [[whole]]:
-            return whole
-        case _:
-            raise ValueError("its last row is not a list of one object")
+    if not decoder.values or not isinstance(last := decoder.values[-1], list):
+        raise ValueError("it has no rows")
+    return cast("list[Any]", last)[0]
 
 
 def _list(value: Any) -> list[Any]:
@@ -206,24 +202,8 @@ class _Decoder:
         self.values: list[Any] = []
         self._classes, self._resources = classes, resources
         self._ids: dict[int, int] = {}
-        self._sizes: list[int] = []  # objects that a walk over each value meets, with repetitions
 
     def add(self, row: list[Any]) -> None:
-        """Append the object of a row. Raises ValueError where it is malformed."""
-        size = 1 + sum(self._size(part) for part in row[1:])
-        if size > _MOST_REPEATED:
-            raise ValueError("it repeats an object too often")
-        self._append(row)
-        self._sizes.append(size if _is_walked(self.values[-1]) else 1)
-
-    def _size(self, part: Any) -> int:
-        match part:
-            case [int(number)] if 0 <= number < len(self._sizes):
-                return self._sizes[number]
-            case _:
-                return 1
-
-    def _append(self, row: list[Any]) -> None:
         kind, *parts = row
         if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(self._classes):
             self.values.append(self._made(self._classes[kind], list(map(self._part, parts))))
@@ -252,19 +232,16 @@ class _Decoder:
                 raise ValueError(f"{part!r:.60} does not name an earlier row")
 
     def _resource(self, name: Any, dtype: Any, shape: Any) -> np.ndarray[Any, Any]:
-        kind = type_from_json([dtype, shape])
-        try:
-            content = self._resources(name)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no array {name!r:.60}") from error
-        return np.frombuffer(content, kind.numpy_dtype).reshape(kind.sizes)
+        if dtype not in DTYPES or not isinstance(shape, list):
+            raise ValueError(f"an array of type {dtype!r:.60}")
+        return np.frombuffer(self._resources(name), DTYPES[dtype]).reshape(cast("list[Any]", shape))
 
     def _made(self, cls: type, values: list[Any]) -> Any:
         try:
             if issubclass(cls, Attributes):
                 return cls(values[0]) if cls is Unchecked else cls(**values[0])
             return self._record(cls, values)
-        except (TypeError, LookupError, AttributeError, AssertionError, ArithmeticError) as error:
+        except (TypeError, IndexError, AttributeError, KeyError) as error:
             raise ValueError(f"a {cls.__name__} is malformed: {error}") from error
 
     def _record(self, cls: type, values: list[Any]) -> Any:
@@ -272,8 +249,8 @@ class _Decoder:
         if len(values) != len(names):
             raise ValueError(f"a {cls.__name__} has {len(names)} fields, not {len(values)}")
         for name, value in zip(names, values, strict=True):
-            if not is_of_type(value, _hints(cls).get(name, Any)):
-                raise ValueError(f"{name} of a {cls.__name__} is a {type(value).__name__}")
+            if not _fits(value, _hints(cls).get(name, Any)):
+                raise ValueError(f"{name} of a {cls.__name__} is {value!r:.60}")
         if _is_named_tuple(cls):
             return cls(*values)
         if cls is AxisProblem:
@@ -301,3 +278,52 @@ def _hints(cls: type) -> Mapping[str, Any]:
         return typing.get_type_hints(cls)
     except NameError:  # types that are imported for the checker only
         return {}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type; the elements of containers are looked at too."""
+    return _checker(hint)(value)
+
+
+Check = Callable[[Any], bool]
+
+
+@cache
+def _checker(hint: Any) -> Check:
+    """The check that a value is of a type."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        checks = list(map(_checker, args))
+        return lambda value: any(check(value) for check in checks)
+    if origin is Literal:
+        return lambda value: value in args
+    if hint is None or hint is type(None):
+        return lambda value: value is None
+    if hint is float:
+        return lambda value: type(value) in (float, int)
+    kind = origin or hint
+    if hint is Any or not isinstance(kind, type) or kind is abc.Callable:
+        return lambda value: True
+    if kind is tuple and args:
+        return _tuple_check(args)
+    if args and issubclass(kind, abc.Mapping):
+        key, item = map(_checker, args[:2])
+        return lambda value: isinstance(value, kind) and all(key(k) and item(v) for k, v in value.items())
+    if args and issubclass(kind, abc.Collection):
+        element = _checker(args[0])
+        return lambda value: isinstance(value, kind) and all(map(element, value))
+    return lambda value: isinstance(value, kind) and (type(value) is not bool or kind in (bool, object))
+
+
+def _tuple_check(args: tuple[Any, ...]) -> Check:
+    if len(args) == 2 and args[1] is Ellipsis:
+        element = _checker(args[0])
+        return lambda value: isinstance(value, tuple) and all(map(element, cast("tuple[Any, ...]", value)))
+    checks = [] if args == ((),) else list(map(_checker, args))
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != len(checks):
+            return False
+        return all(each(part) for each, part in zip(checks, cast("tuple[Any, ...]", value), strict=True))
+
+    return check

@@ -7,60 +7,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from meshgen.ir.graph import Node, Value, is_float
 from meshgen.ir.matchers import Producer
 from meshgen.ir.predicates import is_constant
-from meshgen.ir.walks import operands_first
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.ops.evaluate.window import fold_kind
 
-_MOST_VALUES = 64  # that are visited (chosen: a histogram takes ten)
+_STEPS = 32  # of a chain of operations that is followed (chosen: a histogram takes ten)
 _EXACT = {"f32": 1 << 24, "f64": 1 << 53}  # of floats: integers below it are exact
 _PARTS = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate", "pad", "convert"}
 
 
-def largest_count(value: Value, producer: Producer) -> int | None:
+def largest_count(value: Value, producer: Producer, steps: int = _STEPS) -> int | None:
     """Return a number that no element of a value is above, where no element is negative for certain; None for other values."""
-    reached: set[Value] = set()
-
-    def needs(each: Value) -> Sequence[Value]:
-        reached.add(each)
-        return _counted(each, producer(each)) if len(reached) <= _MOST_VALUES else ()
-
-    counts: dict[Value, int | None] = {}
-    for each in operands_first([value], needs):
-        counts[each] = _count(each, producer(each), counts)
-    return counts[value]
-
-
-def _counted(value: Value, node: Node | None) -> Sequence[Value]:
-    """Return the operands whose elements a value is made of; none of a value whose count does not depend on operands."""
-    if node is None or value.type.dtype == "i1" or None in value.type.shape:
-        return ()
-    if node.op == "select":
-        return node.operands[1:]
-    return (node.operands[0], node.operands[2]) if node.op == "scatter" else node.operands
-
-
-def _count(value: Value, node: Node | None, counts: Mapping[Value, int | None]) -> int | None:
-    """Return the largest count of a value, given those of the operands that were visited."""
-    kind = value.type
+    kind, node = value.type, producer(value)
     if kind.dtype == "i1":
         return 1
-    if node is None or None in kind.shape:
+    if node is None or not steps or None in kind.shape:
         return None
     if is_constant(node):
         array = node.attrs.value
         most = int(array.max()) if array.size and array.min() >= 0 else None
     else:
-        of_operands = [counts.get(operand) for operand in _counted(value, node)]
-        most = (
-            _combined(node, [count for count in of_operands if count is not None]) if None not in of_operands else None
-        )
+        counts = [largest_count(operand, producer, steps - 1) for operand in _counted(node)]
+        most = _combined(node, [count for count in counts if count is not None]) if None not in counts else None
     limit = _EXACT.get(kind.dtype, 0) if is_float(kind.dtype) else integer_range(kind.dtype)[1]
     return most if most is not None and most <= limit else None
+
+
+def _counted(node: Node) -> Sequence[Value]:
+    """The operands whose elements a result is made of."""
+    if node.op == "select":
+        return node.operands[1:]
+    return (node.operands[0], node.operands[2]) if node.op == "scatter" else node.operands
 
 
 def _combined(node: Node, counts: Sequence[int]) -> int | None:
@@ -85,6 +66,5 @@ def is_ascending(value: Value, producer: Producer) -> bool:
         return False
     (size,), attrs = value.type.sizes, node.attrs
     padding = tuple(attrs.low), tuple(attrs.high)
-    steps = {*attrs.window_strides, *attrs.base_dilations, *attrs.window_dilations}
-    is_total = tuple(attrs.window_dimensions) == (size,) and padding == ((size - 1,), (0,)) and steps <= {1}
+    is_total = tuple(attrs.window_dimensions) == (size,) and padding == ((size - 1,), (0,))
     return is_total and largest_count(value, producer) is not None

@@ -6,7 +6,7 @@ template generates both as one kernel, whether something comes between them, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 
@@ -126,7 +126,6 @@ class _Between:
         return [node]
 
     def _why_not(self, maker: Node, reader: Node, value: Value, readers: int) -> str:
-        forms: list[KernelForm] = []
         for node in (maker, reader):
             if not is_kernel(node):
                 return f"'{node.op}' is {'a collective' if node.op in COMMUNICATING else 'control flow'}"
@@ -134,14 +133,13 @@ class _Between:
             if template is None or not template.fuses:
                 name = "none" if template is None else template.name
                 return f"'{_op_name(node)}' is made from template '{name}', which takes no operations of others in"
-            forms.append(template.form)
         if value not in maker.results:
             return "the reader has a part of what several launches make, or another part of it than the maker writes at a time"
         if (reason := self._order(maker, reader)) or (reason := self._product(reader, value)):
             return reason
         joined = self._joined(maker, reader)
         if not self._plans(joined):
-            return _no_template(forms)
+            return self._no_template(maker, reader)
         return self._cost(maker, reader, joined, readers)
 
     def _order(self, maker: Node, reader: Node) -> str:
@@ -168,6 +166,21 @@ class _Between:
                 return "an operand of a product: each tile that needs it would compute it again"
             reached.update(node.results)
         return ""
+
+    def _no_template(self, maker: Node, reader: Node) -> str:
+        templates = [self._template(node.attrs.kernel) for node in (maker, reader)]
+        forms = [template.form for template in templates if template is not None]
+        if all(form.multiplies for form in forms):
+            return (
+                "each has a product of its own, and their tiles are of other sizes, or one is an operand of the other"
+            )
+        if forms[0].multiplies and KernelForm.REDUCE in forms:
+            return "a program has a tile of the product, and the reader sums over whole rows"
+        if forms == [KernelForm.REDUCE, KernelForm.REDUCE]:
+            return "they reduce over different elements, or the reader needs sums of other rows than a program has"
+        if KernelForm.SEGMENTED in forms:
+            return "one of them is several kernels side by side"
+        return "the reader needs elements that other programs of the maker have"
 
     def _cost(self, maker: Node, reader: Node, joined: Graph, readers: int) -> str:
         apart = sum(kernel_bytes(self._kernels[node.attrs.kernel]) for node in (maker, reader))
@@ -218,19 +231,6 @@ class _Between:
 
 def _reads(node: Node) -> tuple[Value, ...]:
     return (*node.operands, *captured(node))
-
-
-def _no_template(forms: Sequence[KernelForm]) -> str:
-    """Say why no template takes the operations of kernels of these forms, of the maker and of the reader, together."""
-    if all(form.multiplies for form in forms):
-        return "each has a product of its own, and their tiles are of other sizes, or one is an operand of the other"
-    if forms[0].multiplies and KernelForm.REDUCE in forms:
-        return "a program has a tile of the product, and the reader sums over whole rows"
-    if forms == [KernelForm.REDUCE, KernelForm.REDUCE]:
-        return "they reduce over different elements, or the reader needs sums of other rows than a program has"
-    if KernelForm.SEGMENTED in forms:
-        return "one of them is several kernels side by side"
-    return "the reader needs elements that other programs of the maker have"
 
 
 def _op_name(node: Node) -> str:

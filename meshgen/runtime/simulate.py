@@ -154,10 +154,10 @@ class Simulation:
         share = self._rank_free[node.attrs.kernel] if launches else node.op not in OF_RANKS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
-        numbers = list(map(identities, operands)) if share else [range(self.mesh.size)]
+        numbers = [identities(shards) if share else range(self.mesh.size) for shards in operands]
         for rank in range(self.mesh.size):
             args = [shards[rank] for shards in operands]
-            key = tuple(each[rank] for each in numbers)
+            key = tuple(each[rank] for each in numbers) if share else (rank,)
             if key not in made:
                 made[key] = self._on_rank(node, args, rank, values)
             per_rank.append(made[key])

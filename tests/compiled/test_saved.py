@@ -17,9 +17,9 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.compiled import saved_objects
 from meshgen.compiled.restored import saved_program
-from meshgen.compiled.saved import MEMBER, saved_member
+from meshgen.compiled.saved import MEMBER, SavedProgram, saved_member
 from meshgen.compiled.saved_objects import OtherVersionError, from_document, to_document
-from meshgen.errors import Diagnostic, Location, MeshgenError, ModuleError
+from meshgen.errors import MeshgenError, ModuleError
 from meshgen.reports.explain import explanations
 from meshgen.runtime.module_file.members import Held
 from meshgen.runtime.module_file.resources import Resources
@@ -124,79 +124,19 @@ def test_other_classes_are_those_of_another_version() -> None:
         from_document(document, {}.__getitem__)
 
 
-def _with_document(path: Path, document: Any) -> Any:
-    """The module of a file with another member of decisions."""
-    module = mg.load(path)
-    members = {name: bytes(module.members[name]) for name in module.members}
-    members[MEMBER] = gzip.compress(json.dumps(document).encode())
-    module._container = Held(path, members)
-    return module
-
-
-def _reported(module: Any) -> bool:
-    """Whether the decisions are read, and all reports can be made of them; False where a MeshgenError refuses them."""
-    try:
-        if (program := saved_program(module)) is not None:
-            _said(program)
-    except MeshgenError:
-        return False
-    return True
-
-
-def _change(rng: random.Random, rows: list[Any]) -> None:
-    """Change one part of a row: by a value, by another row, by leaving it out, or by repeating it."""
-    number = rng.randrange(1, len(rows))
-    row = rows[number]
-    part = rng.randrange(len(row))
-    match rng.randrange(4):
-        case 0:
-            row[part] = rng.choice([None, -1, 0, 7, "x", "", [0], [[]], {}, 0.5, True, 10**9, 1 << 70])
-        case 1:
-            row[part] = [rng.randrange(number)]
-        case 2:
-            del row[part]
-        case _:
-            row.insert(part, copy.deepcopy(row[part]))
-
-
-@pytest.mark.parametrize("name", ["layers", "large constant"])
-def test_forged_decisions_are_refused_or_reported(name: str, tmp_path: Path) -> None:
-    PROGRAMS[name]().save(path := tmp_path / "m.mgx")
-    document = json.loads(gzip.decompress(bytes(mg.load(path).members[MEMBER])))
-    rng, refused, count = random.Random(0), 0, 60
-    for _ in range(count):
+def test_forged_decisions_are_refused_or_read() -> None:
+    """Rows are changed at random: each document is refused as malformed, or gives a program."""
+    document, rng = _document(), random.Random(0)
+    refused = 0
+    for _ in range(60):
         forged = copy.deepcopy(document)
-        _change(rng, forged["rows"])
-        refused += not _reported(_with_document(path, forged))
-    assert 0 < refused < count
-
-
-FORGED = {
-    "array without bytes": ["resource", "none", "f32", [2]],
-    "array named by a list": ["resource", [1], "f32", [2]],
-    "array of no type": ["resource", "none", ["f32"], [2]],
-    "array of negative size": ["resource", "none", "f32", [-1]],
-    "line that is a text": [0, "m.py", "three", 1, ""],
-    "code without a meaning": [1, "MG9999", "text", None, None, None],
-}
-
-
-@pytest.mark.parametrize("row", FORGED.values(), ids=FORGED)
-def test_forged_rows_are_refused(row: list[Any]) -> None:
-    classes = [
-        [f"{cls.__module__}:{cls.__name__}", list(saved_objects.saved_fields(cls))] for cls in (Location, Diagnostic)
-    ]
-    with pytest.raises((ValueError, MeshgenError)):
-        from_document({"version": saved_objects.VERSION, "classes": classes, "rows": [row]}, {}.__getitem__)
-
-
-@pytest.mark.parametrize("last", [["set", [60]], ["dict", [60], 1], [0, [60], "f32"]])
-def test_shared_rows_are_not_expanded_without_a_bound(last: list[Any]) -> None:
-    """Hashing or printing the last row would visit 2**60 objects."""
-    classes = [["meshgen.ir.graph:TensorType", ["shape", "dtype"]]]
-    rows = [["tuple", 1, 1], *(["tuple", [n], [n]] for n in range(60)), last]
-    with pytest.raises(ValueError, match="repeats an object too often"):
-        from_document({"version": saved_objects.VERSION, "classes": classes, "rows": rows}, {}.__getitem__)
+        row = rng.choice(forged["rows"])
+        row[rng.randrange(len(row))] = rng.choice([None, -1, 7, "x", [10**9], [0], [[]], {}, 0.5, [True]])
+        try:
+            assert isinstance(from_document(forged, {}.__getitem__), SavedProgram | int | str | float | None | list)
+        except (ValueError, MeshgenError):
+            refused += 1
+    assert refused > 20
 
 
 def test_classes_outside_of_records_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import StringAttr
 
 import meshgen as mg
 from meshgen.errors import ProgramError
@@ -208,6 +209,10 @@ def test_a_collective_may_name_its_reduction(collective: str, kind: str) -> None
     assert counts(text) == {kind: 1}
     generic = str(TextParser(dialects().context, text, "-").parse_module())
     assert shardings_of(parse_text(generic)) == shardings_of(parse_text(text))
+    for form in (text, generic):
+        operations = TextParser(dialects().context, form, "-").parse_module().walk()
+        (read,) = [operation for operation in operations if operation.name == f"sdy.{kind}"]
+        assert read.properties["reduction"] == StringAttr("max")
 
 
 def test_what_a_manual_computation_gives_may_be_unreduced_by_a_kind() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from xdsl.ir import Attribute
 
 from meshgen.errors import ProgramError
 from meshgen.ir.graph import Annotation, Module
+from meshgen.mlir.families import dialects
+from meshgen.mlir.parser import TextParser
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
@@ -163,6 +166,7 @@ _LISTS = {
     "all_slice": ("slicing_axes", "list_of_axis_ref_lists"),
     "all_gather": ("gathering_axes", "list_of_axis_ref_lists"),
 }
+_NAMES = {f"sdy.{op}" for op in (*_LISTS, "collective_permute")}
 
 
 def _generic(found: re.Match[str]) -> str:
@@ -186,6 +190,20 @@ def test_collectives_say_how_a_value_lies_behind_them(text: str) -> None:
     assert result.ok, result.faults
     moved = analyze(lowered(parse_text(text))).counts
     assert moved == {"all_reduce": 1, "all_to_all": 1, "retile": 1}, "the permute and the gather behind it are one"
+
+
+def _collectives_of(text: str) -> list[tuple[str, dict[str, Attribute]]]:
+    operations = TextParser(dialects().context, text, "-").parse_module().walk()
+    return [(operation.name, operation.properties) for operation in operations if operation.name in _NAMES]
+
+
+def test_a_collective_reads_back_as_it_was_written() -> None:
+    """Collectives are printed in MLIR's generic form."""
+    printed = str(TextParser(dialects().context, COLLECTIVES, "-").parse_module())
+    collectives = _collectives_of(COLLECTIVES)
+    assert [name for name, _ in collectives] == [f"sdy.{op}" for op, *_ in _PLAIN.findall(COLLECTIVES)]
+    assert _collectives_of(printed) == collectives == _collectives_of(_PLAIN.sub(_generic, COLLECTIVES))
+    assert print_text(parse_text(printed)) == print_text(parse_text(COLLECTIVES))
 
 
 def test_attributes_may_stand_before_operands_and_notes_of_xla_are_passed_on() -> None:

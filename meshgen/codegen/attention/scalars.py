@@ -46,9 +46,6 @@ class Elements:
             self.operands.setdefault(found, value.type.with_shape(()))
         return found
 
-    def __contains__(self, key: Element | str) -> bool:
-        return key in self.operands or key in self.positions
-
     def kept(self) -> tuple[dict[Element, TensorType], dict[str, None]]:
         """What is taken so far."""
         return {**self.operands}, {**self.positions}
@@ -117,14 +114,13 @@ class Region:
             return self._computed(node, index)
         except UnformedError:
             del self.graph.nodes[size:]
-            self.elements.restore(kept)
-            self.arguments = {key: made for key, made in self.arguments.items() if key in self.elements}
             alive = {
                 *self.first.values(),
                 *self.arguments.values(),
                 *(v for inner in self.graph.nodes for v in inner.results),
             }
             self._made = {key: made for key, made in self._made.items() if made in alive}
+            self.elements.restore(kept)
             return self._operand(value, index)
 
     def _operand(self, value: Value, index: Index) -> Value:

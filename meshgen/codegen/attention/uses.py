@@ -32,17 +32,14 @@ class Uses:
         return not self.outputs.isdisjoint(inside) or any(not attention.members.issuperset(self.of(v)) for v in inside)
 
     def settled(self, value: Value, index: Index) -> tuple[Value, Index]:
-        """Return what transposes, reshapes and a rounding make of a product that nothing else reads, with its index.
-
-        Stops before a dim that is not made of whole loops. The op then writes its results in the order in which they are read.
-        """
+        """What transposes, reshapes and a rounding make of a product that nothing else reads, with its index, while each dim is one loop at most."""
         while value not in self.outputs and len(users := self.of(value)) == 1:
             (node,) = users
             place = index if _rounds(node) else forward(node, index, ()) if node.op in _ARRANGING else None
             if place is None or node.option is not None:
                 break
             loops = [loops_of(each, size) for each, size in zip(place, node.result.type.sizes, strict=True)]
-            if None in loops:
+            if any(each is None or len(each) > 1 for each in loops):
                 break
             value, index = node.result, place
         return value, index
