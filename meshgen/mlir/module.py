@@ -26,6 +26,7 @@ from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.func.entry import KERNEL, entry_of, reached_from, refuse_without_function
+from meshgen.mlir.func.module_attributes import field_faults
 from meshgen.mlir.literals import dictionary, one_or_list, quoted, symbol
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading, Slot, Source
@@ -151,7 +152,7 @@ def check_module(module: Module) -> None:
     is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
-    faults = program_faults(module) or donation_faults(module)
+    faults = program_faults(module) or [*donation_faults(module), *field_faults(module)]
     faults = faults or [fault for graph in graphs for fault in graph_faults(graph, mesh)]
     if faults:
         raise ProgramError(*faults)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -45,6 +46,12 @@ def _count(value: Any) -> int:
     return value
 
 
+def _size(value: Any) -> int:
+    if not _count(value):
+        raise ValueError("a number from 1 on")
+    return value
+
+
 def _counts(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(map(_is_count, value := cast("list[Any]", value))):
         raise ValueError("a list of numbers")
@@ -72,7 +79,8 @@ _OF_DECISIONS: Mapping[str, Any] = {"what": str, "exposed_seconds": int | float,
 
 def _is_decision(row: Any) -> bool:
     is_named = isinstance(row, dict) and cast("dict[str, Any]", row).keys() == _OF_DECISIONS.keys()
-    return is_named and all(isinstance(row[name], kind) for name, kind in _OF_DECISIONS.items())
+    is_typed = is_named and all(isinstance(row[name], kind) for name, kind in _OF_DECISIONS.items())
+    return is_typed and 0 <= row["exposed_seconds"] <= sys.float_info.max  # Python's JSON has NaN and Infinity
 
 
 # Fields of `Module` that are attributes of their own, and how each is read from JSON; ValueError says what it should be.
@@ -80,7 +88,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "in_numbers": _counts,
     "out_numbers": _counts,
     "reordered": _by_name(_counts),
-    "nominal_sizes": _by_name(_count),
+    "nominal_sizes": _by_name(_size),
     "chunks": _decisions,
     "memory_cap": _count,
 }
@@ -89,11 +97,25 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
 def _read_field(name: str, reading: Reading, attribute: Attribute) -> None:
     try:
         value = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
-        setattr(reading.module, name, _FIELDS[name](value))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # ValueError also for integers of thousands of digits
         reading.faults.append(Diagnostic("MG0104", f"meshgen.{name} is not JSON"))
+        return
+    try:
+        setattr(reading.module, name, _FIELDS[name](value))
     except ValueError as error:
         reading.faults.append(Diagnostic("MG0104", f"meshgen.{name} is not {error}"))
+
+
+def field_faults(module: Module) -> Iterator[Diagnostic]:
+    """Yield the fields that do not fit the program: MG0104, and MG0202 for sizes of unknown axes."""
+    for name, values in (("in_numbers", module.graph.inputs), ("out_numbers", module.graph.outputs)):
+        numbers: tuple[int, ...] | None = getattr(module, name)
+        if numbers is not None and (len(numbers) != len(values) or len({*numbers}) != len(numbers)):
+            message = f"meshgen.{name} is {list(numbers)}; it must have {len(values)} different numbers"
+            yield Diagnostic("MG0104", message)
+    for axis in module.nominal_sizes:
+        if axis not in module.mesh.names:
+            yield module.mesh.unknown_axis(axis)
 
 
 def _write_stage(module: Module) -> Mapping[str, str]:
