@@ -32,7 +32,7 @@ from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.random_arrays import random_array
 from meshgen.testing.random_graphs import random_program
-from tests.mlir.every_op import NAMES, program
+from tests.mlir.every_op import NAMES, SCHED, program
 from tests.mlir.made_operations import NAMES as MADE
 from tests.mlir.made_operations import made
 from tests.mlir.payload import Case
@@ -78,7 +78,9 @@ def sources_of(files: Sequence[str], use_jax: bool) -> list[str]:
     written = [path.read_text() for path in sorted(_DATA.rglob("*.mlir"))]
     written += [case.text() for name in _TESTS for case in _cases(import_module(name))]
     made = [print_text(random_program(seed)) for seed in range(_RANDOM)]
-    return [program(name) for name in NAMES] if use_jax else [*(program(name) for name in NAMES), *written, *made]
+    if use_jax:
+        return [program(name) for name in NAMES if name not in SCHED]
+    return [*(program(name) for name in NAMES), *written, *made]
 
 
 def _cases(module: ModuleType) -> list[Case]:

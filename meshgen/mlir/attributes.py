@@ -31,6 +31,11 @@ def is_integers(attribute: Attribute) -> bool:
     return isinstance(attribute, DenseElements) and not is_inexact(attribute.data.dtype)
 
 
+def is_strings(attribute: Attribute) -> bool:
+    """Whether an attribute is a list of strings."""
+    return isinstance(attribute, builtin.ArrayAttr) and all(isinstance(each, builtin.StringAttr) for each in attribute)
+
+
 def array(values: Sequence[int]) -> Attribute:
     """`array<i64: ...>`"""
     return builtin.DenseArrayBase.from_list(builtin.i64, list(values))

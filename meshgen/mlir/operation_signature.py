@@ -2,12 +2,13 @@
 
     2 -> 1                                     two operands, one result
     1 float -> 1 integer                       the elements of all operands are floats, those of all results integers
+    1 tensor -> 1 shape                        the operands are tensors of any element type, the results of type `!tosa.shape`
     1..3 -> 1                                  one to three operands; `1..` one or more, `_` any number
     3+n -> n {1+n -> n}                        a letter is the same number everywhere. The region takes 1+n arguments and
                                                ends with a terminator of n operands; `{1+n}` ends with whatever it ends with
     1 -> n {0 -> n} {0 -> n}?                  the second region may be empty or missing; `+`: one or more such regions,
                                                `*`: any number, `m`: m of them
-    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property, and one that may be left out, which is one of two words
+    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property of a kind of `KINDS`, and one that may be left out, which is one of two words
     1 -> 1 <pad: integers(4)>                  a list of four integers
     (1, n) -> 1 <offsets: open(n)>             operands in two segments, by `operandSegmentSizes`; a list of integers of which as
                                                many are open as the second segment has
@@ -41,7 +42,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.traits import IsTerminator
 
-from meshgen.mlir.attributes import integers, is_integers
+from meshgen.mlir.attributes import integers, is_integers, is_strings
 from meshgen.mlir.dense import DenseElements
 
 Letters = dict[str, int]
@@ -59,6 +60,7 @@ KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
     "type": ("a type", lambda found: isinstance(found, TypeAttribute)),
     "elements": ("dense<...>", lambda found: isinstance(found, DenseElements)),
     "array": ("a list", lambda found: isinstance(found, ArrayAttr)),
+    "strings": ("a list of strings", is_strings),
     "integers": ("a list of integers", is_integers),
     "counts": (
         "a list of numbers from 0 on",

@@ -203,6 +203,13 @@ ON_TPU: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
         (f32(2, 12, 6), f32(2, 4, 6, 5), np.stack([SIZES, SIZES[::-1]])),
         P("y", "x"),
     ),
+    "ragged rows of each matrix": (
+        lambda a, b, g: lax.ragged_dot_general(
+            a, b, g, lax.RaggedDotDimensionNumbers((((2,), (1,)), ((), ())), [1], [0])
+        ),
+        (f32(2, 12, 6), f32(4, 6, 5), np.stack([SIZES, SIZES[::-1]])),
+        P("y", "x"),
+    ),
     "Cholesky, gradient": (grad(jnp.linalg.cholesky), (SYMMETRIC,), P("x")),
     "LU": (jax.scipy.linalg.lu_factor, (f32(5, 5),), P("x")),
     "singular values": (partial(jnp.linalg.svd, compute_uv=False), (f32(6, 3),), P("x")),

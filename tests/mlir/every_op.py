@@ -1,4 +1,4 @@
-"""A small valid program for every operation of StableHLO and CHLO that is read, and for Shardy's: what mutants are made of."""
+"""A small valid program for every operation of StableHLO and CHLO that is read, for Shardy's, and for `sched`'s: what mutants are made of."""
 
 from __future__ import annotations
 
@@ -184,11 +184,39 @@ LOCAL: dict[str, tuple[str, str]] = {
     "partition_id": _op("stablehlo.partition_id", "", "", "tensor<ui32>"),
     "replica_id": _op("stablehlo.replica_id", "", "", "tensor<ui32>"),
 }  # fmt: skip
+# meshgen's operations with loops of their own.
+_SCORE = "^bb0(%e: tensor<f32>, %f: tensor<f32>, %g: tensor<i32>, %h: tensor<i32>)"
+_CHANGED = f"{{\n{_SCORE}:\n  %l = stablehlo.compare GE, %g, %h : (tensor<i32>, tensor<i32>) -> tensor<i1>\n  %m = stablehlo.select %l, %e, %f : tensor<i1>, tensor<f32>\n  stablehlo.return %m : tensor<f32>\n}}"
+_KEPT = f"{{\n{_SCORE}:\n  stablehlo.return %e : tensor<f32>\n}}"
+_DERIVATIVE = _KEPT.replace("%e: tensor<f32>", "%e: tensor<f32>, %m: tensor<f32>")
+_PRECISION = "[#stablehlo<precision HIGH>, #stablehlo<precision HIGH>]"
+_PRODUCTS = f'positions = ["t", "s"], precision_config = {_PRECISION}, value_precision_config = {_PRECISION}, zero_empty = false'
+_GRADIENTS = f"{_PRODUCTS}, gradient_precision_config = {_PRECISION}"
+_ROWS = f"{F}, tensor<6x6xf32>, tensor<6x6xf32>"
+_ROW = "tensor<4xf32>"
+_STATISTICS = "%q = stablehlo.slice %x [0:4, 0:1] : (tensor<4x6xf32>) -> tensor<4x1xf32>\n%o = stablehlo.reshape %q : (tensor<4x1xf32>) -> tensor<4xf32>"
+SCHED: dict[str, tuple[str, str]] = {
+    "sched.attention": (
+        f'%r, %q = "sched.attention"(%x, %s, %s, %y) <{{factors = "t d, s d, s e, t s -> t e, t", {_PRODUCTS}}}> ({_CHANGED}, {_KEPT}) : ({_ROWS}, {F}) -> ({F}, {_ROW})', F),
+    "sched.attention_gradient_queries": (
+        f'%r = "sched.attention_gradient_queries"(%x, %s, %s, %o, %o, %x, %y) <{{factors = "t d, s d, s e, t, t, t e, t s -> t d", {_GRADIENTS}}}> ({_CHANGED}, {_KEPT}, {_DERIVATIVE}) '
+        f": ({_ROWS}, {_ROW}, {_ROW}, {F}, {F}) -> {F}", F),
+    "sched.attention_gradient_keys": (
+        f'%r, %u = "sched.attention_gradient_keys"(%x, %s, %s, %o, %o, %x, %y) <{{factors = "t d, s d, s e, t, t, t e, t s -> s d, s e", {_GRADIENTS}}}> ({_CHANGED}, {_KEPT}, {_DERIVATIVE}) '
+        f": ({_ROWS}, {_ROW}, {_ROW}, {F}, {F}) -> (tensor<6x6xf32>, tensor<6x6xf32>)", "tensor<6x6xf32>"),
+    "sched.ragged_dot": _op("sched.ragged_dot", "%x, %w, %q, %u", f"{F}, tensor<2x6x6xf32>, tensor<2xi32>, tensor<2xi32>", F,
+                            f'contracts = false, precision_config = {_PRECISION}, disjoint = true, total_groups = 4 : i64, group_axes = ["x"]'),
+}  # fmt: skip
+_MORE |= {
+    "sched.attention_gradient_queries": _STATISTICS,
+    "sched.attention_gradient_keys": _STATISTICS,
+    "sched.ragged_dot": "%w = stablehlo.constant dense<1.5> : tensor<2x6x6xf32>\n%q = stablehlo.constant dense<[0, 2]> : tensor<2xi32>\n%u = stablehlo.constant dense<[2, 4]> : tensor<2xi32>",
+}
 
 
 def program(name: str) -> str:
     """The program of an operation, over a mesh of 2 x 2 devices."""
-    line, result = OPS.get(name) or LOCAL[name]
+    line, result = OPS.get(name) or LOCAL.get(name) or SCHED[name]
     head = "mhlo.num_partitions = 4 : i32" if name in LOCAL else ""
     other = '  sdy.mesh @w = <["a"=4, "b"=1]>\n' if "@w" in line else ""
     mesh = "" if name in LOCAL else '  sdy.mesh @m = <["x"=2, "y"=2]>\n' + other
@@ -196,4 +224,4 @@ def program(name: str) -> str:
     return f"module attributes {{{head}}} {{\n{mesh}func.func @main({ARGS}) -> {result} {{\n{body}\nreturn %r : {result}\n}}\n}}\n"
 
 
-NAMES = (*OPS, *LOCAL)
+NAMES = (*OPS, *LOCAL, *SCHED)

@@ -166,6 +166,7 @@ class Maker:
             "type": lambda: builtin.f32,
             "elements": lambda: _ELEMENTS,
             "array": lambda: builtin.ArrayAttr([builtin.UnitAttr()]),
+            "strings": lambda: builtin.ArrayAttr([builtin.StringAttr("x")] * size),
             "integers": lambda: numbers(entries),
             "open": lambda: numbers(entries),
             "counts": lambda: builtin.DenseArrayBase.from_list(builtin.i32, [abs(n) for n in entries]),

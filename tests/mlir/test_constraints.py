@@ -35,8 +35,8 @@ SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
     'inserted dims out of range': ('scatter', [('inserted_window_dims = [0]', 'inserted_window_dims = [4]')], 'names dim 4'),
     'a format without an exponent': ('reduce_precision', [('exponent_bits = 5', 'exponent_bits = 0')], 'exponent_bits is 0; it should be from 1'),
     'a format with a negative mantissa': ('reduce_precision', [('mantissa_bits = 10', 'mantissa_bits = -1')], 'mantissa_bits is -1; it should be from 0'),
-    'one precision for two operands': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '[#stablehlo<precision DEFAULT>]')], 'an entry for each of 2 operands, got 1'),
-    'an unknown precision': ('dot_general', [('precision HIGHEST', 'precision BEST')], 'must consist of DEFAULT, HIGH, HIGHEST'),
+    'one precision for two operands': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '[#stablehlo<precision DEFAULT>]')], 'none or two of DEFAULT, HIGH, HIGHEST'),
+    'an unknown precision': ('dot_general', [('precision HIGHEST', 'precision BEST')], 'none or two of DEFAULT, HIGH, HIGHEST'),
     'precisions that are no list': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '3 : i64')], 'precision_config must be a list, got 3 : i64'),
     'sizes for another rank': ('dynamic_reshape', [('tensor<?x8xf32>', 'tensor<?x8x1xf32>')], 'has 2 sizes for 3 dims'),
     'a dynamic dim out of range': ('get_dimension_size', [('dimension = 1', 'dimension = 2')], 'dimension 2 is out of range'),
@@ -84,6 +84,10 @@ SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
     'an alias of an operand that is not there': ('custom_call', [('"mhlo.erf"', '"mhlo.erf", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 1, operand_tuple_indices = []>]')], 'an alias of operand 1 of 1'),
     'an alias of a part that is not there': ('custom_call', [('"mhlo.erf"', '"mhlo.erf", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []>]')], 'a part of a result of its type'),
     'a version that is no number': ('custom_call', [('"mhlo.erf"', '"mhlo.erf", api_version = "new"')], 'api_version must be an integer'),
+    'groups over an axis that the mesh lacks': ('sched.ragged_dot', [('["x"]', '["nope"]')], "MG0202: sched.ragged_dot: mesh axis 'nope' is not in"),
+    'groups over an axis twice': ('sched.ragged_dot', [('["x"]', '["x", "x"]')], "MG0203: sched.ragged_dot: mesh axis 'x' is listed more than once"),
+    'groups over a number': ('sched.ragged_dot', [('["x"]', '[3]')], 'group_axes must be a list of strings'),
+    'fewer than no groups': ('sched.ragged_dot', [('total_groups = 4', 'total_groups = -3')], 'total_groups is -3; it must be 0 or more'),
     'a constant of another type': ('chlo.constant_like', [('1.0 : f32', '1.5 : f64')], 'its value must be of type f32, got f64'),
 }  # fmt: skip
 
@@ -152,10 +156,13 @@ OTHERS: dict[str, tuple[str, str]] = {
     ),
     **{
         f"a ragged dot of {what}": (
-            main_of(f'%r = "chlo.ragged_dot"(%x, %w, %n) <{{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>{more}}}> : (tensor<6x5xf32>, tensor<3x5x7xf32>, tensor<3x{sizes}>) -> tensor<6x7xf32>', "tensor<6x7xf32>", f"%x: tensor<6x5xf32>, %w: tensor<3x5x7xf32>, %n: tensor<3x{sizes}>"),
-            r"needs integers as group sizes, and no precisions or two",
+            main_of(f'%r = "chlo.ragged_dot"(%x, %w, %n) <{{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>{more}}}> : (tensor<6x5xf32>, tensor<3x5x7xf32>, tensor<{sizes}>) -> tensor<6x7xf32>', "tensor<6x7xf32>", f"%x: tensor<6x5xf32>, %w: tensor<3x5x7xf32>, %n: tensor<{sizes}>"),
+            message,
         )
-        for what, sizes, more in (("sizes that are floats", "f32", ""), ("three precisions", "i32", ", precision_config = [" + ", ".join(["#chlo<precision HIGH>"] * 3) + "]"))
+        for what, sizes, more, message in (
+            *((what, sizes, "", r"needs integers of shape \[groups\] or \[\] \+ \[groups\] as group sizes") for what, sizes in (("sizes that are floats", "3xf32"), ("one size", "i32"), ("sizes of batches that it lacks", "2x3xi32"))),
+            ("three precisions", "3xi32", ", precision_config = [" + ", ".join(["#chlo<precision HIGH>"] * 3) + "]", "none or two of DEFAULT, HIGH, HIGHEST"),
+        )
     },
     "zero points of nothing": (main_of('%r = "tosa.tanh"() : () -> tensor<4xf32>'), "has 0 operands instead of 1"),
     "one operation with two results": (main_of('%r, %s = "arith.addf"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)'), "has 2 results instead of 1"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.attributes.base import Attributes, Texts
+from meshgen.ir.attributes.base import Attributes, Precisions, Texts
 
 
 class Attention(Attributes):
@@ -14,12 +14,12 @@ class Attention(Attributes):
 
     factors: str
     positions: Texts = ()
-    precision: Texts = ()
-    value_precision: Texts = ()
+    precision: Precisions = ()
+    value_precision: Precisions = ()
     zero_empty: bool = False
 
 
 class AttentionGradient(Attention):
     """`gradient_precision`: that of the products of the scores' gradient with queries and keys."""
 
-    gradient_precision: Texts = ()
+    gradient_precision: Precisions = ()

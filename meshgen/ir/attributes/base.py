@@ -22,6 +22,8 @@ import numpy as np
 Ints: TypeAlias = tuple[int, ...]
 Flags: TypeAlias = tuple[bool, ...]
 Texts: TypeAlias = tuple[str, ...]
+Precisions: TypeAlias = tuple[str, ...]
+"""StableHLO's precisions of the two operands of a product; empty: the default."""
 Names: TypeAlias = tuple[str, ...]
 """Axes of a mesh, or parts of them."""
 Place: TypeAlias = int | tuple[int | None, ...]

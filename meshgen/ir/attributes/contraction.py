@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.attributes.base import Attributes, Ints, Names, Texts
+from meshgen.ir.attributes.base import Attributes, Ints, Names, Precisions
 
 
 class Reduce(Attributes):
@@ -19,7 +19,7 @@ class Dot(Attributes):
     rhs_batch: Ints
     lhs_contract: Ints
     rhs_contract: Ints
-    precision: Texts = ()
+    precision: Precisions = ()
 
 
 class Ragged(Attributes):
@@ -30,7 +30,7 @@ class Ragged(Attributes):
     """
 
     contracts: bool
-    precision: Texts = ()
+    precision: Precisions = ()
     disjoint: bool = False
     total_groups: int = 0
     group_axes: Names = ()
@@ -54,7 +54,7 @@ class ConvolutionDims(Attributes):
     output_spatial: Ints
     feature_group_count: int
     batch_group_count: int
-    precision: Texts = ()
+    precision: Precisions = ()
 
 
 class Convolution(ConvolutionDims):

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Operation
+
 from meshgen.mlir.attributes import boolean_of, integer_of
-from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, values_of
 from meshgen.mlir.stablehlo.fields import flag, precisions, strings
 from meshgen.mlir.text_operation import Field, define
+from meshgen.ops.collective_checks import axis_faults
 
 _OF_GROUPS = (
     Field(
@@ -28,9 +32,19 @@ _OF_GROUPS = (
     ),
     strings("group_axes", "group_axes"),
 )
+
+
+def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
+    attrs = values_of(operation)
+    for code, message in axis_faults(attrs["group_axes"], importer.reading.module.mesh):
+        importer.fault(code, f"{operation.name}: {message}", operation)
+    importer.convert(operation, "ragged_dot", attrs)
+
+
 # Rows [start, end) of group g by its matrix; or, where it `contracts` rows, a matrix per group of its rows of both operands.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"4 -> 1": "ragged_dot"}, FIELDS=(
         flag("contracts", "contracts", is_required=True), precisions(), *_OF_GROUPS,
     )),
+    importers={"sched.ragged_dot": _import_ragged_dot},
 )  # fmt: skip

@@ -14,11 +14,10 @@ from meshgen.mlir.checked import Checked, scalar
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.stablehlo.attributes import Precision, word_of
+from meshgen.mlir.stablehlo.attributes import precision_of, word_of
 from meshgen.mlir.stablehlo.contraction import DotAlgorithm
 from meshgen.ops.types.site import shapes_agree, types_agree
 
-_PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 _CONSTANTS = ("stablehlo.constant", "chlo.constant")
 _PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3, "stablehlo.dynamic_gather": 1}
 
@@ -87,11 +86,6 @@ def _verify_element(reading: Reading, operation: Operation) -> None:
 
 def _verify_product(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
-    config = found.property("precision_config")
-    words = config.data if isinstance(config, builtin.ArrayAttr) else ()
-    known = all(isinstance(each, Precision) and word_of(each) in _PRECISIONS for each in words)
-    found.require(known, f"precision_config must consist of {', '.join(_PRECISIONS)}")
-    found.require(len(words) in (0, 2), f"precision_config must have an entry for each of 2 operands, got {len(words)}")
     padding = found.property("padding")
     is_pairs = padding is None or (
         isinstance(padding, DenseElements) and padding.data.array.ndim == 2 and padding.data.array.shape[1] == 2
@@ -99,7 +93,7 @@ def _verify_product(reading: Reading, operation: Operation) -> None:
     found.require(is_pairs, "padding must be a list of pairs")
     if isinstance(algorithm := found.property("algorithm"), DotAlgorithm):
         _check_algorithm(found, algorithm)
-        plain = all(word_of(each) == "DEFAULT" for each in words)
+        plain = precision_of(found.property("precision_config")) in ((), ("DEFAULT", "DEFAULT"))
         found.require(plain, "an algorithm says the precision: precision_config must be DEFAULT, or be left out")
 
 

@@ -22,11 +22,6 @@ from meshgen.mlir.stablehlo.attributes import (
 from meshgen.mlir.text_operation import Field, Values
 
 
-def unread(*names: str) -> tuple[Field, ...]:
-    """Properties that mean nothing to a node."""
-    return tuple(Field(name, is_required=False) for name in names)
-
-
 def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default: int | None = None) -> Field:
     """An integer; with a default it may be left out."""
     return Field(
@@ -113,7 +108,7 @@ def strings(prop: str, attr: str) -> Field:
         lambda attribute: {attr: texts(attribute)},
         lambda values: literals.listed(map(literals.quoted, words)) if (words := values.get(attr)) else "",
         is_required=False,
-        kind="array",
+        kind="strings",
     )
 
 

@@ -11,8 +11,9 @@ from xdsl.ir import Operation
 from meshgen.ir.graph import TensorType, Value, is_complex, is_inexact
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import integers
-from meshgen.mlir.conversion import Importer
+from meshgen.mlir.conversion import Importer, Refused
 from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
+from meshgen.ops.types.site import shapes_agree
 
 
 def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
@@ -28,61 +29,71 @@ def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
         return False
     listed = words.data if isinstance(words, builtin.ArrayAttr) else ()
     precision = tuple(word.data for word in listed if isinstance(word, builtin.StringAttr))
-    return import_ragged_dot(importer, operation, [integers(each) for each in numbering.data], precision)
+    import_ragged_dot(importer, operation, [integers(each) for each in numbering.data], precision)
+    return True
 
 
 def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[tuple[int, ...]],
-                      precision: tuple[str, ...]) -> bool:  # fmt: skip
-    """Read a dot whose rows are in groups; False, and a fault, for dims that say nothing.
+                      precision: tuple[str, ...]) -> None:  # fmt: skip
+    """Read a dot whose rows are in groups.
 
     Groups are a dim of the right side where rows are kept, and the first dim of the result where rows are contracted. Where a batch
     dim is ragged they mean nothing.
 
     Args:
         lists: dims of both sides that are batches, then those that are contracted; the ragged dim; the groups of the right side.
+    Raises:
+        Refused: the dims or the group sizes do not fit the operands.
     """
-    lhs, rhs, sizes = importer.values(operation.operands)
-    if fault := _find_fault((lhs, rhs, sizes), lists, precision):
-        importer.fault("MG0104", f"chlo.ragged_dot{fault}", operation)
-        return False
+    lhs, rhs, sizes = operands = importer.values(operation.operands)
+    _check(operands, lists)
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
     left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims = lists
+    has_one_list = not left_batch and sizes.type.rank == 1 and not is_complex(lhs.type.dtype)
     if ragged in left_batch:
         attrs = _attrs(left_batch, right_batch, left_contract, right_contract, precision)
-        found = builder.emit("dot_general", [lhs, rhs], result, **attrs)
-    elif left_batch or is_complex(lhs.type.dtype) or sizes.type.rank > 1:
-        found = _masked_dot(builder, (lhs, rhs, sizes), lists, precision, result)
-    elif left_contract == (ragged,):
+        product = builder.emit("dot_general", [lhs, rhs], result, **attrs)
+    elif has_one_list and left_contract == (ragged,):
         rows, bounds = (ragged, right_contract[0]), _bounds_of_sizes(builder, sizes)
-        found = matrices_by_group(builder, (lhs, rhs), bounds, rows=rows, dtype=result.dtype, precision=precision,
-                                  disjoint=True)  # fmt: skip
-    elif ragged not in left_contract and lhs.type.rank == 1 + len(left_contract):
+        product = matrices_by_group(builder, (lhs, rhs), bounds, rows=rows, dtype=result.dtype, precision=precision,
+                                    disjoint=True)  # fmt: skip
+    elif has_one_list and ragged not in left_contract and lhs.type.rank == 1 + len(left_contract):
         bounds, contract = _bounds_of_sizes(builder, sizes), (left_contract, right_contract)
-        found = rows_by_group(builder, lhs, rhs, bounds, row=ragged, contract=contract, group=group_dims[0],
-                              dtype=result.dtype, precision=precision, disjoint=True)  # fmt: skip
+        product = rows_by_group(builder, lhs, rhs, bounds, row=ragged, contract=contract, group=group_dims[0],
+                                dtype=result.dtype, precision=precision, disjoint=True)  # fmt: skip
     else:
-        found = _masked_dot(builder, (lhs, rhs, sizes), lists, precision, result)
-    importer.bind(operation.results[0], found)
-    return True
+        product = _masked_dot(builder, operands, lists, precision, result)
+    importer.bind(operation.results[0], product)
 
 
-def _find_fault(operands: Sequence[Value], lists: Sequence[tuple[int, ...]], precision: tuple[str, ...]) -> str:
-    """What is wrong with the dims of a ragged dot, or with its other operands; empty if nothing is."""
+def _check(operands: Sequence[Value], lists: Sequence[tuple[int, ...]]) -> None:
+    """Raise Refused for dims of a ragged dot, or other operands, that are invalid."""
     (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, ragged_dims, group_dims) = (
         operands,
         lists,
     )
     if len(ragged_dims) != 1 or not 0 <= ragged_dims[0] < lhs.type.rank or len(group_dims) > 1:
-        return " needs one ragged dim of its left operand, and at most one group dim"
-    if is_inexact(sizes.type.dtype) or len(precision) not in (0, 2):
-        return f" needs integers as group sizes, and no precisions or two, got {sizes.type} and {list(precision)}"
+        raise Refused("MG0104", "needs one ragged dim of its left operand, and at most one group dim")
     taken = ((*left_batch, *left_contract), (*right_batch, *right_contract, *group_dims))
     fits = len(left_batch) == len(right_batch) and len(left_contract) == len(right_contract)
     if not fits or not all(map(_are_dims, taken, (lhs.type.rank, rhs.type.rank))):
-        return f": {list(taken[0])} and {list(taken[1])} are not dims of {lhs.type} and {rhs.type} that go together"
+        pairs = f"{list(taken[0])} and {list(taken[1])} are not dims of {lhs.type} and {rhs.type} that go together"
+        raise Refused("MG0104", pairs)
     if not group_dims and ragged_dims[0] not in taken[0]:
-        return ": the right operand needs a group dim"
-    return ""
+        raise Refused("MG0104", "the right operand needs a group dim")
+    shape = tuple(lhs.type.shape[d] for d in _prefix(lhs, left_batch, left_contract, ragged_dims[0]))
+    fits = sizes.type.rank == 1 or (sizes.type.rank > 1 and shapes_agree(sizes.type.shape[:-1], shape))
+    if is_inexact(sizes.type.dtype) or not fits:
+        shapes = f"[groups] or {list(shape)} + [groups]"
+        raise Refused("MG0104", f"needs integers of shape {shapes} as group sizes, got {sizes.type}")
+
+
+def _prefix(lhs: Value, batch: Sequence[int], contract: Sequence[int], ragged: int) -> list[int]:
+    """Return the dims of the left operand that group sizes may have before their groups: batches, and those of its kind before the ragged one."""
+    if ragged in batch:
+        return [*batch[: batch.index(ragged)]]
+    others = contract if ragged in contract else [d for d in range(lhs.type.rank) if d not in (*batch, *contract)]
+    return [*batch, *others[: others.index(ragged)]]
 
 
 def _are_dims(dims: Sequence[int], rank: int) -> bool:
@@ -111,7 +122,7 @@ def _masked_dot(builder: Builder, operands: Sequence[Value], lists: Sequence[tup
                 result: TensorType) -> Value:  # fmt: skip
     """The left side gets a dim of groups, with zeros in the rows of other groups."""
     (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims) = operands, lists
-    masked = _by_group(builder, lhs, sizes, left_batch, ragged)
+    masked = _by_group(builder, lhs, sizes, _prefix(lhs, left_batch, left_contract, ragged), ragged)
     batch, contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
     if ragged not in left_contract:
         attrs = _attrs(batch, right_batch, (0, *contract), (*group_dims, *right_contract), precision)
@@ -131,16 +142,16 @@ def _product_type(left: TensorType, right: TensorType, left_batch: tuple[int, ..
     return TensorType(tuple(shape), result.dtype)
 
 
-def _by_group(builder: Builder, lhs: Value, sizes: Value, batch: tuple[int, ...], ragged: int) -> Value:
+def _by_group(builder: Builder, lhs: Value, sizes: Value, prefix: Sequence[int], ragged: int) -> Value:
     """`lhs` once per group, the first dim, with zeros where a row is not of the group.
 
-    Sizes have the left side's batch dims, then the groups; or only the groups.
+    Sizes have the `prefix` dims of the left side, then the groups; or only the groups.
     """
     kind, groups = lhs.type, sizes.type.shape[-1]
     shape = (groups, *kind.shape)
     ends = _ends_of_groups(builder, sizes)
     starts = builder.apply("subtract", ends, sizes)
-    dims = (*(d + 1 for d in batch), 0) if sizes.type.rank > 1 else (0,)
+    dims = (*(d + 1 for d in prefix), 0) if sizes.type.rank > 1 else (0,)
     order = sorted(range(len(dims)), key=dims.__getitem__)
     row = builder.emit("iota", [], TensorType(shape, sizes.type.dtype), dim=ragged + 1)
 

@@ -27,11 +27,11 @@ def attention(site: Site) -> list[TensorType] | None:
     sizes = {name: size for word, kind in zip(factors.operands, operands, strict=True) for name, size in zip(word, kind.shape, strict=True)}  # fmt: skip
     first = fixed(site.op)
     taken = [kind.with_shape(()) for kind in operands[first:]] + [POSITION] * len(attrs.positions)
-    words = [attrs[name] for name in attrs.field_types if name.endswith("precision")]
     sound = all(starmap(site.require, (
         (all(is_float(kind.dtype) for kind in operands[:first]), "queries, keys, values and what there is of each row must be floats"),
-        ({*sizes}.issuperset((*factors.results[0], *factors.rows, *attrs.positions)), "a factor is in no operand"),
-        (all(len(each) in (0, 2) for each in words), "precisions are of two operands"),
+        ({*sizes}.issuperset((*factors.results[0], *factors.rows)), "a factor is in no operand"),
+        (len({*attrs.positions}) == len(attrs.positions), f"positions {list(attrs.positions)} name a factor twice"),
+        ({*factors.rows, *factors.keys}.issuperset(attrs.positions), f"positions {list(attrs.positions)} name a factor that the scores do not have"),
     )))  # fmt: skip
     if not sound or not all(_is_function(site, number, taken) for number in range(len(site.regions))):
         return None

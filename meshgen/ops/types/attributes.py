@@ -10,6 +10,7 @@ import numpy as np
 
 from meshgen.ir.axis_parts import is_ref
 from meshgen.mesh import Mesh
+from meshgen.ops.precision import PRECISIONS
 from meshgen.spec import Sharding
 
 
@@ -49,6 +50,12 @@ def _is_free(value: Any) -> bool:
     )
 
 
+def _is_precisions(value: Any) -> bool:
+    return (
+        isinstance(value, tuple | list) and len(value) in (0, 2) and all(word in PRECISIONS.values() for word in value)
+    )
+
+
 def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
@@ -68,6 +75,7 @@ TYPES: dict[
     "Ints": ("a tuple of integers of 64 bits", _every_element(_is_index)),
     "Names": ("a tuple of axis names", _every_element(_is_axis)),
     "Texts": ("a tuple of strings", _every_element(_is(str))),
+    "Precisions": (f"none or two of {', '.join(PRECISIONS.values())}", _is_precisions),
     "Number": ("a number", _is_number),
     "Place": ("the number of a device in its group, or its coordinates", _is_place),
     "Sharding": ("a sharding", _is(Sharding)),

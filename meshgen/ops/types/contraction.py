@@ -101,6 +101,9 @@ def ragged_dot(site: Site) -> list[TensorType] | None:
     sound &= site.require(_may_multiply(left, right) and not is_complex(left.dtype), f"{left.dtype} is not multiplied by {right.dtype}")  # fmt: skip
     for ends_of in (starts, ends):
         sound &= site.require(ends_of.rank == 1 and ends_of.dtype == "i32", f"groups start and end at i32 numbers, not at {ends_of}")  # fmt: skip
+    sound &= site.require(
+        site.attrs.total_groups >= 0, f"total_groups is {site.attrs.total_groups}; it must be 0 or more"
+    )
     if not sound:
         return None
     groups = (starts, ends) if contracts else (starts, ends, right)
