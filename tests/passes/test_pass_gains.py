@@ -31,7 +31,6 @@ LARGE = (
     "collective-combine",
     "collective-licm",
     "copy-operands",
-    "expand-attention",
     "fft-to-pencils",
     "row-sums-to-runs",
     "scan-prefetch",

@@ -1,6 +1,7 @@
 // JAX: one row of queries per head over a cache whose keys are split over 8 devices. With the pass maxima and sums of parts are sent, without it
 // keys and values.
 // GAIN: ring_bytes 100
+// NUMBERS: 16384=256 128=16
 
 builtin.module @jit_dec attributes {meshgen.stage = "import"} {
   shard.grid @mesh(shape = 8) {axis_names = ["x"]}
