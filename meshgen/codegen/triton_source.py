@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from meshgen.codegen.bounds.accesses import Access, Given, unproven
@@ -28,6 +28,7 @@ from meshgen.ops.flops import graph_flops
 WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
 WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
 _IN_A_ROW = 5  # parameters of a line of source
+_NOT_CHOSEN = frozenset({"speed", "kept", "reduced"})  # fields of candidates: a prediction, and sizes of the body
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,19 @@ def with_warps(source: KernelSource, warps: int) -> KernelSource:
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:
-    """A candidate of a plan, or the tile of its segments, by the names of its fields, as JSON has them, without its predicted `speed`;
-    empty if it is another kind of value.
+    """Return what a candidate of a plan chooses, by the names of its fields, with lists for tuples as JSON has them.
+
+    A candidate is a dataclass or a named tuple. Segments are described by the tile of their products.
+
+    Returns:
+        An empty dict for segments without products.
     """
-    candidate = candidate.tile if isinstance(candidate, Segments) else candidate
-    if not is_dataclass(candidate) or isinstance(candidate, type):
-        return {}
-    fields = {name: value for name, value in asdict(candidate).items() if name != "speed"}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    if isinstance(candidate, Segments):
+        return {} if candidate.tile is None else tile_of(candidate.tile)
+    fields: dict[str, Any] = candidate._asdict() if hasattr(candidate, "_asdict") else asdict(candidate)
+    chosen = {name: value for name, value in fields.items() if name not in _NOT_CHOSEN}
+    assert chosen, f"{type(candidate).__name__} chooses nothing"
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
 
 
 def _source(

@@ -12,7 +12,7 @@ import numpy as np
 
 from meshgen.codegen.building.build import build_kernels, request_of
 from meshgen.codegen.building.built import BuiltKernel
-from meshgen.codegen.triton_source import KernelSource, kernel_source
+from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.commands.kernel_check import worst_error
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
@@ -84,6 +84,16 @@ class Body:
     def done(self, *outputs: Value) -> Graph:
         self.graph.outputs = list(outputs)
         return self.graph
+
+
+def candidate_tiles(body: Graph) -> list[Mapping[str, Any]]:
+    """Return the tiles of a body's candidates after checks: no two are equal, and a tile that was measured is taken."""
+    tiles = [source.tile for source in kernel_sources("body", body, ONE)]
+    assert all(tile not in tiles[:number] for number, tile in enumerate(tiles)), tiles
+    for tile in tiles:
+        best = kernel_source("body", body, ONE, measured=tile)
+        assert best.is_measured and best.tile == tile
+    return tiles
 
 
 def random_args(body: Graph, seed: int = 0) -> list[np.ndarray[Any, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bodies import ONE, Body, launch, random_args
+from bodies import ONE, Body, candidate_tiles, launch, random_args
 
 from meshgen.codegen.building.candidates import build_best, missing
 from meshgen.codegen.emit.dot import DOT
@@ -147,3 +147,14 @@ def test_a_candidate_that_the_compiler_refuses_is_dropped() -> None:
     with pytest.raises(CodegenError, match="unknown") as caught:
         build_best({"sum": body}, lambda name: iter(bad), ["sm_80", "sm_90"])
     assert [fault.code for fault in caught.value.diagnostics] == ["MG0302"] * 2
+
+
+def sum_of_rows(rows: int) -> Graph:
+    b = Body(f"f32[{rows},1000]")
+    return b.done(b.reduce("add", b.inputs[0], 1))
+
+
+def test_the_measured_tile_of_a_reduction_is_taken_for_other_numbers_of_rows() -> None:
+    (tile,) = candidate_tiles(sum_of_rows(4000))
+    source = kernel_source("rows", sum_of_rows(4096), ONE, measured={**tile, "warps": 8})
+    assert source.is_measured and source.num_warps == 8

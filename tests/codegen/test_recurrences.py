@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bodies import with_architectures
+from bodies import candidate_tiles, with_architectures
 from check_builds import built
 
 from meshgen import api
@@ -261,3 +261,8 @@ def test_rows_that_are_written_after_the_loop(first: int, step: int, trips: int)
     planned = api.plan(text(written(first, step, trips), ((7, 6, 8), (7, 6)), "f4"), target="cuda:sm_90")
     assert ("recurrence" in templates(planned)) == (abs(step) == 1)
     assert check(next(iter(planned.stages.values())), pipeline=lambda _: planned.stages["fuse"]).ok
+
+
+def test_candidates_are_told_apart_by_their_tiles() -> None:
+    body, _ = recurrence(api.plan(text(linear, ((12, 1 << 20),) * 2, "f4"), target="cuda:sm_90"))
+    assert len(candidate_tiles(body)) > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bodies import ONE, check, random_args
+from bodies import ONE, candidate_tiles, check, random_args
 from norms import Norm
 from test_attention_gradient import args_of
 from test_fuse import fused, launches, run
@@ -69,3 +69,8 @@ def test_what_needs_a_sum_is_in_another_kernel() -> None:
     assert len(summing(module)) == 1
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-3)
+
+
+def test_candidates_are_told_apart_by_their_tiles() -> None:
+    (body,) = summing(fused(Norm((2, 512, 128), "bf16").gradients(True)))
+    assert len(candidate_tiles(body)) > 1

@@ -41,7 +41,7 @@ class _Tile(NamedTuple):
     """Rows at a time, and warps that have them."""
 
     rows: int
-    warps: int
+    num_warps: int
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -74,7 +74,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     tile: _Tile = plan.candidates[0]
     runs = _runs(plan.space)
     _RowSums(evaluator, body, plan.space, runs, tile.rows).emit()
-    return Launch((runs.count, 1, 1), evaluator.constants, tile.warps, 1)
+    return Launch((runs.count, 1, 1), evaluator.constants, tile.num_warps, 1)
 
 
 class _RowSums(Reduction):
