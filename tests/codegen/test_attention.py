@@ -170,6 +170,37 @@ def test_what_a_mask_leaves_out_counts_where_a_row_has_nothing_else(fill: float)
     np.testing.assert_allclose(np.asarray(found, np.float64)[:, :90].max(1), average, atol=0.02)
 
 
+@pytest.mark.parametrize("other", ["scores", "products with 0", "an operand"])
+def test_an_added_fill_bounds_the_keys_only_where_it_is_added_to_the_scores(other: str) -> None:
+    """An operand of 2e9 makes the filled scores the highest: no block of theirs is skipped."""
+
+    def function(body: Body, scores: Value) -> Value:
+        select = masked(0.0, ("GE", 0))(body, scores)
+        node = body.graph.index.producers[select]
+        value, bias = node.operands[1], body.inputs[3]
+
+        def broadcast(bias: Value) -> Value:
+            return body.op("broadcast_in_dim", bias, to=str(value.type), dims=(0, 1, 2, 3))
+
+        def zeros(like: Value) -> Value:
+            return body.op("multiply", like, body.splat(0.0, like))
+
+        added = {
+            "scores": lambda: value,
+            "products with 0": lambda: body.op("add", zeros(value), broadcast(zeros(bias))),
+            "an operand": lambda: broadcast(bias),
+        }[other]()
+        low = body.op("add", added, body.splat(-1e9, value))
+        return body.op("select", node.operands[0], value, low)
+
+    body, out = attention(Form((1, 140, 1, 32, 140, 1)), function, "f32[1,1,140,140]")
+    args = random_args(body.done(out))
+    args[3][:] = 2e9
+    kernel = is_one_kernel(body.graph, args)
+    text = kernel_source("attention", kernel, fused(body.graph).mesh).text
+    assert ("full_end" in text) == (other != "an operand")
+
+
 def test_rows_without_keys_are_nan_where_the_program_says_so() -> None:
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(-np.inf, ("GE", 90)))
     kernel = is_one_kernel(body.done(out))

@@ -3,8 +3,8 @@
 A mask is `select(condition, scores, fill)`, or `scores + select(condition, 0, fill)` with a large fill. A condition that is a conjunction of
 comparisons of indices, `n <= m` and `n > m - 64`, bounds the keys of a row from both sides. Outside of the bounds of all rows of a tile the
 scores are `fill`, inside those of each row they are not masked. What is skipped adds exp(fill - maximum) to a row's sum: 0 if the row has a
-score well above the fill. The kernel checks that and takes the rest in where it does not hold. Scores to which a fill is added are taken to be less than
-half of it.
+score well above the fill. The kernel checks that and takes the rest in where it does not hold. Scores to which a fill is added are
+taken to be less than half of it; a fill that is added to anything else sets no bounds.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _parts(reader: Reader, scores: Value, index: Index) -> tuple[Value, Index, V
     if node is not None and node.op == "select":
         condition, inner, fill = node.operands
         number, place = splat(fill, producer), index if condition.type.rank else ()
-        if number is None and (added := _added(reader, fill)) is not None:
+        if number is None and (added := _added(reader, fill, inner, index)) is not None:
             return condition, place, inner, added, added / 2
         if number is None or number > 0:
             return None
@@ -82,12 +82,8 @@ def _parts(reader: Reader, scores: Value, index: Index) -> tuple[Value, Index, V
     if node is None or node.op != "add":
         return None
     for inner, bias in (node.operands, node.operands[::-1]):
-        place, maker = index, producer(bias)
-        while maker is not None and (
-            maker.op == "convert" or (maker.op in LAYOUT - LEAVING and maker.op != "mask_padding")
-        ):
-            place = place if maker.op == "convert" else backward(maker, place)
-            maker = producer(maker.operands[0])
+        source, place = _origin(reader, bias, index)
+        maker = producer(source)
         if maker is None or maker.op != "select" or splat(maker.operands[1], producer) != 0:
             continue
         number = splat(maker.operands[2], producer)
@@ -96,11 +92,40 @@ def _parts(reader: Reader, scores: Value, index: Index) -> tuple[Value, Index, V
     return None
 
 
-def _added(reader: Reader, value: Value) -> float | None:
-    """The large fill that is added to something."""
+def _origin(reader: Reader, value: Value, index: Index) -> tuple[Value, Index]:
+    """Return the value that is read at an index of a value through conversions and index maps, and its index."""
+    while (node := reader.producer.get(value)) is not None:
+        if node.op != "convert":
+            if node.op not in LAYOUT - LEAVING or node.op == "mask_padding":
+                break
+            index = backward(node, index)
+        value = node.operands[0]
+    return value, index
+
+
+def _added(reader: Reader, value: Value, inner: Value, index: Index) -> float | None:
+    """Return the large fill that is added to the inner score, or to zeros; None for any other value.
+
+    A fill is low only relative to the number to which it is added, and an unrelated operand may be large.
+    """
     node, producer = reader.producer.get(value), reader.producer.get
-    numbers = [splat(v, producer) for v in node.operands] if node is not None and node.op == "add" else []
-    return next((number for number in numbers if number is not None and number <= LARGE_FILL), None)
+    if node is None or node.op != "add":
+        return None
+    for other, fill in (node.operands, node.operands[::-1]):
+        number = splat(fill, producer)
+        if number is not None and number <= LARGE_FILL:
+            is_inner = _origin(reader, other, index) == _origin(reader, inner, index)
+            return number if is_inner or _is_zero(reader, other, index) else None
+    return None
+
+
+def _is_zero(reader: Reader, value: Value, index: Index) -> bool:
+    """Whether a value is a product with 0, as a score that is multiplied by its mask, or a sum of such products."""
+    value, index = _origin(reader, value, index)
+    node = reader.producer.get(value)
+    if node is not None and node.op == "add":
+        return all(_is_zero(reader, operand, index) for operand in node.operands)
+    return node is not None and node.op == "multiply" and 0 in [splat(v, reader.producer.get) for v in node.operands]
 
 
 def _conjunction(reader: Reader, condition: Value, index: Index) -> Iterator[Expr | None]:
