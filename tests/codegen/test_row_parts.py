@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from bodies import with_architectures
+from bodies import Body, with_architectures
 
 from meshgen import api
+from meshgen.codegen.roofline.kernel_time import kernel_seconds
 from meshgen.compiled.executable import Executable
 from meshgen.ops.classes import DOTS, REDUCTIONS
 from tests.emulator.programs import cases_of
@@ -142,3 +143,17 @@ def test_large_tiles_take_two_parts() -> None:
     program = api.plan(text_of(queries_and_keys, types), target="cuda:sm_90")
     (source,) = program.sources.values()
     assert (source.tile["n"], source.tile["parts"], source.tile["is_specialized"]) == (256, 2, True)
+
+
+def test_joint_products_do_not_wait_for_each_other() -> None:
+    """The second product of an attention waits for the first; those of a gated unit with row reductions do not."""
+
+    def seconds(count: int) -> float:
+        b = Body("bf16[256,8192]", *["bf16[8192,4096]"] * count)
+        rows, *weights = b.inputs
+        gate, *up = (b.dot(rows, weight, ((1,), (0,))) for weight in weights)
+        unit = b.op("multiply", b.op("logistic", gate), up[0]) if up else gate
+        parts = b.op("reshape", unit, to="bf16[256,32,128]")
+        return kernel_seconds(b.done(b.reduce("maximum", parts, 2)), "cuda:sm_90")
+
+    assert seconds(2) < 3 * seconds(1)

@@ -19,6 +19,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import DTYPES, Graph, Node, is_float
+from meshgen.ir.matchers import depends_on
 from meshgen.kernels.architectures import ARCHITECTURES, tensor_cores
 from meshgen.kernels.matmul_time import Product, product_seconds
 from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS, REDUCTIONS
@@ -75,7 +76,10 @@ def _waiting_for_keys(body: Graph, works: Mapping[Node, Work]) -> float:
     dots = [node for node in body.nodes if node.op in DOTS]
     if len(dots) != 2 or not any(node.op in REDUCTIONS for node in body.nodes):
         return 0.0
-    (scores, product), share = dots, works.get(dots[1], Work(1.0)).share
+    scores, product = dots
+    if not depends_on(product.operands, {scores.result}, body.index.producers.get):  # two GEMMs side by side
+        return 0.0
+    share = works.get(product, Work(1.0)).share
     (_, m, n, depth), (_, left, right, keys) = product_extents(scores), product_extents(product)
     rows = max(1, m * n // max(1, keys))
     copied = keys * (depth + left * right // rows) * DTYPES[scores.operands[0].type.dtype].itemsize
