@@ -2,8 +2,9 @@
 
     kernel @softmax(%x)      @softmax: meshgen.kernel = "reduce"
 
-The template is matched once, when the body is made; later passes, reports and code generation read the record. The record is for the
-default target. Another target on which that template does not generate the body matches again.
+The template is matched once, when the body is made; later passes, reports and code generation read the record. A body that no template
+generates has no record: its graph keeps the result of the match. Both are for the default target. Another target on which the recorded
+template does not generate the body matches again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from meshgen.codegen.fusion.bodies import Kernels
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.errors import CodegenError, Location
+from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, Value
 
 
@@ -37,9 +39,15 @@ def recorded_template(body: Graph) -> Template | None:
     """
     if (template := template_named(body.template)) is not None:
         return template
+    template = _default_template(body)
+    body.template = template.name if template else ""
+    return template
+
+
+@graph_analysis
+def _default_template(body: Graph) -> Template | None:
+    """Return the template that generates a body for the default target; None if no template does."""
     try:
-        template = plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
+        return plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
     except CodegenError:
         return None
-    body.template = template.name
-    return template

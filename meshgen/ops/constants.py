@@ -64,11 +64,15 @@ def constant_of(
     return arrays[value]
 
 
-def splat_of(value: Value, producer: Producer) -> Array | None:
+def splat_of(value: Value, producer: Producer, known: dict[Value, Array | None] | None = None) -> Array | None:
     """Return the number that all elements of a value are, as a 0-d array of its type; None if it is not known to be one.
 
     It is seen through index maps and element-wise functions of one operand.
+
+    Args:
+        known: the numbers of some constants; those that are computed are added, so that an array is scanned once.
     """
+    numbers = {} if known is None else known
     functions = list[Node]()
     while (node := producer(value)) is not None and len(node.operands) == 1:
         if node.op not in _REPEATING:
@@ -78,9 +82,10 @@ def splat_of(value: Value, producer: Producer) -> Array | None:
         value = node.operands[0]
     if node is None or node.op not in FOLDABLE:
         return None
-    array = node.attrs.value if is_constant(node) else constant_of(value, producer)
-    number = None if array is None else uniform_element(array)
-    if number is None:
+    if value not in numbers:
+        array = node.attrs.value if is_constant(node) else constant_of(value, producer)
+        numbers[value] = None if array is None else uniform_element(array)
+    if (number := numbers[value]) is None:
         return None
     for function in reversed(functions):
         number = element(function, [number])

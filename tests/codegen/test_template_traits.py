@@ -16,6 +16,7 @@ from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.fuse import fuse
+from meshgen.codegen.kernel_nodes import recorded_template
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import ProgramError
@@ -48,7 +49,7 @@ def add_template(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
         return KernelPlan(template) if is_doubling and MAP.match(body, device) else None
 
     template = replace(MAP, name="doubling", match=match, joins=joins)
-    monkeypatch.setattr(templates, "TEMPLATES", (template, *templates.TEMPLATES))
+    monkeypatch.setattr(templates, "TEMPLATES", {template.name: template, **templates.TEMPLATES})
 
 
 def doubled_and_tanh() -> Graph:
@@ -97,8 +98,8 @@ def test_only_the_recorded_template_is_matched(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError(f"{body.name} is matched again")
 
     (body,) = parse_text(fused_text()).kernels.values()
-    others = [replace(each, match=unexpected) for each in templates.TEMPLATES if each.name != body.template]
-    monkeypatch.setattr(templates, "TEMPLATES", (*others, REDUCE))
+    others = {name: replace(each, match=unexpected) for name, each in templates.TEMPLATES.items()}
+    monkeypatch.setattr(templates, "TEMPLATES", {**others, REDUCE.name: REDUCE})
     assert kernel_source("rows", body, ONE).template == "reduce"
 
 
@@ -112,3 +113,17 @@ def test_a_kernel_without_the_record_of_its_template_is_matched(record: str) -> 
 def test_a_record_that_is_not_a_name_is_refused() -> None:
     with pytest.raises(ProgramError, match=r"MG0104.*meshgen.kernel must be the name of a kernel template"):
         parse_text(fused_text().replace(' = "reduce"', " = 3"))
+
+
+def test_a_body_that_no_template_generates_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    matched: list[Graph] = []
+
+    def refused(body: Graph, device: Device) -> KernelPlan | None:
+        matched.append(body)
+        return None
+
+    monkeypatch.setattr(templates, "TEMPLATES", {"refusing": replace(MAP, name="refusing", match=refused)})
+    b = Body("f32[4]")
+    body = b.done(b.op("tanh", *b.inputs))
+    assert [recorded_template(body), recorded_template(body)] == [None, None]
+    assert len(matched) == 1 and body.template == ""

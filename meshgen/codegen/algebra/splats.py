@@ -27,10 +27,11 @@ class Writer:
         self.graph = graph
         self._made: dict[Value, Node] = {}
         self._known: dict[Any, Node] = {}
+        self._numbers: dict[Value, Array | None] = {}  # of constants, whose elements are compared once
 
     def number(self, value: Value) -> Array | None:
         """Return the number that a value is everywhere, as `splat_of`."""
-        return splat_of(value, self._made.get)
+        return splat_of(value, self._made.get, self._numbers)
 
     def emit(self, node: Node, operands: list[Value], now: Mapping[Value, Value]) -> Node:
         """A copy of the node, or an earlier equal one; `now` says what values that its regions use have become."""

@@ -1,4 +1,4 @@
-"""The templates of kernels, in the order in which they are tried."""
+"""The templates of kernels by name, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
 
 def _joining() -> list[Template]:
     """The templates whose kernels can share a launch."""
-    return [template for template in TEMPLATES if template.joins]
+    return [template for template in TEMPLATES.values() if template.joins]
 
 
 _EMPTY = Template("empty", _match_empty, _emit_empty, KernelForm.OPAQUE, fuses=False)
-TEMPLATES = (
+TEMPLATES = {template.name: template for template in (
     _EMPTY, *NESTS, RECURRENCE, ROW_SUMS, REDUCE, segmented(_joining), MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
-)  # fmt: skip
+)}  # fmt: skip
 
 
 def template_named(name: str) -> Template | None:
     """Return the template of this name; None if there is none."""
-    return {template.name: template for template in TEMPLATES}.get(name)
+    return TEMPLATES.get(name)
 
 
 def plan_body(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
@@ -55,7 +55,7 @@ def plan_body(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
     Raises CodegenError (MG0301) if no template does.
     """
     first = template_named(recorded)
-    for template in ([first] if first else []) + [each for each in TEMPLATES if each is not first]:
+    for template in ([first] if first else []) + [each for each in TEMPLATES.values() if each is not first]:
         if plan := template.match(body, device):
             return plan
     ops = ", ".join(dict.fromkeys(n.op for n in body.nodes))

@@ -7,6 +7,8 @@ import pytest
 
 from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.spread import uniform_element
+from meshgen.ops import constants
 from meshgen.ops.evaluate.evaluator import Evaluator, evaluate
 from tests.codegen.bodies import Body, random_args
 from tests.codegen.passes.after import after
@@ -244,3 +246,20 @@ def test_an_element_of_an_iota_is_a_number() -> None:
     five = b.op("reshape", b.op("slice", numbers, start=(5, 1), limit=(6, 2), stride=(1, 1)), to="i32[]")
     graph = same(b.done(b.op("add", b.inputs[0], five)))
     assert [n.attrs.value.item() for n in graph.nodes if n.op == "constant"] == [5]
+
+
+def test_a_constant_is_scanned_once_however_often_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.arange(35, dtype=np.float32).reshape(5, 7)
+    array[-1, -1] = array[0, 0]
+    b, scanned = Body("f32[5,7]"), list[np.ndarray]()
+
+    def counted(array: np.ndarray) -> np.ndarray | None:
+        scanned.append(array)
+        return uniform_element(array)
+
+    monkeypatch.setattr(constants, "uniform_element", counted)
+    table, x = b.constant(array, "f32"), b.inputs[0]
+    for number in range(6):
+        x = b.op("add", x, b.op("multiply", x, b.op("reverse", table, dims=(number % 2,))))
+    assert ops(same(b.done(x))).count("constant") == 1
+    assert sum(each.shape == array.shape for each in scanned) == 1
