@@ -53,12 +53,17 @@ class _Dims:
         return pieces, pieces.type.with_shape(n for d, n in enumerate(pieces.type.sizes) if d not in self.of_parts)
 
 
+def _fold_type(kind: str, dtype: str) -> str:
+    """Return the type in which parts are folded: wide enough that narrow floats are rounded once. Extrema are not rounded."""
+    return dtype if kind in ("maximum", "minimum") else sum_type(dtype)
+
+
 def reduce(node: Node, producer: Producer) -> Parts | None:
     """A reduction. Parts begin with the neutral element, and their fold with the initial value; narrow floats are rounded once."""
     if not node.attrs.dims:
         return None
     (value, init), kind, dims, result = node.operands, node.attrs.kind, _Dims.of(node), node.result.type
-    wide = result.dtype if kind in ("maximum", "minimum") else sum_type(result.dtype)
+    wide = _fold_type(kind, result.dtype)
 
     def partial(builder: Builder, count: int) -> list[Value]:
         pieces, given = dims.pieces(builder, builder.convert(value, wide), count)
@@ -99,7 +104,7 @@ def cumulative(node: Node, producer: Producer) -> Parts | None:
     dim, kind = along, fold_kind(node.regions[0])
     assert kind is not None, "a cumulative reduction is a plain one"
     result, is_reverse = node.result.type, not node.attrs.low[dim]
-    wide = sum_type(result.dtype)  # narrow floats are rounded once
+    wide = _fold_type(kind, result.dtype)
 
     def initial(builder: Builder) -> Value:
         return builder.splat(neutral(kind, wide), TensorType((), wide))

@@ -18,6 +18,7 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ops.classes import PRODUCTS, REDUCTIONS
 from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import Body, random_args
 from tests.codegen.passes.after import after
@@ -50,6 +51,23 @@ def fold(type_: str, kind: str, *dims: int) -> Graph:
     return b.done(b.reduce(kind, b.inputs[0], *dims))
 
 
+def cumulative(type_: str, kind: str, dim: int) -> Graph:
+    """The `reduce_window` of a scan along a dim."""
+    b = Body(type_)
+    (x,), builder = b.inputs, Builder(b.graph)
+    scalar = TensorType((), x.type.dtype)
+    init = builder.splat(neutral(kind, scalar.dtype), scalar)
+    window = tuple(n if d == dim else 1 for d, n in enumerate(x.type.sizes))
+    ones, none = (1,) * x.type.rank, (0,) * x.type.rank
+    attrs = {
+        "window_dimensions": window, "window_strides": ones, "base_dilations": ones, "window_dilations": ones,
+        "low": tuple(n - 1 for n in window), "high": none,
+    }  # fmt: skip
+    region = Graph("", [Value(scalar), Value(scalar)])
+    region.outputs = [region.add(kind, region.inputs, [scalar]).result]
+    return b.done(*builder.append("reduce_window", [x, init], [x.type], attrs, (region,)))
+
+
 def greatest_and_its_index(type_: str, dim: int) -> Graph:
     """The `reduce_region` of an argmax."""
     b = Body(type_)
@@ -78,6 +96,8 @@ FOLDS: dict[str, Callable[[], Graph]] = {
     "sum, dims apart": lambda: fold("f32[96,5,8]", "add", 0, 2),
     "maximum": lambda: fold("bf16[3,256]", "maximum", 1),
     "product": lambda: fold("i32[128,2]", "multiply", 0),
+    "cumulative maximum": lambda: cumulative("bf16[3,256]", "maximum", 1),
+    "cumulative sum": lambda: cumulative("f32[3,256]", "add", 1),
     "argmax": lambda: greatest_and_its_index("f32[3,256]", 1),
 }  # fmt: skip
 
@@ -232,3 +252,10 @@ def test_splitting_makes_the_predicted_step_no_longer(shape: str, kept: int) -> 
     split, whole = api.plan(text), api.plan(text, skip=["split-reduction"])
     assert split.passes["split-reduction"].kept
     assert split.cost.step_seconds <= whole.cost.step_seconds
+
+
+@pytest.mark.parametrize(("kind", "dtypes"), [("maximum", {"bf16"}), ("add", {"bf16", "f32"})])
+def test_narrow_floats_are_widened_only_where_a_fold_rounds(kind: str, dtypes: set[str]) -> None:
+    for graph in (fold("bf16[3,256]", kind, 1), cumulative("bf16[3,256]", kind, 1)):
+        for count, split in in_parts(graph):
+            assert {value.type.dtype for node in split.nodes for value in node.results} == dtypes, count
