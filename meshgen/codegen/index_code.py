@@ -1,8 +1,8 @@
 """Index code: the integer expressions, loops and branches of a kernel that decide which elements it loads and stores.
 
     tile = tl.program_id(0)                      Let("tile", program_id())
-    i = tile * 64 + tl.arange(0, BLOCK)          Let("i", name("tile") * 64 + lanes(name("BLOCK")))
-    x = tl.load(x_ptr + i, mask=i < 100)         Touch(moved("x_ptr", name("i")), name("i").below(100))
+    i = tile * 64 + tl.arange(0, BLOCK)          Let("i", integer("tile") * 64 + lanes("BLOCK"))
+    x = tl.load(x_ptr + i, mask=i < 100)         Touch("tl.load(x_ptr + i, mask=i < 100)", moved(integer("x_ptr"), "i"), integer("i").below(100))
 
 Emitters build these expressions, from which the text of the kernel is printed and its accesses are proven (`bounds/`).
 Everything else in a kernel is text that decides no address.
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
+from meshgen.ops.triton.registers import both
 
 _SUM, _PRODUCT, _SIGNED, _WHOLE = range(4)  # how tightly the outermost operation of a text binds
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
@@ -29,6 +30,7 @@ class Int:
         text: its source.
         op: "name", "number", "index" (an index expression), an operator, or the name of a function.
         args: operands of the operator or function.
+        level: how tightly the outermost operation of `text` binds, which decides where brackets are written.
     """
 
     text: str
@@ -108,11 +110,6 @@ class Condition(str):
         return found
 
 
-def name(text: str) -> Int:
-    """A variable or parameter of the kernel."""
-    return Int(text, "name", (text,))
-
-
 def integer(value: Operand) -> Int:
     """An integer of Python, an index expression, or other source, of which nothing is known unless it is a name."""
     match value:
@@ -123,7 +120,7 @@ def integer(value: Operand) -> Int:
         case Expr():
             return Int(ex.render(value), "index", (value,), _level(value))
         case _:
-            return name(value) if value.isidentifier() else Int(value, "data")
+            return Int(value, "name", (value,)) if value.isidentifier() else Int(value, "data")
 
 
 def _level(expr: Expr) -> int:
@@ -216,11 +213,10 @@ def rendered_terms(expr: Expr) -> list[tuple[Var | Quotient | Remainder, int]]:
 def all_of(conditions: Iterable[str]) -> str:
     """All of the conditions as one; "" if there are none."""
     once = list(dict.fromkeys(conditions))
-    text = " & ".join(f"({c})" for c in once) if len(once) > 1 else "".join(once)
     known = [each for each in once if isinstance(each, Condition)]
     comparisons = [comparison for each in known for comparison in each.comparisons]
     names = [own for each in once for own in (each.names if isinstance(each, Condition) else _name_in(each))]
-    return Condition.of(text, *comparisons, names=names)
+    return Condition.of(both(once), *comparisons, names=names)
 
 
 def _name_in(text: str) -> tuple[str, ...]:

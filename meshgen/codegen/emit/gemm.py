@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.codegen import expr as ex
@@ -58,7 +57,7 @@ class Gemm:
     n: Var
     edges: dict[Var, str]
     table: dict[Var, Expr]
-    most_programs: int | None
+    most_programs: int | None = None
 
     @property
     def loops(self) -> list[MainLoop]:
@@ -113,13 +112,13 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
         accumulations.append(Accumulation(each.total, tuple(loops)))
     if shares_loop:
         accumulations[1].loops[0].without_left()
-    is_unsuited = tile.is_specialized and not _can_specialize(accumulations, shares_loop, loop, evaluator)
-    if is_unsuited or space.columns not in (0, tile.n // tile.parts):
+    table = _table(space, batch, m, n)
+    gemm = Gemm(body, space, tile, problem, dots, tuple(accumulations), shares_loop, m, n, edges, table)
+    if (tile.is_specialized and not _can_specialize(gemm)) or space.columns not in (0, tile.n // tile.parts):
         return None
     is_plain = loop.reuses_descriptors and not evaluator.is_part and problem.batch == len(dots) == 1
-    is_persistent = is_plain and _fills_multiprocessor(accumulations, shares_loop, tile, problem, device)
-    return Gemm(body, space, tile, problem, dots, tuple(accumulations), shares_loop, m, n, edges, _table(space, batch, m, n),
-                device.multiprocessors if is_persistent else None)  # fmt: skip
+    is_persistent = is_plain and _fills_multiprocessor(gemm, device)
+    return replace(gemm, most_programs=device.multiprocessors) if is_persistent else gemm
 
 
 def _always(text: str, size: int) -> Var:
@@ -127,26 +126,23 @@ def _always(text: str, size: int) -> Var:
     return Var(text, 0, size - 1)
 
 
-def _can_specialize(
-    accumulations: Sequence[Accumulation], shares_loop: bool, loop: type[MainLoop], evaluator: Evaluator
-) -> bool:
+def _can_specialize(gemm: Gemm) -> bool:
     """Whether some warps can copy while others multiply: in one loop, all of whose operands are TMA tiles."""
-    loops = [each for accumulation in accumulations for each in accumulation.loops]
-    is_one = shares_loop or len(loops) == 1
-    if len(accumulations) == 1 and not is_one:  # each step takes the TMA tiles of one product
-        layouts = {each.operands.layout for each in loops}
-        is_one = len(layouts) == 1 and len(layouts.pop()) == len(_SIDES) and loop is MainLoop
-    return is_one and all(each.reads_tma_tiles_only for each in loops) and loops[0].is_divisible and not evaluator.wide
+    loops, first = gemm.loops, gemm.loops[0]
+    if not first.is_divisible or first.evaluator.wide:
+        return False
+    is_one = gemm.shares_loop or len(loops) == 1
+    if len(gemm.accumulations) == 1 and not is_one:  # each step takes the TMA tiles of one product
+        layouts = {loop.operands.layout for loop in loops}
+        is_one = len(layouts) == 1 and len(layouts.pop()) == len(_SIDES) and type(first) is MainLoop
+    return is_one and all(loop.reads_tma_tiles_only for loop in loops)
 
 
-def _fills_multiprocessor(
-    accumulations: Sequence[Accumulation], shares_loop: bool, tile: Tile, problem: Problem, device: Device
-) -> bool:
+def _fills_multiprocessor(gemm: Gemm, device: Device) -> bool:
     """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
-    columns = tile.n * (2 if shares_loop else 1)
-    shared = staged_bytes(replace(tile, n=columns), DTYPES[problem.dtype].itemsize)
-    is_described = any(loop.is_described for each in accumulations for loop in each.loops)
-    return is_described and 2 * shared > device.shared_bytes
+    columns = gemm.tile.n * (2 if gemm.shares_loop else 1)
+    shared = staged_bytes(replace(gemm.tile, n=columns), DTYPES[gemm.problem.dtype].itemsize)
+    return any(loop.is_described for loop in gemm.loops) and 2 * shared > device.shared_bytes
 
 
 def _table(space: Space, batch: Expr, m: Var, n: Var) -> dict[Var, Expr]:

@@ -36,11 +36,13 @@ _ADDRESSES = ("tl.load(", "tl.store(", "tl.make_tensor_descriptor(")
 
 
 class Writer:
-    """Attributes:
-    lines: of the kernel's function; they grow on demand.
-    code: the index code of the lines.
-    wide: the suffix that widens a position to 64 bits; empty where 32 bits are enough.
-    checked: numbers of the loads and stores that compare their offset with the size of what they touch.
+    """The lines of one kernel while they are written, with the names and index code that they need.
+
+    Attributes:
+        lines: of the kernel's function; they grow on demand.
+        code: the index code of the lines.
+        wide: the suffix that widens a position to 64 bits; empty where 32 bits are enough.
+        checked: numbers of the loads and stores that compare their offset with the size of what they touch.
     """
 
     def __init__(self, is_wide: bool, checked: frozenset[int]) -> None:

@@ -178,7 +178,7 @@ def _toolchains(built: Mapping[tuple[str, str], BuiltKernel]) -> dict[str, dict[
         return {}
     from meshgen.codegen.building.build import toolchain  # only programs for GPUs are built
 
-    return {arch: toolchain(arch) for _, arch in built}
+    return {arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)}
 
 
 def form_member(name: str, arch: str) -> str:
