@@ -225,10 +225,13 @@ def test_split_pays_for_bytes_of_partial_sums(
     assert str(product) == ("f32[2,24,16]" if is_split else "bf16[24,16]")
 
 
-def test_one_launch_saved_is_not_enough_for_two_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = pass_file.device_of("cpu").launch_seconds
-    monkeypatch.setattr(pass_file, "kernel_seconds", lambda body, target: 2 * launch)
-    assert parts(fold("f32[4096,96]", "add", 0), "reduce") == 1
+@pytest.mark.parametrize(("graph", "count"), [
+    (dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))), 32),  # the most of those that take about the least time
+    (dot("bf16[256,4096]", "bf16[4096,256]", ((1,), (0,))), 4),  # the fewest of those, since parts write much
+])  # fmt: skip
+def test_number_of_parts_depends_on_the_bytes_that_they_write(graph: Graph, count: int) -> None:
+    (product,) = [node.result.type for node in after(split_reduction, graph).nodes if node.op == "dot_general"]
+    assert product.sizes[0] == count
 
 
 @pytest.mark.parametrize(
