@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Value
-from meshgen.ops.factors import FORWARD, GRADIENT, KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, Factors, fixed
+from meshgen.ir.regions import rewired
+from meshgen.ops.factors import FORWARD, GRADIENT, KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, Factors
 from meshgen.ops.types.attention import POSITION
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
@@ -24,9 +26,11 @@ def attention(site: Site) -> list[Value]:
     node, builder = site.node, site.builder
     factors = Factors.of(node)
     axes = _axes(site, factors)
-    tiles = {name: _tile_rows(site, axes[name], factors.sizes[name]) for name in axes}
+    tiles = {name: -(-factors.sizes[name] // site.mesh.group_size(axes[name])) for name in axes}
     kept = {name for names in factors.results for name in names}
-    padded = [f for f in axes if f not in kept and axes[f] and tiles[f] * _devices(site, axes[f]) != factors.sizes[f]]
+    padded = [
+        f for f in axes if f not in kept and axes[f] and tiles[f] * site.mesh.group_size(axes[f]) != factors.sizes[f]
+    ]
     positions = (*node.attrs.positions, *(f for f in padded if f not in node.attrs.positions))
     split = [name for name in positions if axes.get(name)]
     starts = [builder.tile_start(axes[name], tiles[name]) for name in split]
@@ -37,8 +41,10 @@ def attention(site: Site) -> list[Value]:
     left, arrow, right = node.attrs.factors.partition("->")
     text = f"{', '.join([left.strip(), *['()'] * len(split)])} {arrow}{right}"
     ends = {name: factors.sizes[name] for name in padded}
-    rewriter = _Positions(len(node.operands) - fixed(node.op), node.attrs.positions, positions, split)
-    regions = tuple(rewriter.rewritten(region, number, ends) for number, region in enumerate(node.regions))
+    regions = tuple(
+        _with_positions(region, node.attrs.positions, positions, split, ends if number else {})
+        for number, region in enumerate(node.regions)
+    )
     moved = replace(site, node=replace(node, regions=regions))
     return moved.clone([*operands, *starts], factors=text, positions=positions)
 
@@ -52,56 +58,37 @@ def _axes(site: Site, factors: Factors) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _devices(site: Site, axes: Sequence[str]) -> int:
-    count = 1
-    for axis in axes:
-        count *= site.mesh.axis_size(axis)
-    return count
+def _with_positions(region: Graph, before: Sequence[str], after: Sequence[str], split: Sequence[str],
+                    ends: Mapping[str, int]) -> Graph:  # fmt: skip
+    """Return a region that takes positions in the tile, and computes with those in the whole.
 
-
-def _tile_rows(site: Site, axes: Sequence[str], size: int) -> int:
-    """Rows of a tile of a dim of this size."""
-    return -(-size // _devices(site, axes))
-
-
-class _Positions:
-    """Rewrites regions that take further positions and the first positions of the device, `split` are those that have one."""
-
-    def __init__(self, elements: int, before: Sequence[str], after: Sequence[str], split: Sequence[str]) -> None:
-        self.elements, self.before, self.after, self.split = elements, before, after, split
-
-    def rewritten(self, region: Graph, number: int, ends: Mapping[str, int]) -> Graph:
-        """A region with positions in the whole; all but the first give 0 from the position on at which a factor ends."""
-        first = len(region.inputs) - len(self.before)
-        starts = {name: Value(POSITION) for name in self.split}
-        local = {name: Value(POSITION, name) for name in self.after}
-        out = Graph(region.name, [*region.inputs[:first], *starts.values(), *local.values()])
-        builder = Builder(out)
-        given = dict(zip(self.before, region.inputs[first:], strict=True))
-        whole: dict[str, Value] = {}
-        for name, value in local.items():
-            if name in starts:
-                value = builder.elementwise("add", value, starts[name])
-            whole[name] = value
-        renamed = {given[name]: whole[name] for name in given}
-        nodes = [replace(node, operands=[renamed.get(v, v) for v in node.operands]) for node in region.nodes]
-        (output,) = (renamed.get(v, v) for v in region.outputs)
-        last = nodes[-1] if nodes and nodes[-1].op == "convert" and nodes[-1].result is output else None
-        if not number or not ends:
-            out.nodes += nodes
-            out.outputs = [output]
-            return out
-        out.nodes += nodes[:-1] if last else nodes
-        inside = _inside(builder, whole, ends)
-        value = last.operands[0] if last else output
-        value = builder.elementwise("select", inside, value, builder.splat(0, value.type))
-        out.outputs = [builder.convert(value, output.type.dtype)]
+    Args:
+        before: the factors whose positions the region takes.
+        after: the factors whose positions the result takes, behind the first positions of the device along `split`.
+        ends: sizes of factors; positions from there on are padding, for which the region gives 0.
+    """
+    first = len(region.inputs) - len(before)
+    starts = {name: Value(POSITION) for name in split}
+    local = {name: Value(POSITION, name) for name in after}
+    out = Graph(region.name, [*region.inputs[:first], *starts.values(), *local.values()])
+    builder = Builder(out)
+    whole = {
+        name: builder.elementwise("add", value, starts[name]) if name in starts else value
+        for name, value in local.items()
+    }
+    renamed = {value: whole[name] for name, value in zip(before, region.inputs[first:], strict=True)}
+    nodes = [rewired(node, renamed) for node in region.nodes]
+    (output,) = (renamed.get(v, v) for v in region.outputs)
+    if not ends:
+        out.nodes += nodes
+        out.outputs = [output]
         return out
-
-
-def _inside(builder: Builder, whole: Mapping[str, Value], ends: Mapping[str, int]) -> Value:
-    found = [builder.compare("LT", whole[name], builder.splat(end, POSITION)) for name, end in ends.items()]
-    total = found[0]
-    for each in found[1:]:
-        total = builder.elementwise("and", total, each)
-    return total
+    last = region.nodes[-1] if region.nodes else None
+    is_rounded = last is not None and last.op == "convert" and last.result is region.outputs[0]
+    out.nodes += nodes[:-1] if is_rounded else nodes
+    value = nodes[-1].operands[0] if is_rounded else output
+    inside = [builder.compare("LT", whole[name], builder.splat(end, POSITION)) for name, end in ends.items()]
+    is_inside = reduce(lambda left, right: builder.elementwise("and", left, right), inside)
+    value = builder.elementwise("select", is_inside, value, builder.splat(0, value.type))
+    out.outputs = [builder.convert(value, output.type.dtype)]
+    return out
