@@ -6,7 +6,6 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.operation_signature import attribute_of
 from meshgen.ops.constants import FOLDABLE, constant_of
 from meshgen.ops.evaluate.common import Array
 
@@ -41,5 +40,5 @@ def dense_array(ssa: SSAValue) -> Array | None:
     owner = ssa.owner
     if not isinstance(owner, Operation):
         return None
-    literal = attribute_of(owner, "values") or attribute_of(owner, "value")
+    literal = owner.properties.get("values") or owner.properties.get("value")
     return literal.data.array if isinstance(literal, DenseElements) else None

@@ -40,6 +40,10 @@ class Refused(Exception):
         self.code, self.hint = code, hint
 
 
+def import_nothing(importer: Importer, operation: Operation) -> None:
+    """Add no node: the operation is read with the one around it, or where its results are used."""
+
+
 class Importer:
     """Conversion of one function body, or of one region of an operation, into a graph.
 

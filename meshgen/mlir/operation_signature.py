@@ -235,7 +235,7 @@ class Signature(NamedTuple):
         found = self.results.faults(operation.results, (), letters)
         found += self.operands.faults(operation.operands, segments, letters)
         for each in self.properties:
-            found += each.faults(attribute_of(operation, each.name), letters)
+            found += each.faults(operation.properties.get(each.name), letters)
         return found or self._region_faults(operation.regions, letters)
 
     def _region_faults(self, regions: Sequence[Region], letters: Letters) -> list[str]:
@@ -251,11 +251,6 @@ def signatures_of(dialect: str, rows: Mapping[str, str]) -> dict[str, Signature]
     """Signatures by operation; each line of `rows` is that of the mnemonics after it."""
     read = ((Signature.read(text), words) for text, words in rows.items())
     return {f"{dialect}.{word}": signature for signature, words in read for word in words.split()}
-
-
-def attribute_of(operation: Operation, name: str) -> Attribute | None:
-    """A property; older text has it among the attributes."""
-    return operation.properties.get(name, operation.attributes.get(name))
 
 
 def is_kind(attribute: Attribute, kind: str) -> bool:

@@ -160,12 +160,6 @@ class TextParser(Parser):
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         operation = super()._parse_generic_operation(op_type)
-        if (
-            signature := getattr(op_type, "signature", None)
-        ) is not None:  # older text has properties among the attributes
-            for each in signature.properties:
-                if each.name in operation.attributes and each.name not in operation.properties:
-                    operation.properties[each.name] = operation.attributes.pop(each.name)
         if operation.name.startswith("shard."):
             for old, new in OLD_PROPERTIES.items():
                 found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)

@@ -24,11 +24,6 @@ Values = Mapping[str, Any]
 Properties = dict[str, Attribute]
 
 
-def _unwritten(parser: TextParser) -> Attribute:
-    """A property without a keyword is in the attribute dictionary."""
-    return parser.parse_attribute()
-
-
 def _nothing(_: Values) -> str:
     return ""
 
@@ -45,7 +40,7 @@ class Field(NamedTuple):
     values: Callable[[Attribute | None], Values] = lambda _: {}
     entry: Callable[[Values], str] = _nothing
     keyword: str = ""
-    read: Callable[[TextParser], Attribute] = _unwritten
+    read: Callable[[TextParser], Attribute] = TextParser.parse_attribute
     text: Callable[[Values], str] = _nothing
     is_required: bool = True
     kind: str = "any"
@@ -70,13 +65,18 @@ class TextOperation(Operation):
             trait.verify(self)
 
     @classmethod
+    def create(cls, *, properties: Mapping[str, Attribute] = {}, attributes: Mapping[str, Attribute] = {}, **others: Any) -> Self:  # fmt: skip
+        """Create an operation; older text has properties among the attributes, from where they are moved."""
+        names = {each.name for each in cls.signature.properties} - properties.keys()
+        moved = {name: attribute for name, attribute in attributes.items() if name in names}
+        rest = {name: attribute for name, attribute in attributes.items() if name not in names}
+        return super().create(properties={**properties, **moved}, attributes=rest, **others)
+
+    @classmethod
     def of(cls, operands: Sequence[SSAValue], results: Sequence[Attribute], attributes: Mapping[str, Attribute],
            properties: Mapping[str, Attribute] | None = None, regions: Sequence[Region] = ()) -> Self:  # fmt: skip
-        """Create an operation; entries of its attribute dictionary may be properties."""
-        names = {each.name for each in cls.signature.properties}
-        said = {name: each for name, each in attributes.items() if name in names} | dict(properties or {})
-        rest = {name: each for name, each in attributes.items() if name not in names}
-        return cls.create(operands=operands, result_types=results, properties=said, attributes=rest, regions=regions)
+        """Create an operation that a pretty form says."""
+        return cls.create(operands=operands, result_types=results, properties=properties or {}, attributes=attributes, regions=regions)  # fmt: skip
 
 
 _Form = TypeVar("_Form", bound=TextOperation)

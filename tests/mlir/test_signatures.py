@@ -39,6 +39,20 @@ def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
     refuse([name for name in NAMES if not says_what_it_is_made_of(name)])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%r = stablehlo.iota dim = 1 {iota_dimension = 0 : i64} : tensor<4x6xf32>",
+        '%r = "stablehlo.iota"() <{iota_dimension = 1 : i64}> {iota_dimension = 0 : i64} : () -> tensor<4x6xf32>',
+        '%r = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> tensor<4x6xf32>',
+    ],
+)
+def test_properties_among_the_attributes_are_read_unless_they_are_said_as_such(line: str) -> None:
+    text = f"func.func @main() -> tensor<4x6xf32> {{\n{line}\nreturn %r : tensor<4x6xf32>\n}}"
+    (iota,) = parse_text(text).graph.nodes
+    assert iota.attrs.dim == 1
+
+
 def test_the_table_has_no_lines_for_nothing() -> None:
     assert set(dialects().signatures) <= set(dialects().importers)
 

@@ -17,7 +17,6 @@ from meshgen.mlir.arith.functions import FUNCTIONS
 from meshgen.mlir.arith.payload import Builder, mnemonic, scalar_of
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.plain_ops import ROUNDING
 
 NODES = {
@@ -65,7 +64,7 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
 
 def _check_rounding(builder: Builder, op: Operation) -> None:
     """A fault for any rounding mode but to-nearest-even; generic text has numbers for the modes."""
-    mode = attribute_of(op, "roundingmode")
+    mode = op.properties.get("roundingmode")
     number = scalar_of(mode)
     word = mode.data if isinstance(mode, StringAttr) else ""
     if number is not None and 0 <= number < len(ROUNDING):
@@ -103,7 +102,7 @@ def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
 
 def predicate_of(op: Operation) -> str:
     """The word of a comparison; generic text has its number."""
-    predicate = attribute_of(op, "predicate")
+    predicate = op.properties.get("predicate")
     words = PREDICATES.get(mnemonic(op), ())
     if isinstance(predicate, StringAttr):
         return predicate.data
@@ -148,7 +147,7 @@ def _rounded_shift(builder: Builder, op: Operation, operands: Sequence[Value]) -
     """`tosa.arithmetic_right_shift`: with rounding the last bit that falls out is added."""
     value, amount = operands
     found = builder.apply("shift_right_arithmetic", value, amount)
-    if not scalar_of(attribute_of(op, "round")):
+    if not scalar_of(op.properties.get("round")):
         return found
     one = builder.constant(1, value.type.with_shape(()))
     last = builder.apply("shift_right_arithmetic", value, builder.apply("subtract", amount, one))
@@ -161,9 +160,9 @@ def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: 
     """value * factor / 2^shift of 64-bit integers, rounded as the operation says."""
     one = builder.constant(1, TensorType((), "i64"))
     half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
-    mode = attribute_of(op, "rounding_mode")
+    mode = op.properties.get("rounding_mode")
     is_double = isinstance(mode, StringAttr) and mode.data == "DOUBLE_ROUND"
-    if is_double or scalar_of(attribute_of(op, "double_round")):
+    if is_double or scalar_of(op.properties.get("double_round")):
         half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
     product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))
     return builder.apply("shift_right_arithmetic", *builder.together([product, shift]))

@@ -19,7 +19,6 @@ from meshgen.mlir.conversion import OF_VALUES, Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import ImportOp
 from meshgen.mlir.known_integers import AS_ARITH
-from meshgen.mlir.operation_signature import attribute_of
 from meshgen.ops.registry import broadcasts
 
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
@@ -38,8 +37,8 @@ class Builder(GraphBuilder):
         return self.importer.type(self.source.results[0])
 
     def attribute(self, name: str) -> Attribute | None:
-        """A property of the operation, or in older text an attribute."""
-        return attribute_of(self.source, name)
+        """A property of the operation."""
+        return self.source.properties.get(name)
 
     def number(self, name: str) -> float | int | None:
         """The number that an attribute of the operation is."""

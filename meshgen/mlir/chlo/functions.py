@@ -10,13 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import Value, is_complex, real_dtype
 from meshgen.mlir.arith.payload import Builder, Compute, all_computed, computed
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
@@ -25,18 +24,6 @@ from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
 from meshgen.mlir.stablehlo.fields import listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
 from meshgen.mlir.text_operation import Field, Properties, Values, define
-from meshgen.ops.registry import OPS
-
-FUNCTIONS = (
-    "erf", "erf_inv", "erfc", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
-    "atanh", "polygamma", "zeta", "next_after", "mulhi", "_asin_acos_kernel",
-)  # fmt: skip
-BROADCASTS = (
-    "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
-    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "polygamma", "zeta", "next_after",
-    "complex", "compare", "select",
-)  # fmt: skip
-
 
 # `chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`
 _DIMS = listed("broadcast_dimensions", "dims")._replace(is_required=False)
@@ -119,14 +106,15 @@ def _constant_like(builder: Builder, x: Value) -> Value:
     raise Refused("MG0104", "expected a number as its value")
 
 
-WRITTEN: dict[str, Compute] = {
-    "square": lambda builder, x: builder.apply("multiply", x, x), "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
-    "is_neg_inf": _is_infinity(-1), "constant_like": _constant_like,
+_WRITTEN: dict[str, dict[str, Compute]] = {  # by their signature
+    "1 -> 1": {
+        "atan": _atan, "conj": _conj, "square": lambda builder, x: builder.apply("multiply", x, x),
+        "tan": lambda builder, x: builder.apply("tan", x),
+    },
+    "1 float -> 1": {"is_inf": _is_infinity(0), "is_neg_inf": _is_infinity(-1), "is_pos_inf": _is_infinity(1)},
+    "1 -> 1 <value: number|elements>": {"constant_like": _constant_like},
 }  # fmt: skip
-
-
-def _import_tan(importer: Importer, operation: Operation) -> None:
-    importer.convert(operation, "tan")
+_FUNCTIONS = define(HloOperation, "chlo", {line: " ".join(functions) for line, functions in _WRITTEN.items()}, TYPES=ARROW)  # fmt: skip
 
 
 # Broadcasts ------------------------------------------------------------------------------------------------------
@@ -150,8 +138,6 @@ def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
     return builder.emit(builder.source.name.removeprefix("chlo.broadcast_"), values, result, **attrs)
 
 
-_ONE = [name for name in FUNCTIONS if OPS[name].operands == 1]
-_TWO = [name for name in FUNCTIONS if OPS[name].operands == 2]
 # CHLO's words are its own, `#chlo<comparison_direction EQ>`; those of StableHLO are read too.
 _DIRECTION = word("comparison_direction", ChloDirection, "direction")
 _KIND = word("compare_type", ChloType, "compare_type", is_required=False)
@@ -159,34 +145,32 @@ _WORDS = (
     _DIRECTION._replace(kind=f"{ChloDirection.name}|{ComparisonDirection.name}"),
     _KIND._replace(kind=f"{ChloType.name}|{ComparisonType.name}"),
 )
+_BROADCASTS = (
+    *define(HloOperation, "chlo", {
+        "2 float -> 1": "broadcast_next_after broadcast_polygamma broadcast_zeta",
+        "2 -> 1": "broadcast_add broadcast_and broadcast_atan2 broadcast_complex broadcast_divide broadcast_maximum "
+        "broadcast_minimum broadcast_multiply broadcast_or broadcast_power broadcast_remainder broadcast_shift_left "
+        "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor",
+        "3 -> 1": "broadcast_select",
+    }, TYPES=ARROW, FIELDS=(_DIMS,)),
+    *define(HloOperation, "chlo", {"2 -> 1": "broadcast_compare"}, TYPES=ARROW, FIELDS=(_DIMS, *_WORDS)),
+)  # fmt: skip
 PART = merged(
     as_nodes(
         # `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
-        *define(HloOperation, "chlo", {"1 -> 1": " ".join(_ONE), "2 -> 1": " ".join(_TWO)}, TYPES=ARROW),
+        *define(HloOperation, "chlo", {
+            "1 -> 1": "acos acosh asin asinh _asin_acos_kernel atanh bessel_i1e cosh digamma erf erf_inv erfc lgamma sinh",
+            "2 -> 1": "mulhi next_after polygamma zeta",
+        }, TYPES=ARROW),
         *define(TopK, "chlo", {"1 -> 2": "top_k"}),
     ),
     Dialect(
-        operations=(
-            *define(HloOperation, "chlo", {
-                "1 -> 1": "atan conj square tan",
-                "1 float -> 1": "is_inf is_neg_inf is_pos_inf",
-                "1 -> 1 <value: number|elements>": "constant_like",
-            }, TYPES=ARROW),
-            *define(HloOperation, "chlo", {
-                "2 float -> 1": "broadcast_next_after broadcast_polygamma broadcast_zeta",
-                "2 -> 1": "broadcast_add broadcast_and broadcast_atan2 broadcast_complex broadcast_divide broadcast_maximum "
-                "broadcast_minimum broadcast_multiply broadcast_or broadcast_power broadcast_remainder broadcast_shift_left "
-                "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor",
-                "3 -> 1": "broadcast_select",
-            }, TYPES=ARROW, FIELDS=(_DIMS,)),
-            *define(HloOperation, "chlo", {"2 -> 1": "broadcast_compare"}, TYPES=ARROW, FIELDS=(_DIMS, *_WORDS)),
-        ),
+        operations=(*_FUNCTIONS, *_BROADCASTS),
         attributes=(ChloDirection, ChloType),
         importers={
-            "chlo.tan": _import_tan,
-            **all_computed("chlo", WRITTEN),
-            **{f"chlo.broadcast_{name}": computed(_broadcast_elementwise) for name in BROADCASTS},
+            **all_computed("chlo", {name: compute for functions in _WRITTEN.values() for name, compute in functions.items()}),
+            **{each.name: computed(_broadcast_elementwise) for each in _BROADCASTS},
         },
-        self_contained=(*(f"chlo.{name}" for name in WRITTEN), "chlo.tan"),
+        self_contained=tuple(each.name for each in _FUNCTIONS),
     ),
 )  # fmt: skip

@@ -24,7 +24,6 @@ from meshgen.mlir.linalg.named_forms import (
 )
 from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
 from meshgen.mlir.linalg.structured import input_count, own_maps, structured
-from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.spread import transposed
 from meshgen.ops.evaluate.common import neutral
 
@@ -35,7 +34,7 @@ def _operand_element_types(op: Operation) -> list[Attribute]:
 
 
 def _is_unsigned(op: Operation) -> bool:
-    word = attribute_of(op, "cast")
+    word = op.properties.get("cast")
     return op.name.endswith("_unsigned") or (isinstance(word, StringAttr) and word.data == "cast_unsigned")
 
 
@@ -51,7 +50,7 @@ def import_product(importer: Importer, op: Operation) -> None:
 def import_window(importer: Importer, op: Operation) -> None:
     """Convolutions and poolings."""
     ones = (1,) * _spatial_rank(op)
-    strides, dilations = (integers(attribute_of(op, name)) or ones for name in ("strides", "dilations"))
+    strides, dilations = (integers(op.properties.get(name)) or ones for name in ("strides", "dilations"))
     maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
     if len(op.operands) == 5:
         maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
@@ -66,7 +65,7 @@ def _spatial_rank(op: Operation) -> int:
 
 def import_elementwise(importer: Importer, op: Operation) -> None:
     """An element-wise operation; what its output held before is not read."""
-    kind = attribute_of(op, "kind")
+    kind = op.properties.get("kind")
     word = kind.data if isinstance(kind, StringAttr) else op.name.partition(".")[2]
     rank, count = importer.type(op.operands[-1]).rank, input_count(op)
     maps = own_maps(op) or [
@@ -103,7 +102,7 @@ def _with_new_dims(b: Builder, value: Value, _: Value) -> Value:
 
 def import_body(importer: Importer, op: Operation) -> None:
     """A region or a combining operation over all dims, `dimensions` of them reduced."""
-    folded, count = integers(attribute_of(op, "dimensions")), input_count(op)
+    folded, count = integers(op.properties.get("dimensions")), input_count(op)
     rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
     whole = AffineMap.identity(rank)
     kept = AffineMap(rank, 0, tuple(x for d, x in enumerate(whole.results) if d not in folded))
@@ -111,7 +110,7 @@ def import_body(importer: Importer, op: Operation) -> None:
     if op.regions and op.regions[0].blocks:
         structured(importer, op, op.regions[0].block, maps, count)
         return
-    combiner = attribute_of(op, "combiner")
+    combiner = op.properties.get("combiner")
     word = combiner.data if isinstance(combiner, StringAttr) else ""
     if word not in SCALAR_OPERATIONS or word.startswith("arith.cmp"):
         raise Refused("MG0103", f"combining by '{word}' is not supported")

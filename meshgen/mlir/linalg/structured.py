@@ -16,14 +16,13 @@ from xdsl.ir.affine import AffineMap
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import integers
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
 from meshgen.mlir.linalg.choice import choice_of, chosen
 from meshgen.mlir.linalg.loop import looped
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of
 from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
-from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.spread import Loops
 
 
@@ -33,14 +32,14 @@ def import_generic(importer: Importer, op: Operation) -> None:
 
 def input_count(op: Operation) -> int:
     """How many of the operands are inputs."""
-    if sizes := integers(attribute_of(op, "operandSegmentSizes")):
+    if sizes := integers(op.properties.get("operandSegmentSizes")):
         return sizes[0]
     return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
 
 
 def own_maps(op: Operation) -> list[AffineMap]:
     """The indexing maps that an operation says."""
-    maps = attribute_of(op, "indexing_maps")
+    maps = op.properties.get("indexing_maps")
     return [each.data for each in maps if isinstance(each, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
 
 
@@ -151,9 +150,6 @@ def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None
     nodes[:] = [*kept, *reversed(needed)]
 
 
-def import_inner(importer: Importer, op: Operation) -> None:
-    """Read with the operation around it."""
-    del importer, op
-
-
-PART = Dialect(importers={"linalg.generic": import_generic, "linalg.yield": import_inner, "linalg.index": import_inner})
+PART = Dialect(
+    importers={"linalg.generic": import_generic, "linalg.yield": import_nothing, "linalg.index": import_nothing}
+)

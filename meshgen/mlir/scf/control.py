@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
 
@@ -132,11 +132,6 @@ def import_execute_region(importer: Importer, op: Operation) -> None:
         importer.bind(result, importer.value(ssa))
 
 
-def import_yield(importer: Importer, op: Operation) -> None:
-    """Read with the operation around it."""
-    del importer, op
-
-
 def import_assert(importer: Importer, op: Operation) -> None:
     """Assertions are assumed to hold; one with a false constant condition is refused."""
     if constant(op.operands[0]) == 0:
@@ -151,7 +146,7 @@ PART = Dialect(
         "scf.if": import_if,
         "scf.index_switch": import_switch,
         "scf.execute_region": import_execute_region,
-        "scf.yield": import_yield,
-        "scf.condition": import_yield,
+        "scf.yield": import_nothing,
+        "scf.condition": import_nothing,
     }
 )

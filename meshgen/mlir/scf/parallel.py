@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
 from meshgen.mlir.scf.control import while_loop
@@ -137,18 +137,13 @@ def _digits(builder: Builder, number: Value, counts: Sequence[int]) -> list[Valu
     return found
 
 
-def import_end(importer: Importer, op: Operation) -> None:
-    """Read with the operation around it."""
-    del importer, op
-
-
 PART = Dialect(
     importers={
         "scf.forall": import_forall,
         "scf.parallel": import_parallel,
-        "scf.forall.in_parallel": import_end,
-        "tensor.parallel_insert_slice": import_end,
-        "scf.reduce": import_end,
-        "scf.reduce.return": import_end,
+        "scf.forall.in_parallel": import_nothing,
+        "tensor.parallel_insert_slice": import_nothing,
+        "scf.reduce": import_nothing,
+        "scf.reduce.return": import_nothing,
     }
 )

@@ -13,7 +13,7 @@ from xdsl.parser import UnresolvedOperand
 from meshgen.ir.graph import TOKEN, Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import integer, integer_of
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
@@ -110,10 +110,6 @@ class GetTupleElement(HloOperation):
         return [operand], {"index": integer(numbers[0], 32)}
 
 
-def _import_nothing(importer: Importer, operation: Operation) -> None:
-    """The elements of a tuple are looked up where they are taken out."""
-
-
 def _import_token(importer: Importer, operation: Operation) -> None:
     """Nothing here has side effects: a token is a tensor without elements."""
     importer.bind(operation.results[0], Builder(importer, operation).constant(0, TensorType(*TOKEN)))
@@ -159,7 +155,7 @@ PART = Dialect(
     ),
     attributes=(Alias, Token),
     importers={
-        "stablehlo.tuple": _import_nothing,
+        "stablehlo.tuple": import_nothing,
         "stablehlo.after_all": _import_token,
         "stablehlo.create_token": _import_token,
         "stablehlo.get_tuple_element": _import_element,

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed, computed, fill_number
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body
 from meshgen.mlir.spread import Spread, over
@@ -113,11 +113,6 @@ def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Seque
     if found is None or not found.loops:
         return None if found is None else found.value
     return over(b, found, tuple(range(kind.rank)), sizes)
-
-
-def import_nothing(importer: Importer, op: Operation) -> None:
-    """Import nothing: the operation is read with the one around it."""
-    del importer, op
 
 
 def _alloc(b: Builder, *_: Value) -> Value:

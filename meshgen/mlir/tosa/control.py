@@ -10,12 +10,10 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder, computed
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.scf.control import branch, read_blocks, while_loop
-from meshgen.mlir.tosa.movement import read_where_used
 
 _WRITES = ("tosa.variable.write", "tosa.variable_write")
 
@@ -49,9 +47,9 @@ def _read_variable(b: Builder) -> Value:
     top, name = b.source, _symbol(b.attribute("name"))
     while (parent := top.parent_op()) is not None:
         top = parent
-    same = [each for each in top.walk() if name in (_symbol(attribute_of(each, key)) for key in ("sym_name", "name"))]
+    same = [each for each in top.walk() if name in (_symbol(each.properties.get(key)) for key in ("sym_name", "name"))]
     declared = next((each for each in same if each.name == "tosa.variable"), None)
-    value = attribute_of(declared, "initial_value") if declared is not None else None
+    value = declared.properties.get("initial_value") if declared is not None else None
     if isinstance(value, DenseElements) and value.data.type == b.source.results[0].type:
         return b.emit("constant", [], b.result, value=value.data.array)
     if not any(each.name in _WRITES for each in same):
@@ -61,7 +59,7 @@ def _read_variable(b: Builder) -> Value:
 
 
 def import_write(importer: Importer, op: Operation) -> None:
-    message = f"a module has no state between runs, so @{_symbol(attribute_of(op, 'name'))} cannot be written"
+    message = f"a module has no state between runs, so @{_symbol(op.properties.get('name'))} cannot be written"
     hint = "make the variable an argument of the function and its new value a result, which the caller passes on"
     raise Refused("MG0103", message, hint)
 
@@ -76,8 +74,8 @@ PART = Dialect(
     importers={
         "tosa.cond_if": import_cond_if,
         "tosa.while_loop": import_while_loop,
-        "tosa.yield": read_where_used,
-        "tosa.variable": read_where_used,
+        "tosa.yield": import_nothing,
+        "tosa.variable": import_nothing,
         "tosa.variable.read": computed(_read_variable),
         "tosa.variable_read": computed(_read_variable),
         **dict.fromkeys(_WRITES, import_write),

@@ -11,14 +11,8 @@ from meshgen.mlir.arith.payload import Builder, all_computed, computed, mnemonic
 from meshgen.mlir.constants import dense_array
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.tosa.operations import ELEMENTWISE
 from meshgen.ops.evaluate.common import integer_range
-
-ELEMENTWISE = (
-    "abs", "add", "apply_scale", "arithmetic_right_shift", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clz",
-    "cos", "equal", "erf", "exp", "floor", "greater", "greater_equal", "identity", "intdiv", "log", "logical_and", "logical_left_shift",
-    "logical_not", "logical_or", "logical_right_shift", "logical_xor", "maximum", "minimum", "pow", "reciprocal", "rsqrt", "select",
-    "sigmoid", "sin", "sub", "tanh",
-)  # fmt: skip
 
 
 def stretched(b: Builder, value: Value) -> Value:
@@ -149,7 +143,7 @@ def _i64(b: Builder, number: int) -> Value:
 
 PART = Dialect(
     importers={
-        **{f"tosa.{word}": computed(_elementwise) for word in ELEMENTWISE},
+        **{each.name: computed(_elementwise) for each in ELEMENTWISE},
         **all_computed("tosa", {"mul": _mul, "negate": _negate, "clamp": _clamp, "cast": _cast, "rescale": _rescale}),
     }
 )

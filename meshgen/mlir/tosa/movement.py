@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed, computed, mnemonic
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.constants import dense_array
-from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.conversion import Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.tosa.elementwise import ignores_nan, not_a_number_as, without_zero
 from meshgen.ops.evaluate.common import neutral
@@ -104,14 +103,9 @@ def _tile(b: Builder, value: Value, *_: Value) -> Value:
     return b.reshape(wide, b.result.shape)
 
 
-def read_where_used(importer: Importer, op: Operation) -> None:
-    """Import nothing: users of the operation look at it."""
-    del importer, op
-
-
 PART = Dialect(
     importers={
-        "tosa.const_shape": read_where_used,
+        "tosa.const_shape": import_nothing,
         **{f"tosa.{word}": computed(_reduce) for word in REDUCTIONS},
         **all_computed("tosa", {
             "const": _dense_constant,

@@ -149,6 +149,15 @@ _NAN = "nan_mode?: PROPAGATE|IGNORE"
 _ENDS = "min_val?: number, max_val?: number, min_fp?: number, max_fp?: number, min_int?: number, max_int?: number"
 _ROUNDING = "rounding_mode?: SINGLE_ROUND|DOUBLE_ROUND|INEXACT_ROUND, double_round?: flag"
 _SCALES = f"{_ROUNDING}, scale32?: flag, per_channel?: flag, input_unsigned?: flag, output_unsigned?: flag"
+ELEMENTWISE = define(Functional, "tosa", {
+    "1 -> 1": "abs bitwise_not ceil clz cos erf exp floor identity log logical_not reciprocal rsqrt sigmoid sin tanh",
+    "2 -> 1": "add bitwise_and bitwise_or bitwise_xor equal greater greater_equal intdiv logical_and logical_left_shift logical_or "
+    "logical_right_shift logical_xor pow sub",
+    "2 -> 1 <round?: flag>": "arithmetic_right_shift",
+    f"2 -> 1 <{_NAN}>": "maximum minimum",
+    "3 -> 1": "select",
+    f"3 -> 1 <{_ROUNDING}>": "apply_scale",
+})  # fmt: skip
 OPERATIONS = (
     *define(ConstShape, "tosa", {"0 -> 1 shape <values: elements>": "const_shape"}),
     *define(CondIf, "tosa", {"1+m -> n {_ -> n} {_ -> n}": "cond_if"}),
@@ -161,9 +170,10 @@ OPERATIONS = (
         "0 -> 1 <name: string|symbol>": "variable.read variable_read",
         "1 -> 0 <name: string|symbol>": "variable.write variable_write",
     }),
+    *ELEMENTWISE,
     *define(Functional, "tosa", {
         "0 -> 1 <value?: elements, values?: elements>": "const",
-        "1 -> 1": "abs bitwise_not cast ceil clz cos erf exp floor identity log logical_not reciprocal rsqrt sigmoid sin tanh",
+        "1 -> 1": "cast",
         "1 -> 1 <axis: integer>": "reduce_all reduce_any reduce_prod reduce_product reduce_sum reverse",
         f"1 -> 1 <axis: integer, {_NAN}>": "argmax reduce_max reduce_min",
         f"1 -> 1 <{_ENDS}, {_NAN}>": "clamp",
@@ -178,14 +188,10 @@ OPERATIONS = (
         "1..4 -> 1 <mode: NEAREST_NEIGHBOR|BILINEAR, scale?: integers(4), offset?: integers(2), border?: integers(2)>": "resize",
         f"5 -> 1 <{_SCALES}>": "rescale",
         "1.. -> 1 <axis: integer>": "concat",
-        "2 -> 1": "add bitwise_and bitwise_or bitwise_xor equal gather greater greater_equal intdiv logical_and logical_left_shift "
-        "logical_or logical_right_shift logical_xor pow sub table",
-        "2 -> 1 <round?: flag>": "arithmetic_right_shift",
-        f"2 -> 1 <{_NAN}>": "maximum minimum",
+        "2 -> 1": "gather table",
         "2..3 -> 1 <shift?: integer>": "mul",
         "2..4 -> 1": "matmul",
-        "3 -> 1": "scatter select",
-        f"3 -> 1 <{_ROUNDING}>": "apply_scale",
+        "3 -> 1": "scatter",
         "3..5 -> 1": "fully_connected",
         f"3..5 -> 1 <{_PLANE}>": "conv2d depthwise_conv2d",
         f"3..5 -> 1 <{_SPACE}>": "conv3d",
