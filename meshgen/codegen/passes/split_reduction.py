@@ -10,26 +10,29 @@ alone decide the order of the folds, so a run has the bits of any other. Attenti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from meshgen.codegen.fusion.bodies import Cutter
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import Split, Splitter, closed_attentions, split_of
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
+from meshgen.codegen.structural_keys import structure
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.matchers import through
-from meshgen.ir.predicates import is_constant
+from meshgen.ir.matchers import Producer, through
 from meshgen.ir.rewriter import take_place
-from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOPS, POINTWISE, PRODUCTS, REDUCTIONS, UNSTORED
+from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOPS, MADE, POINTWISE, PRODUCTS, REDUCTIONS, UNSTORED
 from meshgen.ops.parts.base import Parts
 from meshgen.ops.registry import OPS
 
 _TARGET = "cpu"  # plans are the same for all targets
 _WITH_EPILOGUE = LOOPS | PRODUCTS
+_COMPUTED = POINTWISE | REDUCTIONS  # along with a reduction that follows
+_MOST_ABSORBED = 64  # nodes that a reduction computes along (chosen: kernels of long chains have about as many)
 
 
 @module_pass("split-reduction", "partition")
@@ -89,6 +92,7 @@ class _Folds:
 
     def __init__(self, graph: Graph) -> None:
         self._producers, self._uses = graph.index.producers, graph.index.uses
+        self._outputs = {*graph.outputs}
         self._counts: dict[object, int] = {}
 
     def split(self, node: Node) -> list[Node]:
@@ -98,7 +102,8 @@ class _Folds:
             return [node]
         users = (user for result in node.results for user, _ in self._uses.get(result, ()))
         is_followed = node.op in PRODUCTS and any(user.op in GENERATED for user in users)
-        key = form_of(node) or node, is_followed
+        form = structure(next(self._kernels([node]))) if node.op in REDUCTIONS else form_of(node) or node
+        key = form, is_followed
         if key not in self._counts:
             self._counts[key] = self._best_count(node, parts, is_followed)
         if self._counts[key] == 1:
@@ -120,13 +125,55 @@ class _Folds:
         seconds = {count: sum(self._seconds(graph.nodes) for graph in graphs) for count, graphs in written.items()}
         least = min(seconds.values())
         fast = [count for count in parts.counts if seconds[count] <= least * DEFAULT.fusion.same_product]
-        read = sum(value.type.nbytes for value in node.operands)
+        body = next(self._kernels(written[fast[0]][0].nodes))
+        read = sum(value.type.nbytes for value in body.inputs)
         small = [n for n in fast if sum(v.type.nbytes for v in written[n][0].outputs) * DEFAULT.fusion.smaller <= read]
         best = small[-1] if small else fast[0]
         return best if seconds[best] < whole else 1
 
     def _seconds(self, nodes: list[Node]) -> float:
-        return sum(kernel_seconds(body, _TARGET) for body in _kernels(nodes, self._producers))
+        return sum(kernel_seconds(body, _TARGET) for body in self._kernels(nodes))
+
+    def _kernels(self, nodes: list[Node]) -> Iterator[Graph]:
+        """Yield the bodies of the kernels of a few nodes: one for each that is stored, element-wise ops in the one that they follow.
+
+        A reduction computes its operand along, as far as this is made of element-wise ops and of reductions.
+        """
+        local = {result: node for node in nodes for result in node.results}
+        kernels: list[list[Node]] = []
+        for node in nodes:
+            if _is_free(node):
+                continue
+            source = local.get(through(node.operands[0], local.get, LAYOUT))
+            follows = source is not None and source.op in _WITH_EPILOGUE and source is kernels[-1][-1]
+            if follows and node.op in POINTWISE:
+                kernels[-1].append(node)
+            else:
+                kernels.append([node])
+        stored = {node for members in kernels for node in members}
+
+        def producer(value: Value) -> Node | None:
+            return local.get(value) or self._producers.get(value)
+
+        for members in kernels:
+            absorbed = self._absorbed(members, producer) - stored
+            inside = {result: node for node in (*members, *absorbed) for result in node.results}
+            yield Cutter(inside, absorbed.__contains__).cut(members, members[-1].results)[0]
+
+    def _absorbed(self, members: Sequence[Node], producer: Producer) -> set[Node]:
+        """Return the nodes that a kernel computes along: what is not stored, and before a reduction what nothing else uses."""
+        is_reducing, uses, absorbed, work = members[0].op in REDUCTIONS, Counter[Node](), set[Node](), [*members]
+        while work and len(absorbed) < _MOST_ABSORBED:
+            for maker in filter(None, map(producer, work.pop().operands)):
+                uses[maker] += 1
+                is_private = is_reducing and maker.op in _COMPUTED and uses[maker] == self._use_count(maker)
+                if (is_private or maker.op in (UNSTORED if is_reducing else MADE)) and maker not in absorbed:
+                    absorbed.add(maker)
+                    work.append(maker)
+        return absorbed
+
+    def _use_count(self, node: Node) -> int:
+        return sum(len(self._uses.get(v, ())) + (v in self._outputs) for v in node.results)
 
 
 def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
@@ -136,24 +183,3 @@ def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
     results = parts.combine(combined, partial.graph.outputs)
     take_place(combined.graph, results, node.results)
     return partial.graph, combined.graph
-
-
-def _kernels(nodes: list[Node], producers: Mapping[Value, Node]) -> Iterator[Graph]:
-    """Yield the bodies of the kernels of a few nodes: one for each that is stored, element-wise ops in the one that they follow."""
-    local = {result: node for node in nodes for result in node.results}
-    kernels: list[list[Node]] = []
-    for node in nodes:
-        if _is_free(node):
-            continue
-        source = local.get(through(node.operands[0], local.get, LAYOUT))
-        follows = source is not None and source.op in _WITH_EPILOGUE and source is kernels[-1][-1]
-        if follows and node.op in POINTWISE:
-            kernels[-1].append(node)
-        else:
-            kernels.append([node])
-    for members in kernels:
-        made = {result for node in members for result in node.results}
-        read = dict.fromkeys(v for node in members for v in node.operands if v not in made)
-        constants = {v: maker for v in read if is_constant(maker := local.get(v) or producers.get(v))}
-        inputs = [value for value in read if value not in constants]
-        yield Graph("", inputs, [*constants.values(), *members], list(members[-1].results))

@@ -234,6 +234,38 @@ def test_number_of_parts_depends_on_the_bytes_that_they_write(graph: Graph, coun
     assert product.sizes[0] == count
 
 
+def distances(count: int, others: int, *, is_read: bool) -> Graph:
+    """The sum over others of the cube of what a number is away from each; `is_read`: all distances are a result too."""
+    b = Body(f"f32[{count}]", f"f32[{others}]")
+    x, y = b.inputs
+    all_pairs = Value(TensorType((count, others), "f32"))
+    away = b.op("subtract", *(b.wide(value, all_pairs, (dim,)) for dim, value in enumerate((x, y))))
+    cubes = b.op("multiply", away, b.op("multiply", away, away))
+    return b.done(b.reduce("add", cubes, 1), *([cubes] if is_read else []))
+
+
+def test_parts_of_what_is_computed_along_are_as_few_as_take_the_least_time() -> None:
+    """Where the operand is in memory, its parts are the most that are small beside it; else what a kernel reads is small."""
+    given = after(split_reduction, fold("f32[32,65536]", "add", 1))
+    computed = after(split_reduction, distances(32, 65536, is_read=False))
+    (many, _), (few, _) = ([n.result.type.size for n in g.nodes if n.op == "reduce"] for g in (given, computed))
+    assert 32 < few < many
+
+
+def test_what_others_read_too_is_not_computed_along() -> None:
+    counted = [
+        [node.result.type.size for node in after(split_reduction, graph).nodes if node.op == "reduce"]
+        for graph in (distances(32, 65536, is_read=True), fold("f32[32,65536]", "add", 1))
+    ]
+    assert counted[0] == counted[1]
+
+
+def test_one_launch_saved_is_not_enough_for_two_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = pass_file.device_of("cpu").launch_seconds
+    monkeypatch.setattr(pass_file, "kernel_seconds", lambda body, target: 2 * launch)
+    assert parts(fold("f32[4096,96]", "add", 0), "reduce") == 1
+
+
 @pytest.mark.parametrize(
     ("shape", "kept"),
     [("8192x64", 1), ("16x16x4096", 0), ("16x16x4096", 1), ("1048576", 0), ("32x65536", 0), ("4096x4096", 1)],
