@@ -11,19 +11,18 @@ alone decide the order of the folds, so a run has the bits of any other. Attenti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from meshgen.codegen.fusion.bodies import Cutter
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import Split, Splitter, closed_attentions, split_of
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
-from meshgen.codegen.structural_keys import structure
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.matchers import Producer, through
+from meshgen.ir.matchers import through
 from meshgen.ir.rewriter import take_place
 from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOPS, MADE, POINTWISE, PRODUCTS, REDUCTIONS, UNSTORED
 from meshgen.ops.parts.base import Parts
@@ -102,16 +101,16 @@ class _Folds:
             return [node]
         users = (user for result in node.results for user, _ in self._uses.get(result, ()))
         is_followed = node.op in PRODUCTS and any(user.op in GENERATED for user in users)
-        form = structure(next(self._kernels([node]))) if node.op in REDUCTIONS else form_of(node) or node
-        key = form, is_followed
+        read = self._read_bytes(node)
+        key = form_of(node) or node, read, is_followed
         if key not in self._counts:
-            self._counts[key] = self._best_count(node, parts, is_followed)
+            self._counts[key] = self._best_count(node, parts, read, is_followed)
         if self._counts[key] == 1:
             return [node]
         partial, combined = _written(node, parts, self._counts[key])
         return [*partial.nodes, *(each for node in combined.nodes for each in self.split(node))]
 
-    def _best_count(self, node: Node, parts: Parts, is_followed: bool) -> int:
+    def _best_count(self, node: Node, parts: Parts, read: int, is_followed: bool) -> int:
         """Return a number of parts that takes about the least time; 1 if all parts take longer.
 
         Of several it is the most for which what the parts give is small: kernels with more programs take more along. If it never is, the least.
@@ -125,55 +124,68 @@ class _Folds:
         seconds = {count: sum(self._seconds(graph.nodes) for graph in graphs) for count, graphs in written.items()}
         least = min(seconds.values())
         fast = [count for count in parts.counts if seconds[count] <= least * DEFAULT.fusion.same_product]
-        body = next(self._kernels(written[fast[0]][0].nodes))
-        read = sum(value.type.nbytes for value in body.inputs)
         small = [n for n in fast if sum(v.type.nbytes for v in written[n][0].outputs) * DEFAULT.fusion.smaller <= read]
         best = small[-1] if small else fast[0]
         return best if seconds[best] < whole else 1
 
+    def _read_bytes(self, node: Node) -> int:
+        """Return the bytes of the operands, or of what a reduction computes its operand from where these are far fewer.
+
+        Where these are not, alike sums have as many parts, so that kernels can be joined.
+        """
+        nbytes = sum(value.type.nbytes for value in node.operands)
+        if node.op not in REDUCTIONS:
+            return nbytes
+        read = sum(value.type.nbytes for value in self._kernels([node])[-1].inputs)
+        return read if read * DEFAULT.fusion.smaller < nbytes else nbytes
+
     def _seconds(self, nodes: list[Node]) -> float:
         return sum(kernel_seconds(body, _TARGET) for body in self._kernels(nodes))
 
-    def _kernels(self, nodes: list[Node]) -> Iterator[Graph]:
-        """Yield the bodies of the kernels of a few nodes: one for each that is stored, element-wise ops in the one that they follow.
-
-        A reduction computes its operand along, as far as this is made of element-wise ops and of reductions.
-        """
+    def _kernels(self, nodes: list[Node]) -> list[Graph]:
+        """Return the bodies of the kernels of a few nodes, the last one first. Each has the element-wise ops that follow it."""
         local = {result: node for node in nodes for result in node.results}
         kernels: list[list[Node]] = []
         for node in nodes:
-            if _is_free(node):
-                continue
-            source = local.get(through(node.operands[0], local.get, LAYOUT))
-            follows = source is not None and source.op in _WITH_EPILOGUE and source is kernels[-1][-1]
-            if follows and node.op in POINTWISE:
+            source = local.get(through(node.operands[0], local.get, LAYOUT)) if node.operands else None
+            if (
+                source is not None
+                and node.op in POINTWISE
+                and source.op in _WITH_EPILOGUE
+                and source is kernels[-1][-1]
+            ):
                 kernels[-1].append(node)
-            else:
+            elif not _is_free(node):
                 kernels.append([node])
-        stored = {node for members in kernels for node in members}
+        uses = Counter(value for node in nodes for value in node.operands)
+        bodies, done = list[Graph](), set[Node]()
+        for members in reversed(kernels):
+            if not done.issuperset(members):
+                absorbed = self._absorbed(members, local, uses)
+                inside = {result: node for node in (*members, *absorbed) for result in node.results}
+                bodies.append(Cutter(inside, absorbed.__contains__).cut(members, members[-1].results)[0])
+                done |= absorbed
+        return bodies
 
-        def producer(value: Value) -> Node | None:
-            return local.get(value) or self._producers.get(value)
+    def _absorbed(self, members: Sequence[Node], local: Mapping[Value, Node], uses: Mapping[Value, int]) -> set[Node]:
+        """Return the nodes that a kernel computes along: what is not stored, and before a reduction what nothing else uses.
 
-        for members in kernels:
-            absorbed = self._absorbed(members, producer) - stored
-            inside = {result: node for node in (*members, *absorbed) for result in node.results}
-            yield Cutter(inside, absorbed.__contains__).cut(members, members[-1].results)[0]
-
-    def _absorbed(self, members: Sequence[Node], producer: Producer) -> set[Node]:
-        """Return the nodes that a kernel computes along: what is not stored, and before a reduction what nothing else uses."""
-        is_reducing, uses, absorbed, work = members[0].op in REDUCTIONS, Counter[Node](), set[Node](), [*members]
+        Args:
+            local: the nodes in place of the fold, by their results; `uses`: how often they use each value.
+        """
+        is_reducing, seen, absorbed, work = members[0].op in REDUCTIONS, Counter[Value](), set[Node](), [*members]
         while work and len(absorbed) < _MOST_ABSORBED:
-            for maker in filter(None, map(producer, work.pop().operands)):
-                uses[maker] += 1
-                is_private = is_reducing and maker.op in _COMPUTED and uses[maker] == self._use_count(maker)
-                if (is_private or maker.op in (UNSTORED if is_reducing else MADE)) and maker not in absorbed:
+            for value in work.pop().operands:
+                seen[value] += 1
+                maker = local.get(value) or self._producers.get(value)
+                if maker is None or maker in absorbed or maker in members:
+                    continue
+                count = uses[value] if value in local else len(self._uses.get(value, ())) + (value in self._outputs)
+                is_private = is_reducing and maker.op in _COMPUTED and seen[value] == count
+                if is_private or maker.op in (UNSTORED if is_reducing else MADE):
                     absorbed.add(maker)
                     work.append(maker)
         return absorbed
-
-    def _use_count(self, node: Node) -> int:
-        return sum(len(self._uses.get(v, ())) + (v in self._outputs) for v in node.results)
 
 
 def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:

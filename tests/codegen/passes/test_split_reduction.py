@@ -132,6 +132,7 @@ def parts(graph: Graph, op: str) -> int:
     dot("f32[4,6,2048,3]", "f32[3,2048,6,5]", ((3, 2, 1), (0, 1, 2))),  # of several contracted dims the longest
     fold("f32[4096,96]", "add", 0),
     fold("f32[4194304]", "add", 0),
+    fold("bf16[4096,4096]", "add", 0),
     kernel_gradient(12, 48, 4, 3, "f32"),
 ])  # fmt: skip
 def test_long_folds_are_split_in_two_and_keep_their_results(graph: Graph) -> None:
@@ -258,6 +259,17 @@ def test_what_others_read_too_is_not_computed_along() -> None:
         for graph in (distances(32, 65536, is_read=True), fold("f32[32,65536]", "add", 1))
     ]
     assert counted[0] == counted[1]
+
+
+def test_sums_over_the_same_elements_have_as_many_parts() -> None:
+    """One sum reads twice as much as the other; kernels of sums are joined where they have the same loops."""
+    b = Body("f32[100352,256]", "f32[100352,256]")
+    x, y = b.inputs
+    graph = b.done(b.reduce("add", x, 0), b.reduce("add", b.op("multiply", x, y), 0))
+    first, second = [
+        n.result.type for n in after(split_reduction, graph).nodes if n.op == "reduce" and n.result.type.rank == 2
+    ]
+    assert first == second
 
 
 def test_one_launch_saved_is_not_enough_for_two_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
