@@ -5,13 +5,25 @@ Importing the package fills `registry.OPS` from the families below.
 
 from __future__ import annotations
 
-from meshgen.ops import attention, contraction, control, elementwise, linalg, movement, registry, sharding, size_queries
+from meshgen.ops import (
+    attention,
+    contraction,
+    control,
+    elementwise,
+    linalg,
+    movement,
+    normalize,
+    registry,
+    sharding,
+    size_queries,
+)
 
 FAMILIES = (
     elementwise.OPS,
     movement.OPS,
     contraction.OPS,
     attention.OPS,
+    normalize.OPS,
     control.OPS,
     linalg.OPS,
     sharding.OPS,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import rewired
+from meshgen.ops.decompositions.writer import FactorWriter
 from meshgen.ops.registry import OPS
 
 
@@ -55,4 +56,4 @@ def expanded(graph: Graph, is_chosen: Callable[[Node], bool] = is_composite) -> 
 def _appended(node: Node, graph: Graph) -> list[Value]:
     decompose = OPS[node.op].decompose
     assert decompose is not None, node.op
-    return list(decompose(node, Builder(graph, node.loc)))
+    return list(decompose(FactorWriter(node, Builder(graph, node.loc))))

@@ -1,4 +1,4 @@
-"""The factors of attention: what each dim of its operands and results is.
+"""Factors: what each dim of the operands and results of a composite is, those of attention in particular.
 
 "b t k g d, b s k d, b s k e, t s -> b t k g e, b k g t": `d` is summed in the scores, `s` are the keys, `e` is the width of the values; batch,
 heads and rows are all other factors. Two operands that have the same factors need not have them in the same order.
@@ -100,13 +100,26 @@ def notation(operands: Sequence[Names], results: Sequence[Names]) -> str:
 
 
 def faults(op: str, text: str, operands: Sequence[TensorType], results: Sequence[TensorType] | None) -> list[str]:
-    """What is wrong with the factors of an op for these types, in words; result types may be unknown."""
+    """What is wrong with the factors of attention or a gradient for these types, in words; result types may be unknown."""
+    found = size_faults(text, operands, results, RESULTS[op])
+    if found:
+        return found
+    left, right = parsed(text)
+    if len(left) < fixed(op):
+        return [f"factors '{text}' are not those of {fixed(op)} operands or more"]
+    return _role_faults(Factors(op, left, right, {}))
+
+
+def size_faults(
+    text: str, operands: Sequence[TensorType], results: Sequence[TensorType] | None, result_count: int
+) -> list[str]:
+    """What is wrong with a text of factors for operands and results of these types, in words; result types may be unknown."""
     try:
         left, right = parsed(text)
     except ValueError as error:
         return [str(error)]
-    if len(left) != len(operands) or len(right) != RESULTS[op] or len(left) < fixed(op):
-        return [f"factors '{text}' are not those of {len(operands)} operands and {RESULTS[op]} results"]
+    if len(left) != len(operands) or len(right) != result_count:
+        return [f"factors '{text}' are not those of {len(operands)} operands and {result_count} results"]
     sizes: dict[str, int | None] = {}
     found: list[str] = []
     for names, kind in zip((*left, *right), (*operands, *(results or ())), strict=False):
@@ -116,7 +129,8 @@ def faults(op: str, text: str, operands: Sequence[TensorType], results: Sequence
         for name, size in zip(names, kind.shape, strict=True):
             if size is not None and sizes.setdefault(name, size) not in (size, None):
                 found.append(f"factor '{name}' has sizes {sizes[name]} and {size}")
-    return found or _role_faults(Factors(op, left, right, {}))
+    missing = dict.fromkeys(f for names in right for f in names if all(f not in words for words in left))
+    return found or [f"factor '{name}' of a result is in no operand" for name in missing]
 
 
 def _role_faults(factors: Factors) -> list[str]:

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Literal, NamedTuple, TypeAlias
 
 from meshgen.ir.attributes.base import Attributes, NoAttributes
-from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.decompositions.writer import FactorWriter
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.parts.base import PartsOf
 from meshgen.ops.rules.rule import Rule
@@ -25,8 +25,8 @@ TypeOf: TypeAlias = Callable[[Value], TensorType]
 """The type of a value: its own, or that of a tile of it."""
 RuleOf: TypeAlias = Callable[[Node], Rule]
 Flops: TypeAlias = Callable[[Node, TypeOf], float]
-Decompose: TypeAlias = Callable[[Node, Builder], Sequence[Value]]
-"""Append the operations that a composite stands for, on the node's operands; returns a value for each result of the node."""
+Decompose: TypeAlias = Callable[[FactorWriter], Sequence[Value]]
+"""Append the operations that a composite stands for, on the writer's operands; returns a value for each result of the node."""
 
 
 class Trait(Enum):

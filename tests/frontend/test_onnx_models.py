@@ -64,7 +64,7 @@ def test_attention_is_one_kernel_per_layer() -> None:
 
 def test_shape_arithmetic_leaves_nothing_in_the_program() -> None:
     module, _ = read(onnx_models.gpt2(), {"dp": 2}, args={"batch": 4})
-    whole = [node for node in module.graph.nodes if node.result.type.dtype == "i64"]
+    whole = [node for node in module.graph.nodes if node.results[0].type.dtype == "i64"]
     assert {node.op for node in whole} <= {
         "constant",
         "broadcast_in_dim",

@@ -26,8 +26,8 @@ from tests.cost_models import use
 from tests.trials import trials
 
 WITH_LOOPS = (37, 57, 75, 76)  # random programs whose schedules have loops of known length, and of unknown length
-OF_UNKNOWN_LENGTH = (19, 79, 185)
-WITH_BRANCHES = (17, 28, 37, 76, 85, 112, 144)
+OF_UNKNOWN_LENGTH = (19, 79, 295)
+WITH_BRANCHES = (28, 37, 76, 85, 112, 144, 181)
 
 
 def items_of(plan: Schedule) -> Iterator[tuple[Item, Schedule]]:

@@ -252,10 +252,12 @@ def test_a_small_dynamic_slice_is_reduced_and_top_k_shares_the_rows() -> None:
     counts = analyze(_compiled(p.graph, {"x": 8}, [P("x"), P(), P()], [P()])).counts
     assert counts == {"all_reduce": 1}
 
-    p = Program(x=8)
-    p.graph.outputs = _top_k(p, p.input("f32[32,4096]"), 4)
-    found = analyze(_compiled(p.graph, {"x": 8}, [P(None, "x")], [P(), P()]))
+    def moved_bytes(rows: int, devices: int) -> int:
+        p = Program(x=devices)
+        p.graph.outputs = _top_k(p, p.input(f"f32[{rows},4096]"), 4)
+        return analyze(_compiled(p.graph, {"x": devices}, [P(None, "x")], [P(), P()])).ring_bytes
+
     # Values and places: every device has the candidates of all for an eighth of the rows, then all have all results.
-    assert found.ring_bytes == 2 * 7 * (32 // 8) * 4 * (4 + 4)
-    found = analyze(_compiled(p.graph, {"x": 2}, [P(None, "x")], [P(), P()]))
-    assert found.ring_bytes == 32 * 4 * (4 + 4), "two devices gather: an exchange would move as much"
+    assert moved_bytes(1 << 20, 8) == 2 * 7 * ((1 << 20) // 8) * 4 * (4 + 4)
+    assert moved_bytes(32, 8) == 7 * 32 * 4 * (4 + 4), "few rows are gathered, in half as many messages"
+    assert moved_bytes(1 << 20, 2) == (1 << 20) * 4 * (4 + 4), "two devices gather: an exchange would move as much"

@@ -19,16 +19,16 @@ from meshgen.frontend.tracer.elementwise import (
     log1p,
     maximum,
     minimum,
-    rsqrt,
     sigmoid,
     tanh,
 )
 from meshgen.frontend.tracer.joining import split
 from meshgen.frontend.tracer.linear import dot_general
 from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.normalize import normalized
 from meshgen.frontend.tracer.operands import axis_of, convert, dtype_of, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
-from meshgen.frontend.tracer.reduce import max_, mean, no_complex, sum_, widened
+from meshgen.frontend.tracer.reduce import max_, no_complex, sum_, widened
 from meshgen.frontend.tracer.shapes import expand_dims, reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
@@ -182,25 +182,14 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * scale + bias along a dim; narrow floats are computed in f32."""
     x = no_complex(as_float(x))
-    wide = widened(x)
-    centred = wide - mean(wide, axis, True)
-    normal = centred * rsqrt(mean(centred * centred, axis, True) + eps)
-    if scale is not None:
-        normal = normal * tensor(scale, normal.type.dtype)
-    if bias is not None:
-        normal = normal + tensor(bias, normal.type.dtype)
-    return convert(normal, x.type.dtype)
+    return normalized(x, [axis_of(axis, x.ndim)], eps, scale, bias).result
 
 
 @traced
 def rms_norm(x: Operand, scale: Operand | None = None, axis: int = -1, eps: float = 1e-6) -> Tensor:
     """x / sqrt(mean(x ** 2) + eps) * scale along a dim; narrow floats are computed in f32."""
     x = no_complex(as_float(x))
-    wide = widened(x)
-    normal = wide * rsqrt(mean(wide * wide, axis, True) + eps)
-    if scale is not None:
-        normal = normal * tensor(scale, normal.type.dtype)
-    return convert(normal, x.type.dtype)
+    return normalized(x, [axis_of(axis, x.ndim)], eps, scale, centered=False).result
 
 
 @traced

@@ -25,6 +25,12 @@ def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping
     return Tensor(node.result, bool(operands) and all(t.weak for t in operands))
 
 
+def emit_all(op: str, operands: Sequence[Tensor], results: Sequence[TensorType], attrs: Mapping[str, Any]) -> list[Tensor]:  # fmt: skip
+    """As `emit`, of a node with any number of results."""
+    node = current().graph.add(op, [_own(t).value for t in operands], list(results), attrs, loc=user_location())
+    return [Tensor(value) for value in node.results]
+
+
 def tensor(x: Operand, dtype: str | None = None) -> Tensor:
     """A tensor from any operand; Python numbers become f32, i32 or i1, which are weak, unless `dtype` says otherwise."""
     if isinstance(x, Tensor):

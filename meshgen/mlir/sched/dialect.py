@@ -15,6 +15,7 @@ from meshgen.mlir.literals import listed
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.sched.attention import PART as ATTENTION
 from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr, buffer_text, item_text
+from meshgen.mlir.sched.composites import PART as COMPOSITES
 from meshgen.mlir.sched.ragged_dot import PART as RAGGED_DOT
 from meshgen.mlir.sched.scan import PART as SCAN
 
@@ -60,4 +61,4 @@ _PART = Dialect(
     node_attr_writers=(write_schedule,),
 )
 
-DIALECT = merged(_PART, ATTENTION, RAGGED_DOT, SCAN)
+DIALECT = merged(_PART, ATTENTION, COMPOSITES, RAGGED_DOT, SCAN)

@@ -67,6 +67,21 @@ def flag(prop: str, attr: str, keyword: str = "", *, is_required: bool = False) 
     )
 
 
+def real(prop: str, attr: str) -> Field:
+    """A number of 64 bits."""
+
+    def value(attribute: Attribute | None) -> float:
+        assert isinstance(attribute, builtin.FloatAttr)
+        return float(attribute.value.data)
+
+    return Field(
+        prop,
+        lambda attribute: {attr: value(attribute)},
+        lambda values: str(builtin.FloatAttr(float(values[attr]), builtin.f64)),
+        kind="float",
+    )
+
+
 def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_required: bool = True) -> Field:
     """A value of an enumeration; one that may be left out is empty then."""
     return Field(

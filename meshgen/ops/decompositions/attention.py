@@ -11,36 +11,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.decompositions.writer import FactorWriter, Spread
 from meshgen.ops.factors import DELTA, GRADIENT, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A value whose dims are factors, in the order of the scores."""
-
-    value: Value
-    names: Names
-
-
-def attention(node: Node, builder: Builder) -> Sequence[Value]:
+def attention(writer: FactorWriter) -> Sequence[Value]:
     """Append the products and the softmax; returns the result and the log-sum-exp."""
-    return _Writer(node, builder).attention()
+    return _Writer(writer.node, writer.builder).attention()
 
 
-def gradient_of_queries(node: Node, builder: Builder) -> Sequence[Value]:
+def gradient_of_queries(writer: FactorWriter) -> Sequence[Value]:
     """Append what the gradient of the queries is computed from; returns it."""
-    return _Writer(node, builder).gradient_of_queries()
+    return _Writer(writer.node, writer.builder).gradient_of_queries()
 
 
-def gradient_of_keys(node: Node, builder: Builder) -> Sequence[Value]:
+def gradient_of_keys(writer: FactorWriter) -> Sequence[Value]:
     """Append what the gradients of keys and values are computed from; returns both."""
-    return _Writer(node, builder).gradient_of_keys()
+    return _Writer(writer.node, writer.builder).gradient_of_keys()
 
 
 class _Writer:

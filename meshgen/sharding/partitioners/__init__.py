@@ -3,6 +3,7 @@
 from meshgen.sharding.partitioners import (
     attention,
     collectives,
+    composites,
     contraction,
     elementwise,
     lookup,
@@ -26,6 +27,7 @@ __all__ = [
     "Site",
     "attention",
     "collectives",
+    "composites",
     "contraction",
     "elementwise",
     "local_type",

@@ -11,7 +11,8 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ir.regions import rewired
 from meshgen.ops.factors import FORWARD, GRADIENT, KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, Factors
 from meshgen.ops.types.attention import POSITION
-from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
+from meshgen.sharding.partitioners.composites import factor_axes
+from meshgen.sharding.partitioners.registry import Site, partitioner
 
 _SUMMED = {FORWARD: (), QUERY_GRADIENT: (KEYS,), KEY_GRADIENT: (QUERIES, GRADIENT)}
 """The operands of the products that a gradient's results are, whose padding must be 0."""
@@ -25,7 +26,7 @@ def attention(site: Site) -> list[Value]:
     """
     node, builder = site.node, site.builder
     factors = Factors.of(node)
-    axes = _axes(site, factors)
+    axes = factor_axes(site)
     tiles = {name: -(-factors.sizes[name] // site.mesh.group_size(axes[name])) for name in axes}
     kept = {name for names in factors.results for name in names}
     padded = [
@@ -47,15 +48,6 @@ def attention(site: Site) -> list[Value]:
     )
     moved = replace(site, node=replace(node, regions=regions))
     return moved.clone([*operands, *starts], factors=text, positions=positions)
-
-
-def _axes(site: Site, factors: Factors) -> dict[str, tuple[str, ...]]:
-    """The axes of more than one device that split each factor."""
-    node, found = site.node, dict[str, tuple[str, ...]]()
-    for names, value in zip((*factors.operands, *factors.results), (*node.operands, *node.results), strict=True):
-        for name, axes in zip(names, sharding_of(value).canonical(site.mesh).dims, strict=True):
-            found[name] = axes or found.get(name, ())
-    return found
 
 
 def _with_positions(region: Graph, before: Sequence[str], after: Sequence[str], split: Sequence[str],

@@ -43,7 +43,7 @@ def cut_locally(
     if all(table.min() == table.max() for _, table in starts):
         first = [int(table[0]) + before for (_, table), before in zip(starts, low, strict=True)]
         return builder.slice(value, first, [a + n for a, n in zip(first, taken, strict=True)])
-    places = [_entry(builder, axes, table + before) for (axes, table), before in zip(starts, low, strict=True)]
+    places = [table_entry(builder, axes, table + before) for (axes, table), before in zip(starts, low, strict=True)]
     return builder.emit("dynamic_slice", [value, *places], result, slice_sizes=taken)
 
 
@@ -79,7 +79,7 @@ def _starts(held: Split, wanted: Split, mesh: Mesh) -> tuple[tuple[str, ...], np
     return axes, table
 
 
-def _entry(builder: LocalBuilder, axes: tuple[str, ...], table: np.ndarray) -> Value:
+def table_entry(builder: LocalBuilder, axes: tuple[str, ...], table: np.ndarray) -> Value:
     """The entry of a table that belongs to this device."""
     scalar = TensorType((), INDEX)
     if table.min() == table.max():

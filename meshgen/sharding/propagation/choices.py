@@ -177,7 +177,9 @@ class AxisProblem:
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
-            found.append(sum(self.view.nbytes(value) for value in site.node.results) * moved)
+            places = zip(site.node.results, site.rule.places(factor)[1], strict=True)
+            made = [value for value, dim in places if loop.kind == "scan" or dim is None]
+            found.append(sum(map(self.view.nbytes, made)) * moved)
         for window in site.rule.windows:
             if window.factor == factor:
                 value = site.node.operands[window.operand]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from meshgen.testing.generators import (
     collectives,
+    composites,
     contraction,
     control,
     elementwise,
@@ -24,6 +25,7 @@ ODD_OPS: tuple[Callable[[Writer], None], ...] = (
     *OPS,
     control.barrier,
     contraction.ragged,
+    *composites.OPS,
     *repeated.OPS,
     *repeated.OPS,
 )

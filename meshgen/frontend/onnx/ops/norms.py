@@ -6,6 +6,7 @@ from typing import Any
 
 from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, dim_of, kind_of, op, rank_of, shape_of
 from meshgen.frontend.tracer.elementwise import abs_, maximum, power, rsqrt, sqrt, square
+from meshgen.frontend.tracer.normalize import Normalized, normalized
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import mean, sum_, widened
@@ -14,38 +15,27 @@ from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
-def standardised(x: Operand, dims: tuple[int, ...], epsilon: float, centre: bool = True) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """(x - mean) / sqrt(var + epsilon) over dims, or x / sqrt(mean(x * x) + epsilon), with the mean and the factor; in f32 at least."""
-    wide = widened(x)
-    average = mean(wide, dims, True)
-    centred = wide - average if centre else wide
-    factor = rsqrt(mean(centred * centred, dims, True) + epsilon)
-    return centred * factor, average, factor
-
-
-def scaled(x: Tensor, scale: Operand, bias: Operand, kind: str) -> Tensor:
-    """x * scale + bias at an element type."""
-    wide = x.type.dtype
-    x = x if scale is None else x * tensor(scale, wide)
-    x = x if bias is None else x + tensor(bias, wide)
-    return convert(x, kind)
-
-
-def layer_norm(x: Operand, scale: Operand, bias: Operand, axis: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Over all dims from the axis on; with the mean and the factor."""
-    dims = tuple(range(dim_of(axis, rank_of(x)), rank_of(x)))
-    normal, average, factor = standardised(x, dims, epsilon)
-    return scaled(normal, scale, bias, kind_of(x)), average, factor
+def layer_norm(
+    x: Operand, scale: Operand, bias: Operand, axis: int, epsilon: float, *, centered: bool = True
+) -> Normalized:
+    """Over all dims from the axis on."""
+    x = tensor(x)
+    scale = tensor(1.0, kind_of(x)) if scale is None and bias is not None else scale
+    return normalized(x, range(dim_of(axis, x.ndim), x.ndim), epsilon, scale, bias, centered=centered)
 
 
 def rms_norm(x: Operand, scale: Operand, axis: int, epsilon: float) -> Tensor:
-    dims = tuple(range(dim_of(axis, rank_of(x)), rank_of(x)))
-    return scaled(standardised(x, dims, epsilon, centre=False)[0], scale, None, kind_of(x))
+    return layer_norm(x, scale, None, axis, epsilon, centered=False).result
+
+
+def _results(found: Normalized) -> tuple[Any, ...]:
+    """The result, the mean, and the factor."""
+    return found.result, found.mean, found.factor
 
 
 @op("LayerNormalization")
 def layer_normalization(call: Call, x: Operand, scale: Operand, bias: Operand = None) -> Any:
-    return layer_norm(x, scale, bias, call["axis"], call["epsilon"])[: max(call.results, 1)]
+    return _results(layer_norm(x, scale, bias, call["axis"], call["epsilon"]))[: max(call.results, 1)]
 
 
 @op("RMSNormalization")
@@ -60,7 +50,7 @@ def skip_layer_normalization(call: Call, x: Operand, skip: Operand, scale: Opera
     """The norm of the sum of the operands; the fourth result is that sum."""
     total = tensor(x) + skip
     total = total if bias is None else total + bias
-    return (*layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12), total)[: max(call.results, 1)]
+    return (*_results(layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12)), total)[: max(call.results, 1)]
 
 
 @op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -102,9 +92,8 @@ def batch_normalization(call: Call, x: Operand, scale: Operand, bias: Operand, a
 
 @op("InstanceNormalization")
 def instance_normalization(call: Call, x: Operand, scale: Operand, bias: Operand) -> Tensor:
-    normal, _, _ = standardised(x, tuple(range(2, rank_of(x))), call["epsilon"])
-    kind = normal.type.dtype
-    return scaled(normal, _per_feature(scale, rank_of(x), kind), _per_feature(bias, rank_of(x), kind), kind_of(x))
+    beside = [_per_feature(each, rank_of(x), kind_of(each)) for each in (scale, bias)]
+    return normalized(tensor(x), range(2, rank_of(x)), call["epsilon"], *beside).result
 
 
 @op("GroupNormalization")
@@ -114,13 +103,10 @@ def group_normalization(call: Call, x: Operand, scale: Operand, bias: Operand) -
     groups = call["num_groups"]
     if groups < 1 or c % groups:
         refuse(f"{groups} groups do not divide {c} features")
-    parts, _, _ = standardised(reshape(x, (n, groups, c // groups, *sizes)), tuple(range(2, rank_of(x) + 1)), call["epsilon"])  # fmt: skip
-    kind = parts.type.dtype
-    if shape_of(scale)[0] == groups != c:
-        shape = (1, groups, *[1] * (len(sizes) + 1))
-        return reshape(scaled(parts, reshape(tensor(scale, kind), shape), reshape(tensor(bias, kind), shape), kind_of(x)), shape_of(x))  # fmt: skip
-    normal = reshape(parts, shape_of(x))
-    return scaled(normal, _per_feature(scale, rank_of(x), kind), _per_feature(bias, rank_of(x), kind), kind_of(x))
+    parts = reshape(tensor(x), (n, groups, c // groups, *sizes))
+    beside = (groups, 1) if shape_of(scale)[0] == groups != c else (groups, c // groups)
+    affine = [reshape(tensor(each), (*beside, *[1] * len(sizes))) for each in (scale, bias)]
+    return reshape(normalized(parts, range(2, parts.ndim), call["epsilon"], *affine).result, shape_of(x))
 
 
 @op("LpNormalization")

@@ -10,8 +10,9 @@ from meshgen.frontend.torch.ops.reductions import vector_norm
 from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
 from meshgen.frontend.torch.promotion import floats, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, nn
-from meshgen.frontend.tracer.elementwise import expm1, minimum
+from meshgen.frontend.tracer.elementwise import as_float, expm1, minimum
 from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.normalize import Normalized, normalized
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import max_, mean
@@ -68,59 +69,55 @@ def dropout(x: Tensor, p: float, train: bool) -> Any:
     return x
 
 
-def _normal(x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(x - mean) / sqrt(var + eps) over dims, the means, the factors, and the variances."""
-    means = mean(x, dims, True)
-    centred = x - means
-    spread = mean(centred * centred, dims, True)
-    factor = elementwise.rsqrt(spread + eps)
-    return centred * factor, means, factor, spread
-
-
-def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Times a weight plus a bias, in the type of x."""
-    x = x if weight is None else x * convert(weight, x.type.dtype)
-    return x if bias is None else x + convert(bias, x.type.dtype)
+def _normalized(x: Tensor, dims: Sequence[int], eps: float, weight: Tensor | None, bias: Tensor | None, *, centered: bool = True) -> Normalized:  # fmt: skip
+    """Normalize over dims; weight and bias broadcast with x."""
+    x = as_float(x)
+    weight = tensor(1.0, x.type.dtype) if weight is None and bias is not None else weight
+    return normalized(x, dims, eps, weight, bias, centered=centered)
 
 
 @aten("native_layer_norm")
-def native_layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, ...]:  # fmt: skip
-    widened, dtype = wide(x)
-    normal, means, factor, _ = _normal(widened, range(x.ndim - len(shape), x.ndim), eps)
-    return convert(_scaled(normal, weight, bias), dtype), means, factor
+def native_layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Any, ...]:  # fmt: skip
+    found = _normalized(x, range(x.ndim - len(shape), x.ndim), eps, weight, bias)
+    return found.result, found.mean, found.factor
 
 
 enter_rows({"layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5, *_: native_layer_norm(x, shape, weight, bias, eps)[0]})  # fmt: skip
 
 
-@aten("rms_norm")
-def rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    widened, dtype = wide(x)
-    epsilon = {"f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}.get(dtype, 2.0**-23) if eps is None else eps
-    dims = range(x.ndim - len(shape), x.ndim)
-    normal = widened * elementwise.rsqrt(mean(widened * widened, dims, True) + epsilon)
-    return convert(_scaled(normal, weight, None), dtype)
+@aten("_fused_rms_norm")
+def fused_rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    epsilon = {"f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}.get(x.type.dtype, 2.0**-23) if eps is None else eps
+    found = _normalized(x, range(x.ndim - len(shape), x.ndim), epsilon, weight, None, centered=False)
+    return found.result, found.factor
 
 
-def _per_feature(each: Tensor | None, rank: int) -> Tensor | None:
-    """A vector along the second dim."""
-    return None if each is None else reshape(each, (1, -1) + (1,) * (rank - 2))
+enter_rows({"rms_norm": lambda x, shape, weight=None, eps=None: fused_rms_norm(x, shape, weight, eps)[0]})
+
+
+def _per_feature(each: Tensor | None, *shape: int) -> Tensor | None:
+    """A vector along the dims of a feature."""
+    return None if each is None else reshape(each, shape)
+
+
+def _group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Normalized:
+    """Normalize [rows, groups, features of a group, places]."""
+    apart = reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    beside = groups, x.shape[1] // groups, *[1] * (x.ndim - 2)
+    affine = (_per_feature(each, *beside) for each in (weight, bias))
+    return _normalized(apart, range(2, apart.ndim), eps, *affine)
 
 
 @aten("group_norm")
 def group_norm(x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *_: Any) -> Tensor:  # fmt: skip
-    widened, dtype = wide(x)
-    apart = reshape(widened, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
-    normal = reshape(_normal(apart, range(2, apart.ndim), eps)[0], x.shape)
-    return convert(_scaled(normal, _per_feature(weight, x.ndim), _per_feature(bias, x.ndim)), dtype)
+    return reshape(_group_norm(x, groups, weight, bias, eps).result, x.shape)
 
 
 @aten("native_group_norm")
-def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, features: int, places: int, groups: int, eps: float) -> tuple[Tensor, ...]:  # fmt: skip
-    widened, _ = wide(x)
-    apart = reshape(widened, (rows, groups, features // groups * places))
-    _, means, factor, _ = _normal(apart, (2,), eps)
-    return group_norm(x, groups, weight, bias, eps), reshape(means, (rows, groups)), reshape(factor, (rows, groups))
+def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, features: int, places: int, groups: int, eps: float) -> tuple[Any, ...]:  # fmt: skip
+    found = _group_norm(x, groups, weight, bias, eps)
+    mean, factor = (None if each is None else reshape(each, (rows, groups)) for each in (found.mean, found.factor))
+    return reshape(found.result, x.shape), mean, factor
 
 
 @aten("instance_norm", mutates=(3, 4))
@@ -129,14 +126,14 @@ def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running
     """Return the result, and the running statistics after it."""
     if not use_input_stats:
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), running_mean, running_var
-    normal = group_norm(x, x.shape[1], weight, bias, eps)
-    if running_mean is None or running_var is None:
+    found = _group_norm(x, x.shape[1], weight, bias, eps)
+    normal = reshape(found.result, x.shape)
+    if running_mean is None or running_var is None or found.mean is None:
         return normal, running_mean, running_var
-    widened, dims = wide(x)[0], range(2, x.ndim)
     count = math.prod(x.shape[2:])
-    centred = widened - mean(widened, dims, True)
-    means, spread = mean(mean(widened, dims), 0), mean((centred * centred).sum(list(dims)), 0) / max(count - 1, 1)
-    return normal, *(_updated(old, new, momentum) for old, new in ((running_mean, means), (running_var, spread)))
+    means, variances = (mean(reshape(each, x.shape[:2]), 0) for each in (found.mean, found.variance))
+    unbiased = variances * (count / max(count - 1, 1))
+    return normal, *(_updated(old, new, momentum) for old, new in ((running_mean, means), (running_var, unbiased)))
 
 
 def _updated(old: Tensor, new: Tensor, momentum: float) -> Tensor:
@@ -144,12 +141,18 @@ def _updated(old: Tensor, new: Tensor, momentum: float) -> Tensor:
     return convert(old, new.type.dtype) * (1 - momentum) + new * momentum
 
 
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Times a weight plus a bias, in the type of x."""
+    x = x if weight is None else x * convert(weight, x.type.dtype)
+    return x if bias is None else x + convert(bias, x.type.dtype)
+
+
 def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor | None, variances: Tensor | None, eps: float) -> Tensor:  # fmt: skip
     """Normalised by given statistics."""
     widened, dtype = wide(x)
     centre, spread = (convert(reshape(each, (1, -1) + (1,) * (x.ndim - 2)), widened.type.dtype) for each in (means, variances) if each is not None)  # fmt: skip
     normal = (widened - centre) * elementwise.rsqrt(spread + eps)
-    return convert(_scaled(normal, _per_feature(weight, x.ndim), _per_feature(bias, x.ndim)), dtype)
+    return convert(_scaled(normal, *(_per_feature(each, 1, -1, *[1] * (x.ndim - 2)) for each in (weight, bias))), dtype)
 
 
 @aten("batch_norm", mutates=(3, 4))
@@ -167,16 +170,21 @@ def native_batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, run
     if not training:
         empty = broadcast(tensor(0.0, "f32"), (0,))
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), empty, empty, running_mean, running_var  # fmt: skip
-    widened, dtype = wide(x)
     dims = [d for d in range(x.ndim) if d != 1]
-    normal, means, factor, spread = _normal(widened, dims, eps)
-    found = convert(_scaled(normal, _per_feature(weight, x.ndim), _per_feature(bias, x.ndim)), dtype)
-    vectors = [reshape(each, (-1,)) for each in (means, factor)]
+    per_feature = -1, *[1] * (x.ndim - 2)
+    found = _normalized(x, dims, eps, *(_per_feature(each, *per_feature) for each in (weight, bias)))
+    assert found.mean is not None, "a batch norm subtracts the mean"
+    vectors = [reshape(each, (-1,)) for each in (found.mean, found.factor)]
     if running_mean is None or running_var is None:
-        return found, *vectors, running_mean, running_var
-    count = widened.size // x.shape[1]
-    unbiased = reshape(spread, (-1,)) * (count / max(count - 1, 1))
-    return found, *vectors, _updated(running_mean, vectors[0], momentum), _updated(running_var, unbiased, momentum)
+        return found.result, *vectors, running_mean, running_var
+    count = x.size // x.shape[1]
+    unbiased = reshape(found.variance, (-1,)) * (count / max(count - 1, 1))
+    return (
+        found.result,
+        *vectors,
+        _updated(running_mean, vectors[0], momentum),
+        _updated(running_var, unbiased, momentum),
+    )
 
 
 @aten("_native_batch_norm_legit_no_training")

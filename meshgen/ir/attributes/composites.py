@@ -1,0 +1,18 @@
+"""Attributes of composites whose dims are in factor notation, beside attention."""
+
+from __future__ import annotations
+
+from meshgen.ir.attributes.base import Attributes, Number
+
+
+class NormalizeGradient(Attributes):
+    """What the dims of operands and results are (`ops/factors.py`), and whether the mean is subtracted: layer norm; else RMS norm."""
+
+    factors: str
+    centered: bool
+
+
+class Normalize(NormalizeGradient):
+    """`epsilon` is added to the mean of the squares."""
+
+    epsilon: Number

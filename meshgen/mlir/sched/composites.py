@@ -1,0 +1,17 @@
+"""Composites whose dims are in factor notation, in text, in generic form.
+
+%y, %mean, %variance = "sched.normalize"(%x, %scale) <{factors = "t d, d -> t d, t, t", centered = true, epsilon = 1.0e-05 : f64}>
+    : (tensor<8x64xbf16>, tensor<64xbf16>) -> (tensor<8x64xbf16>, tensor<8xf32>, tensor<8xf32>)
+"""
+
+from __future__ import annotations
+
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
+from meshgen.mlir.stablehlo.fields import flag, real, string
+from meshgen.mlir.text_operation import define
+
+_NORMALIZE = (string("factors", "factors"), flag("centered", "centered", is_required=True))
+PART = as_nodes(
+    *define(GenericOperation, "sched", {"1.. -> 2..3": "normalize"}, FIELDS=(*_NORMALIZE, real("epsilon", "epsilon"))),
+    *define(GenericOperation, "sched", {"3.. -> 1": "normalize_gradient"}, FIELDS=_NORMALIZE),
+)

@@ -1,0 +1,85 @@
+"""What `normalize` and its gradient mean.
+
+mean     = sum(x) / n, or 0 unless `centered`        n: the size of the factors that the statistics lack
+variance = sum((x - mean)^2) / n
+result   = (x - mean) * rsqrt(variance + epsilon) * scale + bias
+
+A device that has a part of the elements sums them and their squared distances from its own mean; the pairs of all devices are
+exchanged at once. For the elements of all, sum (x - m)^2 is the sum over devices of s + c (u - m)^2, where a device has c elements with
+the mean u and the sum s. Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Value
+from meshgen.ops.decompositions.writer import TILES, FactorWriter, Spread
+from meshgen.ops.factors import Names
+
+
+def normalize(writer: FactorWriter) -> Sequence[Value]:
+    """Append a normalization; returns the result, the mean if it is subtracted, and the variance."""
+    attrs, results = writer.node.attrs, writer.node.results
+    x, *affine = writer.operands
+    wide = writer.convert(x, results[-1].type.dtype)
+    over = tuple(f for f in x.names if f not in writer.results[-1])
+    statistics: list[Spread] = []
+    if attrs.centered:
+        wide, mean, squares = _moments(writer, wide, over)
+        statistics.append(mean)
+    else:
+        squares = writer.total("add", writer.masked(writer.apply("multiply", wide, wide), over, 0), over)
+    variance = writer.apply("divide", squares, writer.count(over))
+    factor = writer.apply("rsqrt", writer.apply("add", variance, attrs.epsilon))
+    normal = writer.apply("multiply", wide, factor)
+    for op, operand in zip(("multiply", "add"), affine, strict=False):
+        normal = writer.apply(op, normal, writer.convert(operand, wide.dtype))
+    result = writer.convert(normal, results[0].type.dtype)
+    return [part.value for part in (result, *statistics, variance)]
+
+
+def _moments(writer: FactorWriter, x: Spread, over: Names) -> tuple[Spread, Spread, Spread]:
+    """Append the elements less their mean, the mean, and the sum of the squared distances from it."""
+    total = writer.reduced("add", writer.masked(x, over, 0), over)
+    mean = writer.apply("divide", total, writer.tile_count(over, x.dtype))
+    centered = writer.apply("subtract", x, mean)
+    squares = writer.reduced("add", writer.masked(writer.apply("multiply", centered, centered), over, 0), over)
+
+    def finish(parts: Sequence[Spread]) -> Sequence[Spread]:
+        means, squares = parts
+        counts = writer.tile_counts(over, x.dtype)
+        sums = writer.reduced("add", writer.apply("multiply", means, counts), (TILES,))
+        mean = writer.apply("divide", sums, writer.count(over))
+        apart = writer.apply("subtract", means, mean)
+        between = writer.apply("multiply", writer.apply("multiply", apart, apart), counts)
+        return mean, writer.reduced("add", writer.apply("add", squares, between), (TILES,))
+
+    whole, squares = writer.combined((mean, squares), over, finish)
+    return (centered if whole is mean else writer.apply("subtract", x, whole)), whole, squares
+
+
+def normalize_gradient(writer: FactorWriter) -> Sequence[Value]:
+    """Append the gradient of the normalized operand; returns it.
+
+    The operands are the gradient of the result, the operand, the mean if it is subtracted, rsqrt(variance + epsilon), and the scale if there is one.
+    """
+    attrs, result = writer.node.attrs, writer.node.results[0]
+    gradient, x, *statistics = writer.operands
+    mean = statistics.pop(0) if attrs.centered else None
+    factor, *scale = statistics
+    wide, back = (writer.convert(part, factor.dtype) for part in (x, gradient))
+    over = tuple(f for f in x.names if f not in factor.names)
+    if mean is not None:
+        wide = writer.apply("subtract", wide, mean)
+    normal = writer.apply("multiply", wide, factor)
+    for each in scale:
+        back = writer.apply("multiply", back, writer.convert(each, factor.dtype))
+    along = _mean(writer, writer.apply("multiply", back, normal), over)
+    found = back if mean is None else writer.apply("subtract", back, _mean(writer, back, over))
+    found = writer.apply("subtract", found, writer.apply("multiply", normal, along))
+    return [writer.convert(writer.apply("multiply", found, factor), result.type.dtype).value]
+
+
+def _mean(writer: FactorWriter, part: Spread, over: Names) -> Spread:
+    return writer.apply("divide", writer.total("add", writer.masked(part, over, 0), over), writer.count(over))

@@ -1,0 +1,126 @@
+"""Writes the decomposition of a composite whose operands and results have factors as dims.
+
+    normalize "t d, d -> t d, t, t"       %m = sum of x over d, divided by the size of d       [t]
+                                          %c = subtract x, %m                                  [t d]
+
+Values are broadcast by the names of their dims. The same decomposition serves a device that has a tile of the operands
+(`sharding/partitioners/composites.py`): `FactorWriter` is of whole operands, and the partitioner's subclass adds what devices exchange
+where a factor that is reduced is split.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.factors import Names, parsed
+from meshgen.ops.rules.rule import reduction_kind
+
+TILES = "tiles"
+"""The factor of partial results that counts the devices which made them."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A value whose dims are factors."""
+
+    value: Value
+    names: Names
+
+    @property
+    def dtype(self) -> str:
+        return self.value.type.dtype
+
+
+Finish = Callable[[Sequence[Spread]], Sequence[Spread]]
+"""Combines partial results: each has the dim `TILES` last, and is without it in the result."""
+
+
+class FactorWriter:
+    """Appends operations on values whose dims are factors.
+
+    Attributes:
+        operands: those of the node.
+        results: the factors of each result.
+        sizes: the size of each factor in the whole tensors.
+    """
+
+    def __init__(self, node: Node, builder: Builder, operands: Sequence[Value] | None = None) -> None:
+        self.node, self.builder = node, builder
+        names, self.results = parsed(node.attrs.factors)
+        values = node.operands if operands is None else operands
+        self.operands = tuple(map(Spread, values, names))
+        self.sizes: dict[str, int] = {}
+        for words, value in zip(names, node.operands, strict=True):
+            self.sizes.update(zip(words, value.type.sizes, strict=True))
+
+    # ---- values of any size
+
+    def apply(self, op: str, *parts: Spread | float, names: Names | None = None) -> Spread:
+        """An element-wise op, broadcast to the factors of the operand that has most, or to `names`."""
+        tensors = [part for part in parts if isinstance(part, Spread)]
+        names = max((part.names for part in tensors), key=len) if names is None else names
+        sizes = {f: size for part in tensors for f, size in zip(part.names, part.value.type.sizes, strict=True)}
+        shape = tuple(sizes[f] for f in names)
+        number = TensorType(shape, tensors[-1].dtype)
+        operands = [
+            self._spread(part, names, shape)
+            if isinstance(part, Spread)
+            else self.builder.broadcast_scalar(part, number)
+            for part in parts
+        ]
+        return Spread(self.builder.elementwise(op, *operands), names)
+
+    def _spread(self, part: Spread, names: Names, shape: tuple[int, ...]) -> Value:
+        if part.names == names:
+            return part.value
+        return self.builder.spread(part.value, shape, [names.index(f) for f in part.names])
+
+    def convert(self, part: Spread, dtype: str) -> Spread:
+        return Spread(self.builder.convert(part.value, dtype), part.names)
+
+    def finite(self, part: Spread) -> Spread:
+        """The elements, 0 where they are infinite or NaN."""
+        kind = part.value.type
+        test = self.builder.emit("is_finite", [part.value], TensorType(kind.shape, "i1"))
+        zero = self.builder.broadcast_scalar(0, kind)
+        return Spread(self.builder.elementwise("select", test, part.value, zero), part.names)
+
+    def reduced(self, combiner: str, part: Spread, over: Names) -> Spread:
+        """The reduction over factors of what this device has, from the combiner's neutral element."""
+        kept = tuple(f for f in part.names if f not in over)
+        sizes = dict(zip(part.names, part.value.type.sizes, strict=True))
+        kind = TensorType(tuple(sizes[f] for f in kept), part.dtype)
+        init = self.builder.splat(neutral(reduction_kind(combiner), part.dtype).item(), kind.with_shape(()))
+        dims = tuple(part.names.index(f) for f in part.names if f in over)
+        return Spread(self.builder.emit("reduce", [part.value, init], kind, kind=combiner, dims=dims), kept)
+
+    def count(self, over: Names) -> float:
+        """The number of elements that factors have together."""
+        return float(math.prod(self.sizes[f] for f in over))
+
+    # ---- what devices exchange: nothing, where one has the whole operands
+
+    def masked(self, part: Spread, over: Names, fill: float) -> Spread:
+        """The elements, with `fill` in the padding of tiles along factors."""
+        return part
+
+    def total(self, combiner: str, part: Spread, over: Names) -> Spread:
+        """The reduction over whole factors."""
+        return self.reduced(combiner, part, over)
+
+    def tile_count(self, over: Names, dtype: str) -> Spread | float:
+        """The number of elements of factors that this device has, or 1 if it has none."""
+        return self.count(over)
+
+    def tile_counts(self, over: Names, dtype: str) -> Spread:
+        """The number of elements of factors that each device has, along `TILES`."""
+        raise AssertionError("one device has the whole operands")
+
+    def combined(self, parts: Sequence[Spread], over: Names, finish: Finish) -> Sequence[Spread]:
+        """The results for whole factors from those that each device has for its part of them."""
+        return parts

@@ -1,0 +1,33 @@
+"""Composites with factors as dims, over any of the dims of a value."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import TensorType
+from meshgen.ops.factors import notation
+from meshgen.ops.rules.rule import letters
+from meshgen.testing.generators.writer import Writer, has_type
+
+
+def normalization(writer: Writer) -> None:
+    """A normalization over some dims, with or without a mean, a scale and a bias; and the gradient of one."""
+    if value := writer.pick(has_type("f32", "f64", "bf16", "f16", rank=1)):
+        names = tuple(letters(value.type.rank))
+        rows = names
+        while rows == names:
+            rows = tuple(f for f in names if writer.chance(0.5))
+        affine = tuple(f for f in names if writer.chance(0.5))
+        sizes = dict(zip(names, value.type.sizes, strict=True))
+        beside = [affine] * writer.integer(0, 3)
+        operands = [writer.new_input(value.type.with_shape(sizes[f] for f in words)) for words in beside]
+        centered = writer.chance(0.7)
+        statistics = [rows] * (1 + centered)
+        attrs = {"factors": notation([names, *beside], [names, *statistics]), "centered": centered}
+        result = writer.add("normalize", [value, *operands], None, {**attrs, "epsilon": 1.0}, rounds=True)
+        if writer.chance(0.5):
+            kind = TensorType(tuple(sizes[f] for f in rows), "f64" if value.type.dtype == "f64" else "f32")
+            given = [writer.new_input(kind) for _ in statistics]
+            attrs["factors"] = notation([names, names, *statistics, *beside[:1]], [names])
+            writer.add("normalize_gradient", [result, value, *given, *operands[:1]], None, attrs, rounds=True)
+
+
+OPS = (normalization,)

@@ -1,0 +1,66 @@
+"""Composites under partition: each factor is split, unevenly too, and devices exchange what they have of a row at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from meshgen.ir.graph import Module
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.testing.oracle import check, simulate
+
+STAGES = ("import", "propagate", "materialize", "optimize", "partition")
+NORMALIZE = """module @normalize {
+  sdy.mesh @mesh = <["x"=2, "y"=3]>
+  func.func public @main(%x: tensor<4x5x7xf32> SPLIT, %g: tensor<4x5x7xf32> SPLIT, %s: tensor<7xf32>, %b: tensor<7xf32>) -> (tensor<4x5x7xf32> SPLIT, tensor<4x5x7xf32> SPLIT) {
+    %y, %m, %v = "sched.normalize"(%x, %s, %b) <{factors = "b t d, d, d -> b t d, ROWS, ROWS", centered = true, epsilon = 1.0e-05 : f64}> : (tensor<4x5x7xf32>, tensor<7xf32>, tensor<7xf32>) -> (tensor<4x5x7xf32>, tensor<SIZESf32>, tensor<SIZESf32>)
+    %f = stablehlo.rsqrt %v : tensor<SIZESf32>
+    %d = "sched.normalize_gradient"(%g, %x, %m, %f, %s) <{factors = "b t d, b t d, ROWS, ROWS, d -> b t d", centered = true}> : (tensor<4x5x7xf32>, tensor<4x5x7xf32>, tensor<SIZESf32>, tensor<SIZESf32>, tensor<7xf32>) -> tensor<4x5x7xf32>
+    return %y, %d : tensor<4x5x7xf32>, tensor<4x5x7xf32>
+  }
+}
+"""
+
+
+def with_split(text: str, *dims: str) -> Module:
+    """The program with the dims of its values split along these axes."""
+    listed = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in dims)
+    return parse_text(text.replace("SPLIT", f"{{sdy.sharding = #sdy.sharding<@mesh, [{listed}]>}}"))
+
+
+def partitioned(module: Module) -> Module:
+    """The program of each device, which computes the same; texts of all stages are read as they are printed."""
+    stages = run_stages(module, Options("cpu"), Timing(), "fuse")
+    result = check(module, pipeline=lambda _: stages["fuse"])
+    assert result.ok, result.faults
+    for stage in STAGES:
+        assert print_text(parse_text(text := print_text(stages[stage]))) == text
+    return stages["partition"]
+
+
+def collectives(module: Module) -> Counter[str]:
+    return Counter(node.op for node in module.graph.nodes if node.op.startswith("all_"))
+
+
+@pytest.mark.parametrize(
+    "dims", [("", "", "x"), ("", "", "y"), ("x", "", "y"), ("", "", "xy"), ("", "y", "x"), ("y", "x", "")]
+)
+@pytest.mark.parametrize(("rows", "sizes"), [("b t", "4x5x"), ("b", "4x"), ("t", "5x"), ("()", "")])
+def test_normalized_factors_are_split(rows: str, sizes: str, dims: tuple[str, ...]) -> None:
+    local = partitioned(with_split(NORMALIZE.replace("ROWS", rows).replace("SIZES", sizes), *dims))
+    is_split = any(axes and name not in rows for name, axes in zip("btd", dims, strict=True))
+    assert collectives(local) == ({"all_gather": 1, "all_reduce": 1} if is_split else {})
+
+
+def test_variance_of_split_rows_keeps_its_digits_beside_a_large_mean() -> None:
+    module = with_split(NORMALIZE.replace("ROWS", "b t").replace("SIZES", "4x5x"), "", "", "xy")
+    local = run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
+    x = np.random.default_rng(0).normal(5000, 1, (4, 5, 7)).astype(np.float32)
+    ones, zeros = np.ones(7, np.float32), np.zeros(7, np.float32)
+    result, _ = simulate(local, [x, x, ones, zeros], tolerance=None)
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(result, expected, atol=2e-3)  # the mean is rounded to 5e-4
