@@ -12,6 +12,7 @@ import pytest
 from meshgen import api
 from meshgen.codegen.attention.form_attention import formed
 from meshgen.ir.graph import Graph
+from meshgen.ir.regions import all_nodes
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.testing.oracle import check
@@ -198,3 +199,15 @@ def wrong_gradient(do: Any, q: Any, k: Any, v: Any) -> Any:
 
 def test_something_else_than_its_gradient_stays() -> None:
     assert_stays(entered(wrong_gradient, [ROW] * 4))
+
+
+def test_masks_that_a_loop_carries_become_functions_of_positions() -> None:
+    def layers(q: Any, k: Any, v: Any) -> Any:
+        mask = causal()  # JAX computes it before the loop
+        layer = attend(lambda s: jnp.where(mask, s, -1e30))
+        return jax.lax.scan(lambda x, _: (layer(x, k, v), None), q, None, length=3)[0]
+
+    module = api.lower(jax.jit(layers), {"x": 1}, args=(ROW,) * 3, stage="propagate", target="cuda:sm_90")
+    (node,) = [node for node in all_nodes(module.graph) if node.op == "attention"]
+    assert len(node.operands) == 3
+    assert len(node.attrs.positions) == 2

@@ -4,7 +4,8 @@
              scan(..) { %s = select %mask, %scores, .. }
     after    scan(..) { %mask' = compare (iota), (iota); %s = select %mask', %scores, .. }
 
-Kernels compute such values in registers. Left as it is what something else than an element-wise operation of the region reads.
+Kernels compute such values in registers; before propagation they are parts of the attentions that use them. Left as it is what
+something else than an element-wise op of the region reads.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from dataclasses import replace
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_constant
+from meshgen.ir.predicates import is_constant, is_loop
 from meshgen.ir.regions import captured, flow_regions, rewired_graph, used_by
-from meshgen.ir.walks import operands_first
+from meshgen.ir.walks import operands_first, reachable
 from meshgen.ops.classes import LAYOUT, LEAVING, MADE, POINTWISE
 from meshgen.ops.live import without_dead
 
+_MAPS = LAYOUT - LEAVING
 
-@module_pass("loop-recompute", "partition")
+
+@module_pass("loop-recompute", "import", "partition")
 def loop_recompute(module: Module, context: Compilation) -> Module:
-    """A local program whose regions compute what is made from nothing."""
+    """A program whose regions compute what is made from nothing."""
     return on_graphs(module, _with_generated_values)
 
 
@@ -43,7 +46,7 @@ def _from_nothing(graph: Graph) -> dict[Value, Node]:
     found: dict[Value, Node] = {}
     for node in graph.nodes:
         is_data = is_constant(node) and node.attrs.value.ndim > 0
-        is_map = node.op in MADE or node.op in POINTWISE or node.op in LAYOUT - LEAVING
+        is_map = node.op in MADE or node.op in POINTWISE or node.op in _MAPS
         if is_map and not is_data and all(v in found for v in node.operands):
             found.update(dict.fromkeys(node.results, node))
     return found
@@ -55,27 +58,50 @@ def _recomputing(node: Node, makers: Mapping[Value, Node]) -> Node:
     return node if all(new is old for new, old in zip(found, regions, strict=True)) else replace(node, regions=found)
 
 
-def _read_from_registers(node: Node, region: Graph, makers: Mapping[Value, Node]) -> list[Value]:
-    """The values from outside that only element-wise operations of the region itself read."""
-    own = set(region.values())
-    outside = [v for v in captured(replace(node, regions=(region,))) if v in makers and v.type.rank]
-    users = {v: [n for n in region.nodes if v in used_by(n)] for v in outside}
-    return [
-        v for v in outside
-        if v not in own and v not in region.outputs and all(n.op in POINTWISE for n in users[v])
-    ]  # fmt: skip
+def _read_from_registers(node: Node, region: Graph, makers: Mapping[Value, Node]) -> dict[Value, Value]:
+    """Return the values that only element-wise ops of the region itself read, through index maps, and what they are outside.
+
+    These are values from outside, and inputs that a loop carries unchanged.
+    """
+    made = {result for inner in region.nodes for result in inner.results}
+    outside = {value: value for value in captured(replace(node, regions=(region,))) if value not in made}
+    if is_loop(node):
+        body = node.regions[1]
+        numbers = [n for n, pair in enumerate(zip(body.inputs, body.outputs, strict=True)) if pair[0] is pair[1]]
+        outside = {value: outer for value, outer in outside.items() if value not in region.inputs}
+        outside |= {region.inputs[n]: node.operands[n] for n in numbers}
+    users: dict[Value, list[Node]] = {}
+    for inner in region.nodes:
+        for value in used_by(inner):
+            users.setdefault(value, []).append(inner)
+    returned = {value for value in region.outputs if value not in region.inputs}
+
+    def in_registers(value: Value) -> bool:
+        reached = [
+            *reachable(
+                [value], lambda v: [made for user in users.get(v, ()) if user.op in _MAPS for made in user.results]
+            )
+        ]
+        readers = [user for each in reached for user in users.get(each, ()) if user.op not in _MAPS]
+        return bool(readers) and returned.isdisjoint(reached) and all(user.op in POINTWISE for user in readers)
+
+    return {
+        value: outer for value, outer in outside.items() if outer in makers and outer.type.rank and in_registers(value)
+    }
 
 
-def _with_copies(region: Graph, values: list[Value], makers: Mapping[Value, Node]) -> Graph:
-    """The region with copies of what makes values, first."""
+def _with_copies(region: Graph, values: Mapping[Value, Value], makers: Mapping[Value, Node]) -> Graph:
+    """The region with copies of what makes values, first; `values` are those of the region with what they are outside."""
     if not values:
         return region
-    needed = operands_first([makers[value] for value in values], lambda node: [makers[v] for v in node.operands])
+    needed = operands_first(
+        [makers[value] for value in values.values()], lambda node: [makers[v] for v in node.operands]
+    )
     now: dict[Value, Value] = {}
     copies = list[Node]()
     for node in needed:
         results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
         copies.append(replace(node, operands=[now[v] for v in node.operands], results=results))
         now.update(zip(node.results, results, strict=True))
-    inner = rewired_graph(region, {value: now[value] for value in values})
-    return Graph(region.name, region.inputs, [*copies, *inner.nodes], inner.outputs)
+    inner = rewired_graph(region, {value: now[outer] for value, outer in values.items()})
+    return Graph(region.name, region.inputs, [*copies, *inner.nodes], region.outputs)

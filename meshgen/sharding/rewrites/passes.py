@@ -6,6 +6,7 @@ Example: `cse` always runs; `slice-into-dot` makes a candidate, `dot %x, (slice 
 from __future__ import annotations
 
 from meshgen.codegen.attention.form_attention import form_attention
+from meshgen.codegen.passes.loop_recompute import loop_recompute
 from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
 from meshgen.sharding.rewrites.cse import cse
@@ -27,6 +28,7 @@ SIMPLIFICATIONS = (
     window_to_reduce,
     cse,
     masked_dot_to_ragged,
+    loop_recompute,
     form_attention,
 )
 ALTERNATIVES = (
