@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
-from meshgen.frontend.tracer import spec
 from meshgen.notation import parse_sharding
 from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.chart import timeline_text
@@ -118,6 +117,8 @@ def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
 
 def pictures(executable: Compiled, what: str | int) -> list[Picture]:
     """Which devices hold which tiles of the values of a name or line. Raises UsageError (MG0001) if there are none."""
+    from meshgen.frontend.tracer import spec  # it imports all operations of the tracer
+
     found: list[Picture] = []
     for part in _about(executable, what):
         for record in known_of(part).values(what):
