@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -140,8 +141,8 @@ def main() -> int:
         "given": {**_record(*given), "random": options.random, "changed": dict(changed)},
         "gains": _record(*shown),
     }
-    json.dump(document, sys.stdout, indent=1)
-    sys.stdout.write("\n")
+    text = re.sub(r"\n {5,}|\n {4}(?=})", " ", json.dumps(document, indent=1))  # a gain on each line
+    sys.stdout.write(f"{text}\n")
     longer = [(name, gain) for _, found in (given, shown) for name in passes for gain in found[name] if gain.is_longer]
     reasons = [LONGER.get((name, Path(gain.program).name.partition(".")[0])) for name, gain in longer]
     for (name, gain), reason in zip(longer, reasons, strict=True):

@@ -55,20 +55,19 @@ def _gains() -> str:
 
 Measured by `python -m bench.passes` (predictions for `cuda:sm_90`): what a device sends, and how long the step is, when the pass is left out, over what it
 is with all passes; the best of the programs that the pass changes. *Changed* counts {given["programs"]} given programs (JAX programs at small and realistic
-sizes, programs in upstream's dialects) and {given["random"]} random ones; nothing stands there where a pass was not measured on the given ones. *Shown by* is a program of `tests/passes/gains` on which the pass gains: where
+sizes, programs in upstream's dialects, models that `python -m bench.models.texts --small` writes) and {given["random"]} random ones; nothing stands there where a pass was not measured. *Shown by* is a program of `tests/passes/gains` on which the pass gains: where
 the gain is not one of prediction, the least that its test asks for in kernels to compile, or bytes of the sectors that kernels touch.
 
 | pass | changed, given | changed, random | best, given | shown by |
 | --- | --- | --- | --- | --- |
 """
-    return text + "".join(_row(name, given["passes"].get(name, {}), own["passes"].get(name, {})) for name in PASSES)
+    return text + "".join(_row(name, given, own) for name in PASSES)
 
 
 def _row(name: str, given: dict[str, Any], own: dict[str, Any]) -> str:
-    listed = given.get("gains", [])
-    shown = _best(own.get("gains", [])) or _asked(name)
-    changed = str(len(listed)) if "gains" in given else ""
-    cells = [f"`{name}`", changed, str(given.get("random", "")), _best(listed), shown]
+    gains = given["passes"].get(name)
+    changed = ["", ""] if gains is None else [str(len(gains)), str(given["changed"].get(name, 0))]
+    cells = [f"`{name}`", *changed, _best(gains or []), _best(own["passes"].get(name, [])) or _asked(name)]
     return f"| {' | '.join(cells)} |\n"
 
 

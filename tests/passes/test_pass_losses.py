@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
+
 import pytest
 
-from bench.passes import LONGER, gains
+from bench.passes import LONGER, Gain, gains
 from meshgen.passes import PASSES
 from tests.sources import ROOT
 
-FOLDERS = (ROOT / "examples", ROOT / "tests" / "data", ROOT / "tests" / "passes" / "gains")
-FILES = {path.stem: path for folder in FOLDERS for path in folder.rglob("*.mlir")}
+FOLDERS = {"examples": ROOT / "examples", "data": ROOT / "tests" / "data", "gains": ROOT / "tests" / "passes" / "gains"}
+FILES = {path.stem: path for folder in FOLDERS.values() for path in folder.rglob("*.mlir")}
 PROGRAMS = (
     "transformer_block",
     # models
@@ -54,3 +57,15 @@ def test_group_call_saves_the_memory_of_a_packed_copy() -> None:
     """The step of `mlp_train_dp` is longer with the pass, which is accepted for less memory."""
     (gain,) = (gain for _, gain in gains(FILES["mlp_train_dp"], "mlp_train_dp", ["concatenate-to-group-call"]))
     assert gain.is_longer and gain.memory is not None and gain.memory > 4 / 3
+
+
+@pytest.mark.parametrize("group", ["given", "gains"])
+def test_figures_name_passes_programs_and_fields_that_exist(group: str) -> None:
+    """`python -m bench.passes` makes the figures again, of which docs/passes.md is made."""
+    found = json.loads((ROOT / "bench" / "results" / "passes.json").read_text())[group]
+    assert found["passes"] and found["passes"].keys() <= PASSES.keys()
+    assert found.get("changed", {}).keys() <= PASSES.keys()
+    figures = [gain for measured_gains in found["passes"].values() for gain in measured_gains]
+    assert all(gain.keys() == {field.name for field in fields(Gain)} for gain in figures)
+    named = {gain["program"].partition("/")[::2] for gain in figures}
+    assert [name for folder, name in named if folder in FOLDERS and not (FOLDERS[folder] / name).exists()] == []
