@@ -34,7 +34,7 @@ _OPERATION = re.compile(
 _WRAPPED = "_wrapped_jax_export_main"
 _UNNAMED = re.compile(r"arg\d+")
 _CALL = re.compile(
-    r'^[^\n/]*\bcustom_call\b(?:[^\S\n]+@([\w.]+)|[^\n]*\bcall_target_name[^\S\n]*=[^\S\n]*"([^"\n]+)")', re.MULTILINE
+    r'^[^\n/]*\bcustom_call\b(?:[^\S\n]+@([\w.$]+)|[^\n]*\bcall_target_name[^\S\n]*=[^\S\n]*"([^"\n]+)")', re.MULTILINE
 )
 _OPERATION_HINT = (
     "docs/ops.md lists what is read: write it with these, or as stablehlo.custom_call @NAME with a function NAME that "

@@ -21,7 +21,7 @@ from meshgen.mlir.literals import quoted
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo import mhlo_sharding
 from meshgen.mlir.stablehlo.calls import call_text, target_of
-from meshgen.mlir.stablehlo.custom_calls import lapack, threefry, top_k
+from meshgen.mlir.stablehlo.custom_calls import cudnn_attention, lapack, threefry, top_k
 from meshgen.mlir.stablehlo.dynamic import called_reduce_window
 from meshgen.ops.user_ops import USER_OPS
 
@@ -79,6 +79,7 @@ TARGETS: dict[str, Target] = {
     **dict.fromkeys(_IN_PLACE, _pass_operands_through),
     "xla.sdy.FuncResultSharding": _pass_operands_through,  # its own `sdy.sharding` is that of the result
     "stablehlo.dynamic_reduce_window": called_reduce_window,
+    **cudnn_attention.TARGETS,
     **top_k.TARGETS,
     **threefry.TARGETS,
     **lapack.TARGETS,
