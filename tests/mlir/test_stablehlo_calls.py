@@ -234,7 +234,7 @@ def test_refusals(operation: str, code: str, text: str) -> None:
     assert [d.code for d in caught.value.diagnostics] == [code] and caught.value.diagnostics[0].loc is not None
 
 
-@pytest.mark.parametrize("target", ["ragged_all_to_all", "a$b"])
+@pytest.mark.parametrize("target", ["ragged_all_to_all", "CustomSPMDPartitioning", "a$b"])
 def test_the_help_for_calls_that_op_rule_cannot_define_names_another_way(target: str) -> None:
     found = call_fault(target)
     assert found is not None and "op_rule" not in found[1]

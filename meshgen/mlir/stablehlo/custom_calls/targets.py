@@ -126,6 +126,8 @@ _UNNAMED_HINT = "replace the call by other operations before the program is lowe
 _RAGGED_HINT = "send tiles of equal size with all_to_all, padded, or write the exchange with global arrays, as ragged_dot and gathers"
 _HINTS = {
     "ragged_all_to_all": _RAGGED_HINT,
+    "CustomSPMDPartitioning": "JAX hides a function behind a callback where it lowers for several devices: lower without a mesh, "
+    "and give mesh and shardings to meshgen",
 }
 _LINALG_HINT = (
     "a factorisation by a library of the platform that the program was lowered for; those of CPUs are read: lower it "
