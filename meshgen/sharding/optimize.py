@@ -32,6 +32,7 @@ from meshgen.sharding.optimizations.ragged_drop_all_reduce import ragged_drop_al
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
+from meshgen.sharding.optimizations.softmax_in_one_read import softmax_in_one_read
 from meshgen.sharding.unknown import at_nominal_sizes
 
 _FIRST = (
@@ -57,6 +58,7 @@ PASSES = (
 LOCAL_PASSES = (
     masked_dot_to_ragged,
     ragged_drop_all_reduce,
+    softmax_in_one_read,
     *_FIRST,
     all_reduce_sink,
     all_reduce_reassociate,

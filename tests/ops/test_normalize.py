@@ -88,7 +88,7 @@ FAULTS = [
     ("t d -> t d, t, t", ((4, 8), (8,)), "are not those of 2 operands and 3 results"),
     ("t d, d -> t d, t, t", ((4, 8), (4,)), "factor 'd' has sizes 8 and 4"),
     ("t -> t, t, t", ((4, 8),), "are not the dims of"),
-    ("t d -> t d, t d, t d", ((4, 8),), "none is normalized over"),
+    ("t d -> t d, t d, t d", ((4, 8),), "none is reduced"),
     ("t d -> d t, t, t", ((4, 8),), "the result must have the dims of the operand"),
     ("t d -> t d, t, d", ((4, 8),), "statistics differ in factors"),
     ("t d e -> t d e, d t, d t", ((4, 8, 2),), "dims must be in the order of those of the operand"),

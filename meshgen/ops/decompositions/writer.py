@@ -105,6 +105,10 @@ class FactorWriter:
 
     # ---- what devices exchange: nothing, where one has the whole operands
 
+    def is_split(self, over: Names) -> bool:
+        """Whether devices have parts of factors."""
+        return False
+
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         """The elements, with `fill` in the padding of tiles along factors."""
         return part

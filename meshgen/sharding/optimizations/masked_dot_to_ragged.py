@@ -21,6 +21,7 @@ from functools import reduce
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value, is_complex
+from meshgen.ir.matchers import Dims, layout_source, operand_dims
 from meshgen.ir.regions import needed_nodes, program_regions
 from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
@@ -29,7 +30,6 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.ragged_dots import bound_of, in_dim_order, matrices_by_group, rows_by_group, shaped
 
 Producers = Mapping[Value, Node]
-Dims = tuple[int | None, ...]  # for each dim of a value the dim of the masked operand that it is; None: of size 1
 _ENDS = {"GE": ("start", 0), "GT": ("start", 1), "LT": ("end", 0), "LE": ("end", 1)}  # of `row compared with number`
 _SWAPPED = {"GE": "LE", "GT": "LT", "LT": "GT", "LE": "GE"}
 
@@ -249,7 +249,7 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
         if node.op == "convert":
             dtypes = (node.result.type.dtype, *dtypes)
         else:
-            dims = _through(node, dims) or ()
+            dims = operand_dims(node, dims) or ()
         node = producers.get(node.operands[0])
     zero = splat_of(node.operands[2], producers.get) if node is not None and node.op == "select" else None
     if node is None or zero is None or "f8E8M0FNU" in dtypes or zero.any():  # f8E8M0FNU has no zero
@@ -258,7 +258,7 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
     if bounds is None or {bound.is_start for bound in bounds} != {True, False}:
         return None
     (group, row), *more = {(bound.group, bound.row): None for bound in bounds}
-    rows, dims = _layout_source(node.operands[1], dims, producers, group)
+    rows, dims = layout_source(node.operands[1], dims, producers.get, group)
     others = {d for d, size in enumerate(value.type.sizes) if size > 1 and d != group}
     if (
         more
@@ -270,35 +270,9 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
     return _Masked(rows, dims, dtypes, bounds, group, row)
 
 
-def _layout_source(value: Value, dims: Dims, producers: Producers, until: int | None = None) -> tuple[Value, Dims]:
-    """The value of which another one is a layout, as far as that is known or has the dim `until`; with its dims."""
-    while until is None or until in dims:
-        node = producers.get(value)
-        inner = None if node is None else _through(node, dims)
-        if node is None or inner is None:
-            break
-        value, dims = node.operands[0], inner
-    return value, dims
-
-
-def _through(node: Node, dims: Dims) -> Dims | None:
-    """The dims of a layout's operand; None for other ops."""
-    sizes, source = node.results[0].type.shape, node.operands[0].type.shape if node.operands else ()
-    if node.op == "broadcast_in_dim":
-        pairs = zip(source, node.attrs.dims, strict=True)
-        return tuple(None if size != sizes[d] else dims[d] for size, d in pairs)
-    if node.op == "transpose":
-        return tuple(dims[node.attrs.perm.index(d)] for d in range(len(dims)))
-    long = [d for d, size in enumerate(sizes) if size != 1]
-    if node.op == "reshape" and [sizes[d] for d in long] == [size for size in source if size != 1]:
-        numbers = iter(long)
-        return tuple(None if size == 1 else dims[next(numbers)] for size in source)
-    return None
-
-
 def _mask_bounds(mask: Value, dims: Dims, producers: Producers) -> tuple[_Bound, ...] | None:
     """The bounds that together are a mask; None for a mask of something else."""
-    mask, dims = _layout_source(mask, dims, producers)
+    mask, dims = layout_source(mask, dims, producers.get)
     node = producers.get(mask)
     if node is not None and node.op == "and":
         left, right = (_mask_bounds(operand, dims, producers) for operand in node.operands)
@@ -319,14 +293,14 @@ def _mask_bounds(mask: Value, dims: Dims, producers: Producers) -> tuple[_Bound,
 
 def _counted_dim(value: Value, dims: Dims, producers: Producers) -> tuple[int, tuple[Value, ...]] | None:
     """The dim along which a value counts from 0, and the 0-d values that are added to it."""
-    value, dims = _layout_source(value, dims, producers)
+    value, dims = layout_source(value, dims, producers.get)
     node = producers.get(value)
     if node is not None and node.op == "iota":
         dim = dims[node.attrs.dim]
         return None if dim is None else (dim, ())
     operands = node.operands if node is not None and node.op == "add" else ()
     for operand, other in zip(operands, reversed(operands), strict=True):
-        offset, _ = _layout_source(other, dims, producers)
+        offset, _ = layout_source(other, dims, producers.get)
         if not offset.type.rank and (counted := _counted_dim(operand, dims, producers)) is not None:
             return counted[0], (*counted[1], offset)
     return None
@@ -334,7 +308,7 @@ def _counted_dim(value: Value, dims: Dims, producers: Producers) -> tuple[int, t
 
 def _per_group(value: Value, dims: Dims, producers: Producers) -> tuple[Value, int] | None:
     """A list of numbers, and the dim along which the value has one each."""
-    value, dims = _layout_source(value, dims, producers)
+    value, dims = layout_source(value, dims, producers.get)
     varied = [d for d, size in zip(dims, value.type.sizes, strict=True) if size > 1]
     if not varied and len(dims) == 1:  # one group
         varied = [*dims]

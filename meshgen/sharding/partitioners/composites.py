@@ -51,6 +51,9 @@ class TileWriter(FactorWriter):
         super().__init__(site.node, site.builder, site.operands)
         self.site, self.axes = site, factor_axes(site)
 
+    def is_split(self, over: Names) -> bool:
+        return bool(self._axes_of(over))
+
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         value = part.value
         for f in over:

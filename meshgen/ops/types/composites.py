@@ -1,4 +1,4 @@
-"""Types of normalizations and of their gradients: the statistics are floats of 32 bits, or of 64 if the operand has these."""
+"""Types of composites whose nodes have their factors as text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from meshgen.ops.types.site import Site
 
 
 def normalize(site: Site) -> list[TensorType] | None:
-    """An operand, then a scale and a bias if there are -> the result, the mean if it is subtracted, and the variance of each row."""
+    """An operand, then a scale and a bias if there are -> the result, the mean if it is subtracted, and the variance of each row.
+
+    The statistics are floats of 32 bits, or of 64 if the operand has these.
+    """
     count = 3 if site.attrs.centered else 2
     if not _has_factors(site, count):
         return None
     (x, *affine), (out, *rows) = parsed(site.attrs.factors)
-    if not _is_normalization(site, 0, x, rows) or not site.require(
-        out == x, "the result must have the dims of the operand"
-    ):
+    if not _has_rows(site, 0, x, rows) or not site.require(out == x, "the result must have the dims of the operand"):
         return None
     if not _are_in_order(site, affine, x):
         return None
@@ -36,7 +37,7 @@ def normalize_gradient(site: Site) -> list[TensorType] | None:
     rows, affine = more[: least - 2], more[least - 2 :]
     if not site.require(gradient == x == out, "gradients must have the dims of the operand"):
         return None
-    if not _is_normalization(site, 1, x, rows) or not _are_in_order(site, affine, x):
+    if not _has_rows(site, 1, x, rows) or not _are_in_order(site, affine, x):
         return None
     kind = site.operands[1]
     for number, names in enumerate(rows, 2):
@@ -52,21 +53,21 @@ def _has_factors(site: Site, results: int) -> bool:
     return not wrong and site.require(all(is_float(kind.dtype) for kind in site.operands), "operands must be floats")
 
 
-def _is_normalization(site: Site, number: int, x: Names, rows: list[Names]) -> bool:
+def _has_rows(site: Site, number: int, x: Names, rows: list[Names]) -> bool:
     """Whether the factors of the statistics are some, but not all, of those of the operand of that number."""
     sizes = dict(zip(x, site.operands[number].shape, strict=True))
     over = [f for f in x if f not in rows[0]]
     return (
         site.require(all(names == rows[0] for names in rows), "statistics differ in factors")
         and _are_in_order(site, rows[:1], x)
-        and site.require(bool(over), "the statistics have all factors of the operand: none is normalized over")
-        and site.require(all(sizes[f] != 0 for f in over), "a factor that is normalized over has no elements")
+        and site.require(bool(over), "the statistics have all factors of the operand: none is reduced")
+        and site.require(all(sizes[f] != 0 for f in over), "a factor that is reduced has no elements")
     )
 
 
 def _are_in_order(site: Site, words: Iterable[Names], x: Names) -> bool:
     is_sound = all(names == tuple(f for f in x if f in names) for names in words)
-    return site.require(is_sound, "dims must be in the order of those of the operand that is normalized")
+    return site.require(is_sound, "dims must be in the order of those of the operand that is reduced")
 
 
 def _statistic(kind: TensorType, x: Names, names: Names) -> TensorType:
