@@ -81,9 +81,36 @@ _AT_LEAST = """({
     %c = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %c : tensor<i1>
   })"""
+_SAME = """{
+  ^bb0(%a: tensor<f32>):
+    stablehlo.return %a : tensor<f32>
+  }"""
+_CHANGE = """{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    stablehlo.return %a : tensor<f32>
+  }"""
+_QUERIES, _KEYS = "tensor<4x8xf32>", "tensor<6x8xf32>"
+_GRADIENT_ARGS = f"%q: {_QUERIES}, %k: {_KEYS}, %v: {_KEYS}, %l: tensor<4xf32>, %d: tensor<4xf32>, %o: {_QUERIES}"
+_GRADIENT_TYPES = f"({_QUERIES}, {_KEYS}, {_KEYS}, tensor<4xf32>, tensor<4xf32>, {_QUERIES})"
 # Programs of operations that are no element of a kernel's body: written out before there are kernels, or a whole body.
 PROGRAMS = {
     **dict.fromkeys(("complex", "fft", "imag", "real"), _SPECTRUM),
+    "attention": f"""func.func @main(%q: {_QUERIES}, %k: {_KEYS}, %v: {_KEYS}) -> {_QUERIES} {{
+  %y:2 = "sched.attention"(%q, %k, %v) <{{factors = "t d, s d, s e -> t e, t", zero_empty = false}}> ({_SAME}, {_SAME}) : ({_QUERIES}, {_KEYS}, {_KEYS}) -> ({_QUERIES}, tensor<4xf32>)
+  return %y#0 : {_QUERIES}
+}}
+""",
+    "attention_gradient_queries": f"""func.func @main({_GRADIENT_ARGS}) -> {_QUERIES} {{
+  %y = "sched.attention_gradient_queries"(%q, %k, %v, %l, %d, %o) <{{factors = "t d, s d, s e, t, t, t e -> t d", zero_empty = false}}> ({_SAME}, {_SAME}, {_CHANGE}) : {_GRADIENT_TYPES} -> {_QUERIES}
+  return %y : {_QUERIES}
+}}
+""",
+    "attention_gradient_keys": f"""func.func @main({_GRADIENT_ARGS}) -> {_KEYS} {{
+  %y:2 = "sched.attention_gradient_keys"(%q, %k, %v, %l, %d, %o) <{{factors = "t d, s d, s e, t, t, t e -> s d, s e", zero_empty = false}}> ({_SAME}, {_SAME}, {_CHANGE}) : {_GRADIENT_TYPES} -> ({_KEYS}, {_KEYS})
+  %r = stablehlo.add %y#0, %y#1 : {_KEYS}
+  return %r : {_KEYS}
+}}
+""",
     "cholesky": """func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %y = stablehlo.cholesky %x, lower = true : tensor<4x4xf32>
   return %y : tensor<4x4xf32>

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from meshgen.codegen.attention.form_attention import form_attention
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
@@ -21,8 +22,6 @@ from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.ordering import makers_of
 from meshgen.codegen.kernel_nodes import kernel_node
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
-from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
-from meshgen.codegen.passes.attention_recompute import attention_recompute
 from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
@@ -44,7 +43,6 @@ from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.softmax_into_dot import softmax_into_dot
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
-from meshgen.codegen.passes.transpose_in_attention import transpose_in_attention
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
 from meshgen.compilation import Compilation
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -75,14 +73,12 @@ PASSES = (
     scatter_to_rows,
     transpose_into_dot,
     transpose_before_reduce,
+    form_attention,
     softmax_into_dot,
     loop_recompute,
-    attention_gradient_sums,
-    attention_recompute,
     convolution_to_phases,
     row_sums_to_runs,
     split_reduction,
-    transpose_in_attention,
     slice_to_subview,
     copy_operands,
     concatenate_in_place,

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from meshgen.codegen.emit.regions import lacking_in
+from meshgen.codegen.fusion.attention_loops import has_kernel
 from meshgen.errors import CodegenError, Diagnostic, Location, other_places
 from meshgen.ir.graph import COMPLEX_PARTS, Graph
-from meshgen.ops.classes import GENERATED, NESTS
+from meshgen.ops.classes import ATTENTIONS, GENERATED, NESTS
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.plan import Schedule
 
@@ -49,7 +50,7 @@ def lacking_faults(launched: Iterable[tuple[Graph, int]]) -> list[Diagnostic]:
 
 def _lacking_parts(body: Graph) -> Iterator[_Lacking]:
     for node in body.nodes:
-        if node.op not in GENERATED | NESTS:
+        if node.op not in GENERATED | NESTS or (node.op in ATTENTIONS and not has_kernel(node)):
             types = ", ".join(str(value.type) for value in node.operands)
             yield _Lacking(f"no kernel can be generated for '{node.op}'", types, node.loc)
         regions = node.regions if node.op != "recurrence" else ()  # made where a kernel can run it

@@ -6,8 +6,8 @@ the smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from meshgen.kernels.architectures import MMA, tensor_cores
 
@@ -75,47 +75,43 @@ def tiles(
     Args:
         is_heavy: what is computed of the scores needs many registers: no tile with 128 keys.
     """
-    table = _table(dtype, arch)
-    found = table[min(size for size in table if size >= head)]
+    found = _of_width(_table(dtype, arch), head)
+    return _ordered([t for t in found if not (is_heavy and t.n > 64)], found[-1], rows, batch, keys, multiprocessors)
+
+
+def _of_width(table: Mapping[int, tuple[AttentionTile, ...]], width: int) -> tuple[AttentionTile, ...]:
+    return table[min(size for size in table if size >= width)]
+
+
+def _ordered(
+    found: Iterable[AttentionTile], least: AttentionTile, rows: int, batch: int, steps: int, multiprocessors: int
+) -> tuple[AttentionTile, ...]:
+    """The tiles of no more than twice the rows, and the least one, by predicted time; blocks have all steps at most."""
 
     def work(tile: AttentionTile) -> float:
         waves = -(-(-(-rows // tile.m) * batch) // multiprocessors)
         return waves * tile.m / tile.speed
 
-    block = 1 << max(4, (keys - 1).bit_length())
-    fitting = [t for t in found if not (is_heavy and t.n > 64) and (t.m < 2 * rows or t is found[-1])]
-    ordered = sorted(fitting, key=work)
-    return tuple(
-        dict.fromkeys(AttentionTile(t.m, min(t.n, block), t.num_warps, t.num_stages, t.speed) for t in ordered)
-    )
-
-
-@dataclass(frozen=True)
-class GradientTile:
-    """Rows of the results, steps per block of what is summed, and launch options; `speed` as in `AttentionTile`."""
-
-    m: int
-    n: int
-    num_warps: int
-    num_stages: int
-    speed: float
+    block = 1 << max(4, (steps - 1).bit_length())
+    ordered = sorted((tile for tile in found if tile.m < 2 * rows or tile is least), key=work)
+    return tuple(dict.fromkeys(replace(tile, n=min(tile.n, block)) for tile in ordered))
 
 
 # Built for sm_80 and sm_90 with causal masks. With two sums of long rows the largest spill.
 _GRADIENTS = {
-    64: (GradientTile(128, 64, 8, 2, 1.0), GradientTile(128, 32, 8, 2, 0.85), GradientTile(64, 64, 4, 2, 0.7), GradientTile(64, 32, 4, 2, 0.55),
-         GradientTile(32, 32, 4, 2, 0.3), GradientTile(16, 32, 4, 2, 0.15)),
-    128: (GradientTile(128, 64, 8, 2, 1.0), GradientTile(128, 32, 8, 2, 0.85), GradientTile(64, 64, 8, 2, 0.6), GradientTile(64, 32, 4, 2, 0.55),
-          GradientTile(32, 32, 4, 2, 0.3), GradientTile(16, 32, 4, 1, 0.15)),
-    256: (GradientTile(64, 32, 8, 2, 1.0), GradientTile(32, 32, 8, 1, 0.5), GradientTile(16, 16, 8, 1, 0.3)),
+    64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(128, 32, 8, 2, 0.85), AttentionTile(64, 64, 4, 2, 0.7), AttentionTile(64, 32, 4, 2, 0.55),
+         AttentionTile(32, 32, 4, 2, 0.3), AttentionTile(16, 32, 4, 2, 0.15)),
+    128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(128, 32, 8, 2, 0.85), AttentionTile(64, 64, 8, 2, 0.6), AttentionTile(64, 32, 4, 2, 0.55),
+          AttentionTile(32, 32, 4, 2, 0.3), AttentionTile(16, 32, 4, 1, 0.15)),
+    256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(32, 32, 8, 1, 0.5), AttentionTile(16, 16, 8, 1, 0.3)),
 }  # fmt: skip
 _F32_GRADIENTS = {  # in full precision, or three products of tf32
-    64: (GradientTile(32, 32, 8, 1, 1.0), GradientTile(32, 16, 8, 1, 0.7), GradientTile(16, 16, 8, 1, 0.5)),
-    128: (GradientTile(32, 16, 8, 1, 1.0), GradientTile(16, 16, 8, 1, 0.7)),
+    64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(32, 16, 8, 1, 0.7), AttentionTile(16, 16, 8, 1, 0.5)),
+    128: (AttentionTile(32, 16, 8, 1, 1.0), AttentionTile(16, 16, 8, 1, 0.7)),
 }
 _TF32_GRADIENTS = {
-    64: (GradientTile(64, 32, 4, 2, 1.0), GradientTile(32, 32, 4, 2, 0.6), *_F32_GRADIENTS[64]),
-    128: (GradientTile(64, 32, 8, 2, 1.0), GradientTile(32, 32, 8, 1, 0.6), *_F32_GRADIENTS[128]),
+    64: (AttentionTile(64, 32, 4, 2, 1.0), AttentionTile(32, 32, 4, 2, 0.6), *_F32_GRADIENTS[64]),
+    128: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(32, 32, 8, 1, 0.6), *_F32_GRADIENTS[128]),
 }
 _GRADIENTS_OF = {"f32": _F32_GRADIENTS, "tf32x3": _F32_GRADIENTS, "tf32": _TF32_GRADIENTS}
 _MOST_OF_TWO = 4096  # elements of a block of scores beside two sums of rows of more than 64
@@ -128,21 +124,12 @@ def widest_gradient(dtype: str) -> int:
 
 def gradient_tiles(
     rows: int, steps: int, batch: int, head: int, sums: int, dtype: str, multiprocessors: int
-) -> tuple[GradientTile, ...]:
+) -> tuple[AttentionTile, ...]:
     """Tiles for `batch` times `rows` of results over `steps`, of up to `head` elements each: the least predicted time first.
 
     Args:
         sums: how many results of so many elements a row has.
     """
-    table = _GRADIENTS_OF.get(dtype, _GRADIENTS)
-    found = table[min(size for size in table if size >= head)]
-
-    def work(tile: GradientTile) -> float:
-        waves = -(-(-(-rows // tile.m) * batch) // multiprocessors)
-        return waves * tile.m / tile.speed
-
-    block = 1 << max(4, (steps - 1).bit_length())
-    fits = [t for t in found if sums == 1 or head <= 64 or t.m * t.n <= _MOST_OF_TWO]
-    fitting = [t for t in fits if t.m < 2 * rows or t is found[-1]]
-    ordered = sorted(fitting, key=work)
-    return tuple(dict.fromkeys(GradientTile(t.m, min(t.n, block), t.num_warps, t.num_stages, t.speed) for t in ordered))
+    found = _of_width(_GRADIENTS_OF.get(dtype, _GRADIENTS), head)
+    fitting = [t for t in found if sums == 1 or head <= 64 or t.m * t.n <= _MOST_OF_TWO]
+    return _ordered(fitting, found[-1], rows, batch, steps, multiprocessors)

@@ -8,7 +8,8 @@ from meshgen.ir.attributes.attention import Attention, AttentionGradient
 from meshgen.ir.graph import Node
 from meshgen.ops.decompositions import attention as decompositions
 from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT, Factors, fixed
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, Trait, TypeOf
+from meshgen.ops.op import ANY_ERROR, ATTENTION, NO_MEANING, AtLeast, Op, Trait, TypeOf
+from meshgen.ops.parts import attention as parts
 from meshgen.ops.rules import attention as rules
 from meshgen.ops.types import attention as types
 
@@ -29,12 +30,12 @@ def _attention_flops(node: Node, type_of: TypeOf) -> float:
 
 OPS = (
     Op(name=FORWARD, operands=AtLeast(fixed(FORWARD)), results=2, types=types.attention, evaluate=NO_MEANING,
-       error=ANY_ERROR, rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=Attention,
-       has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.attention),
+       error=ANY_ERROR, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=Attention,
+       has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.attention, parts=parts.attention),
     Op(name=QUERY_GRADIENT, operands=AtLeast(fixed(QUERY_GRADIENT)), types=types.attention, evaluate=NO_MEANING,
-       error=ANY_ERROR, rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=AttentionGradient,
+       error=ANY_ERROR, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=AttentionGradient,
        has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.gradient_of_queries),
     Op(name=KEY_GRADIENT, operands=AtLeast(fixed(KEY_GRADIENT)), results=2, types=types.attention, evaluate=NO_MEANING,
-       error=ANY_ERROR, rule=rules.attention, kernel=NO_KERNEL, flops=_attention_flops, attributes=AttentionGradient,
+       error=ANY_ERROR, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=AttentionGradient,
        has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.gradient_of_keys),
 )  # fmt: skip

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ops.op import Trait
-from meshgen.ops.registry import composites, with_attributes, with_kernel, with_trait
+from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
 # How generated kernels make them.
 POINTWISE = with_kernel("expression")
 LAYOUT = with_kernel("layout")  # index maps: not stored for their own sake, but read through by whoever uses the result
 MADE = with_kernel("source")  # from nothing
 LOOKUPS = with_kernel("lookup")
-LOOPS = with_kernel("dot", "ragged", "reduction")
+LOOPS = with_kernel("dot", "ragged", "reduction", "attention")
 DOTS = with_kernel("dot")
 MATRIX_PRODUCTS = with_kernel("dot", "ragged")
-PRODUCTS = with_kernel("dot", "ragged", "convolution")  # kernels of their own, with an epilogue
+ATTENTIONS = with_kernel("attention")
+PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")  # kernels of their own, with an epilogue
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
 NESTS = with_kernel("nest")  # kernels of their own
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
-
-UNCLAIMED = composites() & with_kernel("none")  # composites that become other ops before kernels are made
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 ARRANGING = with_trait(Trait.ARRANGES)

@@ -20,6 +20,8 @@ _TEXT = re.compile(r"[a-z]\w*( [a-z]\w*)*|\(\)")
 QUERIES, KEYS, VALUES, ROWS, DELTA, GRADIENT = range(6)
 FORWARD = "attention"
 QUERY_GRADIENT, KEY_GRADIENT = "attention_gradient_queries", "attention_gradient_keys"
+KEYLESS = -5e7
+"""The log-sum-exp of a row below which all of its scores are masked by large numbers: its sum is lost in it, and its probabilities are equal."""
 RESULTS = {FORWARD: 2, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
 """How many results each op has: the result and the log-sum-exp; the gradient of the queries; those of keys and values."""
 

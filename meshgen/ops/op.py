@@ -78,12 +78,23 @@ class Kernel(NamedTuple):
         form: `expression` of elements in registers; `layout`, an index map that whoever reads the result looks through;
             `source`, elements from nothing; `lookup`, put together from several values or at places that are data;
             `dot` and `reduction`, loop nests that others join; `convolution`, one of these over windows; `ragged`, a dot of groups of rows;
+            `attention`, a kernel with an epilogue, where there are tiles for it;
             `nest`, a kernel of its own, whose operands are in memory; `none`.
         expression: of form `expression`, the Triton source over operands in registers.
     """
 
     form: Literal[
-        "expression", "layout", "source", "lookup", "dot", "ragged", "convolution", "reduction", "nest", "none"
+        "expression",
+        "layout",
+        "source",
+        "lookup",
+        "dot",
+        "ragged",
+        "convolution",
+        "attention",
+        "reduction",
+        "nest",
+        "none",
     ]
     expression: Expression | None = None
 
@@ -91,7 +102,7 @@ class Kernel(NamedTuple):
 NO_KERNEL = Kernel("none")
 LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
 DOT, RAGGED, CONVOLUTION = Kernel("dot"), Kernel("ragged"), Kernel("convolution")
-REDUCTION, NEST = Kernel("reduction"), Kernel("nest")
+ATTENTION, REDUCTION, NEST = Kernel("attention"), Kernel("reduction"), Kernel("nest")
 
 NO_MEANING: None = None
 """The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""

@@ -10,7 +10,7 @@ are. On a CPU all products are those of the element type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, UsageError
@@ -42,10 +42,16 @@ def common_type(node: Node) -> str:
 def multiplied_as(node: Node) -> str:
     """In which numbers a GPU multiplies the operands of a dot, convolution or attention: an element type, or for f32 `tf32` or `tf32x3`."""
     dtype = common_type(node)
-    if real_dtype(dtype) != "f32" or not is_inexact(node.results[0].type.dtype):
+    if not is_inexact(node.results[0].type.dtype):
         return dtype
-    words = [word for name in _FIELDS for word in node.attrs.get(name, ())]
-    return _OF_F32[max(words or ["DEFAULT"], key=list(_OF_F32).index)]
+    return multiplied(dtype, [word for name in _FIELDS for word in node.attrs.get(name, ())])
+
+
+def multiplied(dtype: str, precision: Sequence[str]) -> str:
+    """Return in which numbers a GPU multiplies operands of an element type, with a float as result; the higher precision counts."""
+    if real_dtype(dtype) != "f32":
+        return dtype
+    return _OF_F32[max(precision or ["DEFAULT"], key=list(_OF_F32).index)]
 
 
 def products_of(graph: Graph) -> Iterator[Node]:

@@ -113,6 +113,16 @@ def bias_wide(body: Body, bias: Value, scores: Value) -> Value:
     return body.op("broadcast_in_dim", flat, to=f"{bias.type.dtype}[{b},{h},{t},{n}]", dims=(1, 2, 3))
 
 
+UNITS = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-22}
+
+
+def close(got: Any, want: Any, unit: float) -> None:
+    """Functions of scores are computed in f32, wherever the program rounds."""
+    got, want = (np.asarray(x, np.float64) for x in (got, want))
+    scale = np.nanmax(np.abs(want), initial=0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=4 * unit * scale)
+
+
 def is_one_kernel(graph: Graph, args: Sequence[np.ndarray[Any, Any]] | None = None) -> Graph:
     """The kernel that the program is, after comparing the program and the kernel with the reference."""
     module = fused(graph)
@@ -120,7 +130,7 @@ def is_one_kernel(graph: Graph, args: Sequence[np.ndarray[Any, Any]] | None = No
     (body,) = module.kernels.values()
     given = random_args(graph) if args is None else list(args)
     for got, want in zip(run(module, given), evaluate(graph, list(given)), strict=True):
-        np.testing.assert_array_equal(np.asarray(got, np.float64), np.asarray(want, np.float64))
+        close(got, want, UNITS[graph.inputs[0].type.dtype])
     (node,) = (n for n in module.graph.nodes if n.op == "kernel")
     source = check(body, args=[given[graph.inputs.index(v)] for v in node.operands], ulps=16, length=64)
     assert source.template == "attention"
@@ -167,7 +177,7 @@ def test_what_a_mask_leaves_out_counts_where_a_row_has_nothing_else(fill: float)
     args = random_args(kernel)
     (found,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, args)
     average = np.asarray(args[2], np.float64).mean(1)
-    np.testing.assert_allclose(np.asarray(found, np.float64)[:, :90].max(1), average, atol=0.02)
+    np.testing.assert_allclose(np.asarray(found, np.float64)[:90].max(0), average.ravel(), atol=0.02)
 
 
 @pytest.mark.parametrize("other", ["scores", "products with 0", "an operand"])
@@ -205,8 +215,8 @@ def test_rows_without_keys_are_nan_where_the_program_says_so() -> None:
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(-np.inf, ("GE", 90)))
     kernel = is_one_kernel(body.done(out))
     (found,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, random_args(kernel))
-    assert np.isnan(np.asarray(found, np.float64)[:, :90]).all()
-    assert np.isfinite(np.asarray(found, np.float64)[:, 90:]).all()
+    assert np.isnan(np.asarray(found, np.float64)[:90]).all()
+    assert np.isfinite(np.asarray(found, np.float64)[90:]).all()
 
 
 def test_masks_by_index_bound_the_loops() -> None:
@@ -229,7 +239,7 @@ def test_values_per_row_may_be_read_elsewhere() -> None:
     spread = body.op("add", high, body.op("log", total))
     out = body.dot(body.op("divide", p, body.wide(total, p, (0, 1, 2))), v, ((3,), (1,)), ((0, 1), (0, 2)))
     kernel = is_one_kernel(body.done(out, spread))
-    assert {v.type.sizes for v in kernel.outputs} == {(b, h, t, d), (b, h, t)}
+    assert {v.type.sizes for v in kernel.outputs} == {(h, t, d), (h, t)}
 
 
 @pytest.mark.parametrize("which", ["scores", "probabilities", "another reader"])

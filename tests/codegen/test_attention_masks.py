@@ -1,4 +1,4 @@
-"""Masks by position come last in the function of a score, and the function stays the same."""
+"""Masks by position bound the keys of a row, however they are written."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from meshgen.codegen.attention.masks import with_masks_last
+from meshgen.codegen import expr
+from meshgen.codegen.expr import ZERO, Var
+from meshgen.codegen.fusion.attention_bounds import Positions, table_of
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
+from tests.ops.attention_nodes import node_of
 
 F, N = TensorType((), "f32"), TensorType((), "i32")
 Write = Callable[[Builder, Value, Value, Value, Value], Value]
@@ -58,32 +61,38 @@ def with_data(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
     return b.elementwise("select", both, b.elementwise("add", s, e), b.splat(-1e30, F))
 
 
-def function(write: Write) -> Graph:
-    graph = Graph("score", [Value(F), Value(F), Value(N), Value(N)])
-    graph.outputs = [write(Builder(graph), *graph.inputs)]
-    return graph
+SIZE = 4
+ROW, KEY = (Var(name, 0, SIZE - 1) for name in "ts")
 
 
-def same(graph: Graph, other: Graph) -> bool:
-    random = np.random.default_rng(0)
-    for row in range(4):
-        for key in range(4):
-            args = [*random.standard_normal(2).astype(np.float32), np.int32(row), np.int32(key)]
-            if evaluate(graph, args)[0] != evaluate(other, args)[0]:
-                return False
-    return True
+def attention(write: Write) -> tuple[Positions, Graph]:
+    """An attention with an operand of the scores' size, as kernels read it, and its function of the scores."""
+
+    def score(builder: Builder, given: list[Value]) -> Value:
+        return write(builder, *given)
+
+    sizes = dict.fromkeys("tsde", SIZE)
+    node = node_of("t d, s d, s e, t s -> t e, t", sizes, elements=("f32",), positions=("t", "s"), score=score)
+    return Positions(node, table_of(node), lambda value: None, lambda axes: ZERO), node.regions[0]
 
 
 @pytest.mark.parametrize("write", [subtracted, multiplied, inverted, scaled_after, window, with_data])
-def test_masks_by_position_become_the_last_select(write: Write) -> None:
-    before = function(write)
-    after = with_masks_last(before, 2)
-    last = after.nodes[-1]
-    assert last.op == "select" and last.result is after.outputs[0] and same(before, after)
-    condition = after.index.producers[last.operands[0]]
-    tests = condition.operands if condition.op == "and" else [condition.result]
-    assert all(set(after.index.producers[test].operands).isdisjoint(after.inputs[:2]) for test in tests)
-    assert len(tests) == (2 if write is window else 1)
+def test_masks_by_position_bound_keys(write: Write) -> None:
+    """Inside of the bounds the function without comparisons is the same, outside it is the fill, or has it added."""
+    positions, region = attention(write)
+    mask = positions.mask(region, KEY, ROW)
+    assert mask is not None and len(mask.tests) == (2 if write is window else 1)
+    inside = positions.where(region, mask.tests)
+    assert set(inside.inputs[2:]).isdisjoint(value for node in inside.nodes for value in node.operands)
+    random = np.random.default_rng(0)
+    for row in range(SIZE):
+        for key in range(SIZE):
+            args = [*random.standard_normal(2).astype(np.float32), np.int32(row), np.int32(key)]
+            (value,) = evaluate(region, args)
+            if all(expr.evaluate(test, {"t": row, "s": key}) >= 0 for test in mask.tests):
+                assert value == evaluate(inside, args)[0] > mask.limit or write is with_data
+            else:
+                assert value == mask.fill or abs(value - mask.fill) < 100
 
 
 def chosen(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
@@ -102,6 +111,6 @@ def prefix(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
 
 
 @pytest.mark.parametrize("write", [chosen, of_data, prefix])
-def test_what_no_position_masks_stays(write: Write) -> None:
-    before = function(write)
-    assert with_masks_last(before, 2) is before
+def test_what_no_position_masks_has_no_bounds(write: Write) -> None:
+    positions, region = attention(write)
+    assert positions.mask(region, KEY, ROW) is None

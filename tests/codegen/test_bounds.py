@@ -204,7 +204,7 @@ def lookup() -> Graph:
     return b.done(b.op("add", rows, rows))
 
 
-PROGRAMS = ("gains/copy-operands", "gains/masked-dot-to-ragged", "gains/scatter-to-rows", "attention-gradient-sums", "loop-to-recurrence",
+PROGRAMS = ("gains/copy-operands", "gains/masked-dot-to-ragged", "gains/scatter-to-rows", "form-attention.gradient", "loop-to-recurrence",
             "gains/all-gather-sink", "gains/row-sums-to-runs", "gains/split-reduction.scan", "split-reduction.top-k")  # fmt: skip
 
 

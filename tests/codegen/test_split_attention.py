@@ -11,8 +11,10 @@ from test_fuse import fused, launches, run
 from meshgen.codegen.passes import split_reduction
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.classes import DOTS
+from meshgen.ops.composites import decomposed
 from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.factors import Factors
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 CACHE = (1, 1, 4, 64, 1024, 2)
@@ -20,7 +22,9 @@ CACHE = (1, 1, 4, 64, 1024, 2)
 
 def parts(module: Module) -> list[int]:
     """The sizes along which the kernel of the attention goes over parts of the keys."""
-    return [node.result.type.sizes[3] for node in module.kernels["attention"].nodes if node.op == "is_finite"]
+    (node,) = (node for node in module.kernels["attention"].nodes if node.op == "attention")
+    factors = Factors.of(node)
+    return [factors.sizes[name] for name in factors.results[1] if name.endswith("_part")]
 
 
 def agrees(graph: Graph) -> Module:
@@ -40,7 +44,10 @@ def long_keys_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kernels take as long as their longest dot sums, so that parts pay at sizes that the interpreter runs."""
 
     def seconds(body: Graph, target: str) -> float:
-        return float(max((product_extents(node)[-1] for node in body.nodes if node.op in DOTS), default=0))
+        nodes = (
+            inner for node in body.nodes for inner in (decomposed(node).nodes if node.op == "attention" else [node])
+        )
+        return float(max((product_extents(node)[-1] for node in nodes if node.op in DOTS), default=0))
 
     monkeypatch.setattr(split_reduction, "kernel_seconds", seconds)
 

@@ -1,8 +1,8 @@
-// Attention that no kernel claims becomes products and a softmax; its region is computed for all scores at once.
+// Attention of rows that are too long for kernels becomes products and a softmax; its region is computed for all scores at once.
 // RUN: meshgen opt %s --passes expand-composites | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}
-func.func @f(%q: tensor<4x8xf32>, %k: tensor<6x8xf32>, %v: tensor<6x5xf32>) -> tensor<4x5xf32> {
+func.func @f(%q: tensor<4x300xf32>, %k: tensor<6x300xf32>, %v: tensor<6x5xf32>) -> tensor<4x5xf32> {
   %o, %l = "sched.attention"(%q, %k, %v) <{factors = "t d, s d, s e -> t e, t", positions = ["t", "s"], zero_empty = false}> ({
   ^bb0(%score: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
     %c = stablehlo.compare GE, %t, %s : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -12,7 +12,7 @@ func.func @f(%q: tensor<4x8xf32>, %k: tensor<6x8xf32>, %v: tensor<6x5xf32>) -> t
   }, {
   ^bb0(%p: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
     stablehlo.return %p : tensor<f32>
-  }) : (tensor<4x8xf32>, tensor<6x8xf32>, tensor<6x5xf32>) -> (tensor<4x5xf32>, tensor<4xf32>)
+  }) : (tensor<4x300xf32>, tensor<6x300xf32>, tensor<6x5xf32>) -> (tensor<4x5xf32>, tensor<4xf32>)
   %r = shard.all_reduce %o on @g grid_axes = [0] : tensor<4x5xf32> -> tensor<4x5xf32>
   return %r : tensor<4x5xf32>
 }

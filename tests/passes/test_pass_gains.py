@@ -25,8 +25,6 @@ from meshgen.testing.oracle import check
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "gains").glob("*.mlir"))}
 # What gains only in large programs takes NumPy minutes; tests/sharding and tests/codegen/passes compare numbers of small ones.
 LARGE = (
-    "attention-gradient-sums",
-    "attention-recompute",
     "chunks",
     "collective-combine",
     "collective-licm",

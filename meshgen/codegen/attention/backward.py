@@ -197,13 +197,13 @@ class Backward:
     def _gradient(self, roles: Roles) -> tuple[Region, Value]:
         """The region of the scores' gradient: of `ds`, and of the score."""
         forward = self.forward
-        scores = forward.at(self.attention.scores.result)
+        scores, inside = forward.at(self.attention.scores.result), {*self.inside, *self.attention.members}
         ends = [end for role, end in roles.ends.items() if role != VALUES]
         if not ends:
-            region = Region(forward.elements, {self.product.result: self.place} | scores, self.inside)
+            region = Region(forward.elements, {self.product.result: self.place} | scores, inside)
             return region, region.first[self.product.result]
         for (value, index), is_negative in roles.changes:
-            region = Region(forward.elements, {value: index} | scores, self.inside)
+            region = Region(forward.elements, {value: index} | scores, inside)
             if is_negative:
                 region.assume((value, index), Builder(region.graph).elementwise("negate", region.first[value]))
             kept = forward.elements.kept()

@@ -15,10 +15,11 @@ from dataclasses import replace
 from meshgen.codegen.attention.backward import Backward
 from meshgen.codegen.attention.forward import Forward, Loops
 from meshgen.codegen.attention.layouts import Layouts, parts_of
+from meshgen.codegen.attention.log_sums import log_sums
+from meshgen.codegen.attention.recognition import Attention, attention_of
 from meshgen.codegen.attention.scalars import UnformedError
 from meshgen.codegen.attention.uses import Uses
 from meshgen.codegen.expr import Var
-from meshgen.codegen.fusion.attention import Attention, attention_of
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node
@@ -28,7 +29,7 @@ from meshgen.ops.classes import DOTS
 _MOST_SPLITS = 4  # of loops, each of which shows others
 
 
-@module_pass("form-attention", "import", requires_ops=("exponential",))
+@module_pass("form-attention", "import", "partition", requires_ops=("exponential",))
 def form_attention(module: Module, context: Compilation) -> Module:
     """The program with an op for each attention, and for its gradients, in the bodies of loops and branches too."""
     return on_graphs(module, formed)
@@ -68,7 +69,8 @@ def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
         layouts, found = Layouts(uses.producer), dict[Node, list[Node]]()
         try:
             forward = Forward(attention, layouts, Loops.of(attention, parts), uses)
-            found = Backward(forward, uses).written() if uses.escape(attention) else forward.written()
+            rows = log_sums(forward.attention, forward.placed, uses)
+            found = Backward(forward, uses).written() if rows is None else forward.written(rows)
         except UnformedError:
             pass
         more = parts_of(layouts.seen)

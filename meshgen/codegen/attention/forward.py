@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.attention.indices import generic_index, operand_index, places, query_side, substituted
 from meshgen.codegen.attention.layouts import Element, Layouts, loops_of, split_variable
-from meshgen.codegen.attention.masks import with_masks_last
+from meshgen.codegen.attention.recognition import Attention, upstream
 from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
 from meshgen.codegen.attention.uses import Uses
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention import Attention
-from meshgen.codegen.fusion.attention_indices import generic_index, operand_index, places, query_side
+from meshgen.codegen.fusion.attention_loops import has_kernel
 from meshgen.codegen.fusion.layout_indices import Index
-from meshgen.codegen.fusion.weighted_sum import substituted
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import needed_nodes
@@ -29,6 +28,7 @@ from meshgen.ops.types.attention import STATISTIC
 
 _ROWS = "abcfghijklmnopqrtuvwxyz"  # of what is neither keys (s), depth (d) nor width (e)
 _TRIED = (1.0, 1.5, 7.0, 1e4)  # sums of a row, of which the greatest exponential is 1
+_MOST_LOOPS = 8  # of a dim of the result that is divided
 _NEAR = 0.01  # of quotients in bf16
 
 
@@ -70,22 +70,27 @@ class Forward:
         self.score = Region(self.elements, self.at(attention.scores.result), attention.members)
         softmaxed = self.score.element(attention.softmaxed, placed[attention.softmaxed])
         self.softmaxed = self.score.wide(Builder(self.score.graph), softmaxed)
-        self.scale, self.zero_empty = self._normalization()
+        self.result = uses.settled(attention.product.result, loops.result)
+        self.scale, self.zero_empty = self._normalization(uses)
         self.share = Region(self.elements, self.at(attention.exponential.result), attention.members, self.scale)
         weights = attention.product.operands[attention.side]
         self.share_of = self.share.element(weights, placed[weights])
         self.weight = Builder(self.share.graph, attention.product.loc).convert(self.share_of, weights.type.dtype)
         keys = {layouts.names[v] for v in variables_of([loops.keys])}
         self.rows = tuple(name for name in self.named(weights, placed[weights]) if name not in keys)
-        self.result = uses.settled(attention.product.result, loops.result)
         self.out = self.named(*self.result)
         if not keys or not variables_of(loops.depth):
             raise UnformedError
 
-    def written(self) -> Mapping[Node, list[Node]]:
-        """The op in place of the product."""
-        self.write()
-        return {self.attention.product: self.needed([self.result[0]])}
+    def written(self, rows: Mapping[Value, Index]) -> Mapping[Node, list[Node]]:
+        """The op in place of the product; `rows` are values that are its second result, with indices."""
+        _, made = self.write()
+        builder = Builder(self.layouts.graph, self.attention.product.loc)
+        for value, index in rows.items():
+            names = self.named(value, index)
+            builder.reshape(builder.permuted(made, [self.rows.index(f) for f in names]), value.type.shape)
+            builder.make([value])
+        return {self.attention.product: self.needed([self.result[0], *rows])}
 
     def write(self) -> Sequence[Value]:
         """Write the op, with the product's result as its own, once all regions are; returns its results."""
@@ -95,12 +100,14 @@ class Forward:
         builder = Builder(layouts.graph, product.loc)
         regions = self.score_region(), self.share.close(self.weight)
         made, rows = builder.append(FORWARD, [value for value, _ in self.taken], types, attrs, regions)
+        if not has_kernel(layouts.graph.nodes[-1]):
+            raise UnformedError
         self.finish(builder, made, self.result[0])
         return (made if made.type.shape != self.result[0].type.shape else self.result[0]), rows
 
     def score_region(self) -> Graph:
-        """The function of the scores, with masks by position last, once all regions are written."""
-        return with_masks_last(self.score.close(self.softmaxed), len(self.elements.positions))
+        """The function of the scores, once all regions are written."""
+        return self.score.close(self.softmaxed)
 
     @property
     def taken(self) -> list[Element]:
@@ -143,22 +150,37 @@ class Forward:
             raise UnformedError
         return found
 
-    def _normalization(self) -> tuple[Mapping[Node, int], bool]:
-        """The node that divides by the sum of a row, with the number of its other operand, and whether rows without keys give 0."""
+    def _normalization(self, uses: Uses) -> tuple[Mapping[Node, int], bool]:
+        """The node that divides probabilities by the sum of a row, with the number of its other operand, and whether rows without keys give 0."""
         attention, producer = self.attention, self.layouts.producer
-        if len(attention.scales) != 1:
+        if len(attention.scales) > 1:
             raise UnformedError
-        ((node, number),) = attention.scales
+        node, number, place = self._division(uses)
         region = Region(Elements(Layouts(producer)), self.at(attention.total.result), attention.members)
         divisor = node.operands[1 - number]
-        graph = region.close(region.element(divisor, self.placed[divisor]))
+        graph = region.close(region.element(divisor, place))
         if len(graph.inputs) > 1 or (node.op == "divide" and number == 1):
             raise UnformedError
         tried = [float(evaluate(graph, [np.array(x, graph.inputs[0].type.numpy_dtype)])[0]) for x in (0.0, *_TRIED)]
         factors = [x if node.op == "multiply" else 1 / x if x else math.inf for x in tried]
         if not np.allclose(factors[1:], [1 / x for x in _TRIED], rtol=_NEAR):
             raise UnformedError
+        if not attention.scales:
+            between, _ = upstream(divisor, lambda other: other is attention.total, producer)
+            self.attention = attention._replace(members=attention.members | {node, *between})
+            self.result = uses.settled(node.result, place)
         return {node: number}, attention.keeps_empty and math.isfinite(factors[0])
+
+    def _division(self, uses: Uses) -> tuple[Node, int, Index]:
+        """The node that divides probabilities or the result by the sum of a row, the number of its other operand, and its index."""
+        if self.attention.scales:
+            ((node, number),) = self.attention.scales
+            return node, number, self.placed[node.operands[1 - number]]
+        value, index = uses.settled(*self.result, most_loops=_MOST_LOOPS)
+        users = uses.of(value)
+        if value in uses.outputs or len(users) != 1 or users[0].op not in ("divide", "multiply"):
+            raise UnformedError
+        return users[0], users[0].operands.index(value), index
 
     # ---- loops and indices
 

@@ -64,20 +64,24 @@ class Layouts:
         self.producer, self.graph = producer, Graph("")
         self.names: Mapping[Var, str] = {}
         self.seen: dict[Index, None] = {}  # the indices at which values were looked at
-        self._made: dict[Element, Value] = {}
+        self._made: dict[tuple[Value, Names, str], Value] = {}
 
     def chain(self, value: Value, index: Index) -> Iterator[tuple[Value, Index]]:
-        """The value that is read at an index, and those that it is read from through layout ops."""
+        """The value that is read at an index, and those that it is read from through layout ops, and through one conversion."""
+        is_converted = False
         while True:
             self.seen.setdefault(index)
             yield value, index
             node = self.producer(value)
-            if node is None or node.op not in _READ_THROUGH:
+            if node is None or node.op not in (*_READ_THROUGH, "convert") or (node.op == "convert" and is_converted):
                 return
-            index, value = backward(node, index), node.operands[0]
+            is_converted |= node.op == "convert"
+            index, value = index if node.op == "convert" else backward(node, index), node.operands[0]
 
     def element(self, value: Value, index: Index, *, is_whole: bool = False) -> Element | None:
         """The value that is read at an index, as far before it as each dim is one loop; None if it has no such form.
+
+        A value is converted before it is repeated, but is not converted again where it is only moved.
 
         Args:
             is_whole: it varies with all that the index does.
@@ -87,6 +91,8 @@ class Layouts:
         for source, place in self.chain(value, index):
             if is_whole and varies != {v for each in place for v in variables(each)}:
                 break
+            if source.type.dtype != value.type.dtype and source.type.size >= value.type.size:
+                continue
             if (loops := self._loops(source, place)) is not None and all(len(each) <= 1 for each in loops):
                 found = source, loops
         if found is None and (loops := self._loops(value, index)) is not None:
@@ -94,7 +100,9 @@ class Layouts:
         if found is None:
             return None
         names = tuple(self.names[var] for each in found[1] for var in each)
-        return (self._in_loops(found[0], found[1], names), names) if len({*names}) == len(names) else None
+        if len({*names}) != len(names):
+            return None
+        return self._in_loops(found[0], found[1], names, value.type.dtype), names
 
     def _loops(self, value: Value, index: Index) -> list[tuple[Var, ...]] | None:
         found = [loops_of(place, size) for place, size in zip(index, value.type.sizes, strict=True)]
@@ -102,12 +110,13 @@ class Layouts:
         is_named = len(known) == len(found) and all(var in self.names for each in known for var in each)
         return known if is_named else None
 
-    def _in_loops(self, value: Value, loops: Sequence[tuple[Var, ...]], names: Names) -> Value:
-        """The value without dims of size 1, and with those of several loops split."""
+    def _in_loops(self, value: Value, loops: Sequence[tuple[Var, ...]], names: Names, dtype: str) -> Value:
+        """The value in an element type, without dims of size 1, and with those of several loops split."""
         shape = tuple(var.high + 1 for each in loops for var in each)
-        if shape == value.type.sizes:
+        if (shape, dtype) == (value.type.sizes, value.type.dtype):
             return value
-        key = value, names
+        key = value, names, dtype
         if key not in self._made:
-            self._made[key] = Builder(self.graph, value.loc).reshape(value, shape)
+            builder = Builder(self.graph, value.loc)
+            self._made[key] = builder.convert(builder.shaped(value, shape), dtype)
         return self._made[key]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.attention.forward import variables_of
+from meshgen.codegen.attention.indices import substituted
 from meshgen.codegen.attention.layouts import Layouts, loops_of, parts_of, split_variable
 from meshgen.codegen.attention.scalars import UnformedError
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index, backward
-from meshgen.codegen.fusion.weighted_sum import substituted
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.attention.forward import Forward, variables_of
+from meshgen.codegen.attention.indices import before_reduce
+from meshgen.codegen.attention.recognition import splat
 from meshgen.codegen.attention.samples import Found, Samples
 from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
 from meshgen.codegen.expr import Var
-from meshgen.codegen.fusion.attention import splat
-from meshgen.codegen.fusion.attention_indices import before_reduce
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.classes import REDUCTIONS
@@ -91,7 +91,8 @@ class Roles:
             summed |= {node: probe.summed(node) for node in [*probe.sums] if node not in summed}
         scores, maxima, totals = (node.result for node in (attention.scores, attention.maximum, attention.total))
         functions = (forward.score, forward.softmaxed), (forward.share, forward.share_of)
-        samples = Samples(probe, (scores, maxima, totals, probe.product), *functions)
+        sizes = {name: var.high + 1 for var, name in forward.layouts.names.items()}
+        samples = Samples(probe, (scores, maxima, totals, probe.product), *functions, sizes)
         found = samples.solved(exponential, {probe.sums[node]: made for node, made in summed.items()})
         self.ends: dict[int, End] = {}
         self.changes: list[tuple[tuple[Value, Index], bool]] = []
@@ -114,8 +115,8 @@ class Roles:
     def _changes(
         self, probe: Probe, found: Found, positions: Mapping[Value, int]
     ) -> list[tuple[tuple[Value, Index], bool]]:
-        """The values that are `ds`, or its negative, the last ones in program order first."""
+        """The values that are `ds`, or its negative, the first ones in program order first: masks after them hold where all keys of a row are masked."""
         made = [(key, each) for key, each in probe.made.items() if probe.producer(key[0]) in probe.computed and each in found.values]  # fmt: skip
-        ordered = sorted(made, key=lambda pair: -positions[pair[0][0]])
+        ordered = sorted(made, key=lambda pair: positions[pair[0][0]])
         signs = [(key, sign) for key, each in ordered for sign in (1, -1) if found.are_equal(found.values[each], sign * found.change)]  # fmt: skip
         return [(key, sign < 0) for key, sign in signs]

@@ -21,6 +21,7 @@ COUNT = 2048  # arguments that are tried: masks leave few of them
 _NEAR = 1e-4  # by which equal functions may differ in f32, relative to what they are sums of
 _MOST = 1e4  # scores beyond it are masked
 _LEAST = 1e-4  # products below it say nothing
+_EDGE = 4  # positions at either end
 _ENOUGH = 32  # arguments that must say something
 
 
@@ -55,10 +56,11 @@ class Samples:
         probe: the region, whose functions have scores, maxima, sums of exponentials and gradients of probabilities as first arguments.
         first: the values that these are elements of, in this order.
         score, share: the regions of an attention, each with its result.
+        sizes: of the factors of which positions are taken.
     """
 
-    def __init__(self, probe: Region, first: Sequence[Value], score: tuple[Region, Value], share: tuple[Region, Value]) -> None:  # fmt: skip
-        self.probe, self.score, self.share = probe, score, share
+    def __init__(self, probe: Region, first: Sequence[Value], score: tuple[Region, Value], share: tuple[Region, Value], sizes: Mapping[str, int]) -> None:  # fmt: skip
+        self.probe, self.score, self.share, self.sizes = probe, score, share, sizes
         self.scores, self.maxima, self.totals, self.change = (probe.first[value] for value in first)
         self.random = np.random.default_rng(0)
         self.elements = {key: value.type for region in (probe, score[0], share[0]) for key, value in region.arguments.items()}  # fmt: skip
@@ -116,7 +118,14 @@ class Samples:
 
     def _elements(self) -> dict[object, Array]:
         """Random elements and positions."""
-        return {key: self._of_type(kind) for key, kind in self.elements.items()}
+        return {key: self._positions(key) if isinstance(key, str) else self._of_type(kind) for key, kind in self.elements.items()}  # fmt: skip
+
+    def _positions(self, name: str) -> Array:
+        """Positions of a factor: some of the first ones, some of the last ones, and some of all, since masks leave few pairs of them."""
+        size = self.sizes[name]
+        first = self.random.integers(0, min(_EDGE, size), COUNT)
+        parts = (first, size - 1 - first, self.random.integers(0, size, COUNT))
+        return np.choose(self.random.integers(0, len(parts), COUNT), parts).astype(np.int32)
 
     def _of_type(self, kind: TensorType) -> Array:
         if is_float(kind.dtype):

@@ -18,6 +18,7 @@ import numpy as np
 from meshgen.codegen.attention.layouts import Element, Layouts
 from meshgen.codegen.expr import Expr, Var, constant
 from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.fusion.specialize import specialized
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.ir.predicates import is_constant
@@ -73,11 +74,12 @@ class Region:
         self._made: dict[tuple[Value, Index], Value] = {}
 
     def close(self, output: Value) -> Graph:
-        """The graph with all arguments, once those of all regions are known."""
+        """The graph with all arguments, once those of all regions are known, and with constants folded."""
         taken = [(element, kind) for element, kind in self.elements.operands.items()]
         given = [*taken, *((name, POSITION) for name in self.elements.positions)]
         others = [self.arguments.get(key) or Value(kind) for key, kind in given]
-        return Graph("region", [*self.first.values(), *others], self.graph.nodes, [output])
+        whole = Graph("region", [*self.first.values(), *others], self.graph.nodes, [output])
+        return specialized(whole, (), True)
 
     def assume(self, element: tuple[Value, Index], made: Value) -> None:
         """Let an element be a value of the region."""

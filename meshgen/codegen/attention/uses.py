@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.codegen.attention.layouts import loops_of
-from meshgen.codegen.fusion.attention import TYPES, Attention
+from meshgen.codegen.attention.recognition import TYPES
 from meshgen.codegen.fusion.layout_indices import Index, forward
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
@@ -26,20 +26,15 @@ class Uses:
     def of(self, value: Value) -> Sequence[Node]:
         return self.users.get(value, ())
 
-    def escape(self, attention: Attention) -> bool:
-        """Whether something else than the attention reads what it computes on the way."""
-        inside = [value for node in attention.members - {attention.product} for value in node.results]
-        return not self.outputs.isdisjoint(inside) or any(not attention.members.issuperset(self.of(v)) for v in inside)
-
-    def settled(self, value: Value, index: Index) -> tuple[Value, Index]:
-        """What transposes, reshapes and a rounding make of a product that nothing else reads, with its index, while each dim is one loop at most."""
+    def settled(self, value: Value, index: Index, most_loops: int = 1) -> tuple[Value, Index]:
+        """What transposes, reshapes and a rounding make of a product that nothing else reads, with its index, while each dim has few loops."""
         while value not in self.outputs and len(users := self.of(value)) == 1:
             (node,) = users
             place = index if _rounds(node) else forward(node, index, ()) if node.op in _ARRANGING else None
             if place is None or node.option is not None:
                 break
             loops = [loops_of(each, size) for each, size in zip(place, node.result.type.sizes, strict=True)]
-            if any(each is None or len(each) > 1 for each in loops):
+            if any(each is None or len(each) > most_loops for each in loops):
                 break
             value, index = node.result, place
         return value, index

@@ -9,237 +9,119 @@ from __future__ import annotations
 
 import math
 
-from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.attention_mask import write_ends
-from meshgen.codegen.emit.attention_operands import (
-    LOG2_E,
-    along,
-    dependent,
-    factored,
-    input_precision,
-    operand_tile,
-    power_of_two,
-)
-from meshgen.codegen.emit.attention_shape import Shape, attention_in, shape_of, value_dims
+from meshgen.codegen.emit.attention_functions import factored
+from meshgen.codegen.emit.attention_operands import LOG2_E, operand_tile
+from meshgen.codegen.emit.attention_writer import AttentionWriter, Table, along, power_of_two
+from meshgen.codegen.emit.dot_problem import precision_option
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import KernelPlan, Template, where
-from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention import Attention
-from meshgen.codegen.fusion.attention_indices import operand_index, places, query_side
-from meshgen.codegen.fusion.attention_mask import Mask, mask_of
+from meshgen.codegen.emit.plan import KernelPlan, Template
+from meshgen.codegen.expr import Var
+from meshgen.codegen.fusion.attention_bounds import Mask
+from meshgen.codegen.fusion.attention_loops import Loops, attention_in, multiplied_in
 from meshgen.codegen.fusion.form import KernelForm
-from meshgen.codegen.fusion.layout_indices import Index
-from meshgen.codegen.fusion.space import Space
-from meshgen.codegen.index_code import Operand, integer, lanes, minimum, program_id
+from meshgen.codegen.index_code import integer, lanes, minimum
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.attention import AttentionTile, tiles
+from meshgen.ir.graph import Graph
+from meshgen.kernels.attention import tiles
 from meshgen.ops.classes import EXPENSIVE
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.factors import FORWARD, KEYS, QUERIES, VALUES, Names
+from meshgen.ops.precision import multiplied
 from meshgen.ops.triton.registers import Code, both, rounded
 
-_NAMES = (  # of variables, beside those of all templates
-    "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "high", "higher", "shift", "weights", "rescale",
-    "total", "d_col", "d_row", "e", "n_row", "block",
-)  # fmt: skip
+_NAMES = ("high", "higher", "shift", "weights", "rescale", "total", "d_col", "d_row", "e", "rows_sum")  # of variables
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    found = attention_in(body)
+    found = attention_in(body, FORWARD)
     if found is None:
         return None
-    attention, space = found
-    shape = shape_of(attention, body.index.producers)
+    node, space = found
+    loops = Loops.of(node)
     candidates = tiles(
-        shape.rows, shape.batch, shape.keys, max(shape.depth, shape.width), attention.multiplied, device.architecture,
-        device.multiprocessors, is_heavy=any(n.op in EXPENSIVE for n in attention.function),
+        loops.rows, loops.batch, loops.steps, max(loops.depth, loops.width), multiplied_in(node), device.architecture,
+        device.multiprocessors, is_heavy=any(inner.op in EXPENSIVE for inner in node.regions[0].nodes),
     )  # fmt: skip
-    names = ("scores", "maximum", "exponential", "total", "product")
-    return KernelPlan(ATTENTION, space, {name: getattr(attention, name) for name in names}, candidates)
+    return KernelPlan(ATTENTION, space, {"composite": node}, candidates)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     """Write the kernel; see the module's text."""
     del device
-    found = attention_in(body)
-    assert found is not None and plan.space is not None, "it was matched"
-    attention, tile = found[0], plan.candidates[0]
-    shape = shape_of(attention, evaluator.producer)
-    emitter = _Attention(evaluator, body, attention, plan.space, shape, tile)
-    emitter.head()
-    emitter.steps()
-    emitter.results()
-    constants = {
-        "BLOCK_M": tile.m,
-        "BLOCK_N": tile.n,
-        "BLOCK_D": power_of_two(shape.depth),
-        "BLOCK_E": power_of_two(shape.width),
-    }
-    return Launch((-(-shape.rows // tile.m) * shape.batch, 1, 1), constants, tile.num_warps, tile.num_stages)
+    writer = _Attention(evaluator, body, plan, {})
+    writer.head()
+    if (mask := writer.sum()) is not None:
+        writer.rest(mask)
+    writer.results()
+    return writer.launch({"BLOCK_D": writer.loops.depth, "BLOCK_E": writer.loops.width})
 
 
 ATTENTION = Template("attention", _match, _emit, KernelForm.ATTENTION)
 
 
-class _Attention:
+class _Attention(AttentionWriter):
     """State while one kernel is written."""
 
-    def __init__(
-        self, evaluator: Evaluator, body: Graph, attention: Attention, space: Space, shape: Shape, tile: AttentionTile
-    ) -> None:
-        self.evaluator, self.body, self.attention = evaluator, body, attention
-        self.space, self.shape, self.tile = space, shape, tile
-        evaluator.names.take(*_NAMES)
-        self.m, self.n, self.n_row = (
-            Var("m", 0, shape.rows - 1),
-            Var("n", 0, shape.keys - 1),
-            Var("n_row", 0, shape.keys - 1),
-        )
-        self.d_col, self.d_row = Var("d_col", 0, shape.depth - 1), Var("d_row", 0, shape.depth - 1)
-        self.e = Var("e", 0, shape.width - 1)
-        self.result = self._result_index()
-        placed = places(attention, evaluator.producer.get, self.result, along(self.n))
-        assert placed is not None, "it was matched"
-        self.placed = placed
-        side = query_side(attention, placed[attention.scores.result], along(self.n))
-        assert side is not None, "it was matched"
-        self.query = side
-
-    def _result_index(self) -> Index:
-        product = self.attention.product
-        found = [ex.ZERO] * product.result.type.rank
-        values = tuple((d, product.result.type.sizes[d], 1) for d in value_dims(product, self.attention.side))
-        batch = ex.variable("batch", self.shape.batch)
-        for parts, position in (
-            (self.shape.outer, batch),
-            (self.shape.inner, along(self.m)),
-            (values, along(self.e)),
-        ):
-            for (d, _, step), part in zip(parts, ex.delinearize(position, [size for _, size, _ in parts]), strict=True):
-                found[d] += part * step
-        return tuple(found)
-
-    # ---- before the loop
-
     def head(self) -> None:
-        shape, write, let, tile = self.shape, self.evaluator.write, self.evaluator.let, integer("tile")
-        blocks = -(-shape.rows // self.tile.m)
-        let("tile", self.evaluator.widened(program_id()))
-        tile_m = tile if shape.batch == 1 else tile % blocks
-        if shape.batch > 1:
-            let("batch", tile // blocks if blocks > 1 else tile, f"  # over {shape.batch}")
-        let("first", tile_m * "BLOCK_M" if blocks > 1 else integer(0))
-        let(
-            "m",
-            (integer("first") + self.evaluator.widened(lanes("BLOCK_M"))).turned("[:, None]"),
-            f"  # over {shape.rows}",
-        )
-        for name, block, size in (("d", "BLOCK_D", shape.depth), ("e", "BLOCK_E", shape.width)):
-            if name == "d":
-                let("d_col", self.evaluator.widened(lanes(block)).turned("[None, :]"), f"  # over {size}")
-                let("d_row", self.evaluator.widened(lanes(block)).turned("[:, None]"))
-            else:
-                let("e", self.evaluator.widened(lanes(block)).turned("[None, :]"), f"  # over {size}")
-        self.evaluator.tile.edges = self._edges()
-        self.queries = self._operand(self.attention.scores, self.query, "q", ("BLOCK_M", "BLOCK_D"), self.d_col)
+        """Write what comes before the loops."""
+        evaluator, loops, let, write = self.evaluator, self.loops, self.evaluator.let, self.evaluator.write
+        evaluator.names.take(*_NAMES)
+        self.d_col, self.d_row = (Var(name, 0, loops.depth - 1) for name in ("d_col", "d_row"))
+        self.e = Var("e", 0, loops.width - 1)
+        self.elements = loops.table(self.factors.width, along(self.e))
+        self.start()
+        let("d_col", evaluator.widened(lanes("BLOCK_D")).turned("[None, :]"), f"  # over {loops.depth}")
+        let("d_row", evaluator.widened(lanes("BLOCK_D")).turned("[:, None]"))
+        let("e", evaluator.widened(lanes("BLOCK_E")).turned("[None, :]"), f"  # over {loops.width}")
+        depth = power_of_two(loops.depth)
+        evaluator.tile.edges = self.edges({self.d_row: depth, self.d_col: depth, self.e: power_of_two(loops.width)})
+        table = self.by_column | loops.table(self.factors.depth, along(self.d_col))
+        self.queries = self._operand(QUERIES, table, "q", ("BLOCK_M", "BLOCK_D"), self.d_col)
+        for region in self.node.regions:
+            self.functions.prepare(region, self.n)
         write("acc = tl.zeros((BLOCK_M, BLOCK_E), tl.float32)")
         write('high = tl.full((BLOCK_M, 1), float("-inf"), tl.float32)')
         write("total = tl.zeros((BLOCK_M, 1), tl.float32)")
 
-    def _edges(self) -> dict[Var, str]:
-        shape, tile = self.shape, self.tile
-
-        def edge(var: Var, size: int, block: int) -> str:
-            return integer(var.text).below(size) if size % block else ""
-
-        depth, width = power_of_two(shape.depth), power_of_two(shape.width)
-        return {
-            self.m: edge(self.m, shape.rows, tile.m), self.n_row: edge(self.n_row, shape.keys, tile.n),
-            self.d_row: edge(self.d_row, shape.depth, depth), self.d_col: edge(self.d_col, shape.depth, depth),
-            self.n: edge(self.n, shape.keys, tile.n), self.e: edge(self.e, shape.width, width),
-        }  # fmt: skip
-
-    # ---- operands of products
-
-    def _operand(self, dot: Node, number: int, name: str, block: tuple[str, str], summed: Var) -> str:
-        """A tile of a dot's operand in the type that is multiplied; 0 where `summed` is past its end."""
-        return operand_tile(
-            self.evaluator, dot.operands[number], self._operand_index(dot, number, summed), name, block, summed
-        )
-
-    def _operand_index(self, dot: Node, number: int, summed: Var) -> Index:
-        dims = DotDims.of(dot).contract[number]
-        parts = ex.delinearize(along(summed), [dot.operands[number].type.sizes[d] for d in dims])
-        return operand_index(dot, number, self.placed[dot.result], parts)
+    def _operand(self, number: int, table: Table, name: str, block: tuple[str, str], summed: Var) -> str:
+        """A tile of an operand in the type that is multiplied; 0 where `summed` is past its end."""
+        return operand_tile(self.evaluator, self.node.operands[number], self.index(number, table), name, block, summed)
 
     # ---- the loops
 
-    def steps(self) -> None:
-        """Take all keys in, those that the mask leaves out only where they count."""
-        attention, shape, n = self.attention, self.shape, self.tile.n
-        whole, blocks = shape.keys // n, -(-shape.keys // n)
-        index = self.placed[attention.softmaxed]
-        mask = mask_of(self.evaluator, attention.softmaxed, index, self.n, self.m)
-        if mask is None:
-            if whole:
-                self._loop(0, whole, attention.softmaxed, True)
-            if whole < blocks:
-                self._loop(whole, blocks, attention.softmaxed, False)
-            return
-        write_ends(self.evaluator, mask, self.m, whole, blocks)
-        if mask.inner is attention.softmaxed:
-            self._loop("begin", "end", attention.softmaxed, False)
-        else:
-            if mask.least:
-                self._loop("begin", "full_begin", attention.softmaxed, False)
-            self._loop("full_begin", "full_end", mask.inner, True)
-            self._loop("full_end", "end", attention.softmaxed, False)
-        if mask.fill != -math.inf:
-            self._rest(mask, blocks)
-
-    def _rest(self, mask: Mask, blocks: int) -> None:
+    def rest(self, mask: Mask) -> None:
         """Take in what the mask leaves out where a row has no score well above the fill."""
+        if mask.fill == -math.inf:
+            return
         is_low = both([f"high <= {mask.limit!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
-        low_rows = integer("is_low") * blocks
+        low_rows = integer("is_low") * self.blocks
         self.evaluator.let("is_low", integer(f"tl.max(tl.max(tl.where({is_low}, 1, 0), 1), 0)").to("tl.int32"))
         if mask.least:
-            self._loop(0, minimum(low_rows, "begin"), self.attention.softmaxed, False)
+            self.loop(0, minimum(low_rows, "begin"))
         if mask.most:
-            self._loop("end", minimum(integer("end") + low_rows, blocks), self.attention.softmaxed, False)
+            self.loop("end", minimum(integer("end") + low_rows, self.blocks))
 
-    def _loop(self, begin: Operand, end: Operand, softmaxed: Value, is_whole: bool) -> None:
-        """Take blocks of keys in.
-
-        Args:
-            softmaxed: the value whose softmax is taken, for these keys.
-            is_whole: no block reaches past the last key.
-        """
-        evaluator, attention, write = self.evaluator, self.attention, self.evaluator.write
-        edges = evaluator.tile.edges
-        if is_whole:
-            evaluator.tile.edges = edges | {self.n: "", self.n_row: ""}
-        evaluator.loop("block", begin, end)
-        position = integer("block") * "BLOCK_N" + evaluator.widened(lanes("BLOCK_N"))
-        evaluator.let("n", position.turned("[None, :]"))
-        evaluator.let("n_row", position.turned("[:, None]"))
-        keys = self._operand(attention.scores, 1 - self.query, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
-        product = f"tl.dot({self.queries}, {keys}{input_precision(attention.scores)})"
-        name = evaluator.assign("scores", product)
-        self._place(attention.scores.result, name)
-        self._weigh(softmaxed)
-        weights = self._probabilities()
-        values = self._operand(attention.product, 1 - attention.side, "v", ("BLOCK_N", "BLOCK_E"), self.n_row)
-        write(f"acc = tl.dot({weights}, {values}, acc * rescale{input_precision(attention.product)})")
+    def step(self, mask: Mask | None) -> None:
+        evaluator, write, node, (score, weight) = self.evaluator, self.evaluator.write, self.node, self.node.regions
+        table = self.by_column | self.loops.table(self.factors.depth, along(self.d_row))
+        keys = self._operand(KEYS, table, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
+        scores = f"tl.dot({self.queries}, {keys}{self._precision(QUERIES, node.attrs.precision)})"
+        self._weigh(Code(evaluator.assign("scores", scores), "f32"), self.functions.inside(score, mask))
+        weights = self._weights(self.functions.inside(weight, mask))
+        values = self._operand(VALUES, self.by_row | self.elements, "v", ("BLOCK_N", "BLOCK_E"), self.n_row)
+        write(f"acc = tl.dot({weights}, {values}, acc * rescale{self._precision(VALUES, node.attrs.value_precision)})")
         write("high = higher")
-        evaluator.close()
-        evaluator.tile.edges = edges
 
-    def _weigh(self, softmaxed: Value) -> None:
+    def _precision(self, number: int, words: Names) -> str:
+        return precision_option(multiplied(self.node.operands[number].type.dtype, words))
+
+    def _weigh(self, scores: Code, function: Graph) -> None:
         """The exponentials of this step's scores relative to the maximum so far, and the sums of them."""
         evaluator, write = self.evaluator, self.evaluator.write
-        value, factor = factored(evaluator.producer.get, softmaxed, self.attention.scores)
-        text = evaluator.value(value, self.placed[self.attention.softmaxed]).text
+        factor = 0.0
+        if self.node.operands[QUERIES].type.dtype != "f32":
+            function, factor = factored(function)
+        text = self.functions.value(function, scores).text
         if edge := evaluator.tile.edges[self.n]:
             text = evaluator.assign("inside", f'tl.where({edge}, {text}, float("-inf"))')
         write(f"higher = tl.maximum(high, tl.max({text}, 1)[:, None]{f' * {factor!r}' if factor else ''})")
@@ -251,51 +133,30 @@ class _Attention:
         write(f"rescale = tl.exp2((high - shift) * {LOG2_E!r})")
         write("total = total * rescale + tl.sum(weights, 1)[:, None]")
 
-    def _probabilities(self) -> str:
-        """What is multiplied with the values, not yet divided by the sums."""
-        evaluator, attention = self.evaluator, self.attention
-        self._place(attention.exponential.result, "weights")
-        for node, number in reversed(attention.scales):  # done after the loop
-            inner = node.operands[number]
-            evaluator.placed[node.result] = (self.placed[node.result], evaluator.value(inner, self.placed[inner]))
-        probabilities = attention.product.operands[attention.side]
-        text = evaluator.value(probabilities, self.placed[probabilities]).text
-        text, helpers = rounded(text, probabilities.type.dtype)
+    def _weights(self, function: Graph) -> str:
+        """What is multiplied with the values, not yet divided by the sums: the function is linear."""
+        text = self.functions.value(function, Code("weights", "f32")).text
+        text, helpers = rounded(text, self.node.operands[VALUES].type.dtype)
         for helper in helpers:
-            evaluator.helper(helper)
+            self.evaluator.helper(helper)
         return text
 
-    def _place(self, value: Value, text: str) -> None:
-        self.evaluator.placed[value] = (self.placed[value], Code(text, value.type.dtype))
-
-    # ---- after the loop
+    # ---- after the loops
 
     def results(self) -> None:
         """Divide by the sums, and write what leaves the kernel."""
-        evaluator, attention, write = self.evaluator, self.attention, self.evaluator.write
-        for value in (
-            attention.exponential.result,
-            attention.scores.result,
-            *(node.result for node, _ in attention.scales),
-        ):
-            del evaluator.placed[value]
-        if not attention.keeps_empty:
+        evaluator, write, (out, rows) = self.evaluator, self.evaluator.write, self.node.results
+        if self.node.attrs.zero_empty:
+            write("acc = acc / tl.where(total == 0.0, 1.0, total)")
+        else:
             write('total = tl.where(high == float("-inf"), float("nan"), total)')
-        self._place(attention.maximum.result, "high")
-        self._place(attention.total.result, "total")
-        for node, number in reversed(attention.scales):
-            value = node.operands[1 - number]
-            code = evaluator.value(value, self.placed[value])
-            write(f"acc = acc {'/' if node.op == 'divide' else '*'} {code.text}")
-        self._place(attention.product.result, "acc")
+            write("acc = acc / total")
+        table = self.by_column | self.elements
+        self.place(out, "acc", table)
+        if len(self.dependent(rows)) > 1 or rows in self.body.outputs:
+            write("rows_sum = high + tl.log(total)")
+            self.place(rows, "rows_sum", table)
         evaluator.tile.edges = {v: edge for v, edge in evaluator.tile.edges.items() if v in (self.m, self.e)}
-        table = self._table()
-        of_product = dependent(attention.product.result, self.body)
-        for number, value in enumerate(self.body.outputs):
-            span = (self.m, self.e) if value in of_product else (self.m,)
-            evaluator.store(number, where(self.space, value, table), span)
-
-    def _table(self) -> dict[Var, Expr]:
-        """The space's variables (dims of the product's result) in terms of the tile's."""
-        pairs = zip(self.space.index[self.attention.product.result], self.result, strict=True)
-        return {v: position for e, position in pairs for v in ex.variables(e)}
+        wide = self.dependent(out)
+        self.store(wide, table, (self.m, self.e))
+        self.store({*self.body.outputs} - wide, table, (self.m,))

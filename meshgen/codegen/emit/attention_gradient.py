@@ -1,7 +1,7 @@
 """Gradients of an attention in one pass over what they sum: rows for keys and values, keys for queries.
 
-A program has a tile of results. For each step it multiplies for the scores, applies their function, which reads the maximum and the sum of each row, and adds the products
-with what it has computed to its sums. Steps run in order, so results do not depend on the launch. A sum in f32 with an operand that is bf16
+A program has a tile of results. For each step it multiplies for the scores, applies their function, relative to the log-sum-exp of each row, and adds the
+products with what it has computed to its sums. Steps run in order, so results do not depend on the launch. A sum in f32 with an operand that is bf16
 in memory is one of two products in bf16: of the weights rounded to it, and of the rest, which leaves 16 bits of them.
 """
 
@@ -9,330 +9,238 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
-from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.attention_mask import write_ends, write_low_rows
-from meshgen.codegen.emit.attention_operands import (
-    LOG2_E,
-    along,
-    dependent,
-    factored,
-    input_precision,
-    operand_tile,
-    power_of_two,
-    source_of,
-)
+from meshgen.codegen.emit.attention_functions import factored
+from meshgen.codegen.emit.attention_mask import write_low_rows
+from meshgen.codegen.emit.attention_operands import LOG2_E, operand_tile, source_of
+from meshgen.codegen.emit.attention_writer import AttentionWriter, Table, along, power_of_two
+from meshgen.codegen.emit.dot_problem import precision_option
 from meshgen.codegen.emit.eval import Evaluator
-from meshgen.codegen.emit.gradient_shape import GradientShape, gradient_shape
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import KernelPlan, Template, where
-from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_in
-from meshgen.codegen.fusion.attention_indices import operand_index
-from meshgen.codegen.fusion.attention_mask import mask_of
+from meshgen.codegen.emit.plan import KernelPlan, Template
+from meshgen.codegen.expr import Var
+from meshgen.codegen.fusion.attention_bounds import Mask
+from meshgen.codegen.fusion.attention_loops import Loops, attention_in, multiplied_in, stored_type
 from meshgen.codegen.fusion.form import KernelForm
-from meshgen.codegen.fusion.layout_indices import Index, backward
-from meshgen.codegen.fusion.space import Space
-from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, narrow, substituted
-from meshgen.codegen.index_code import Operand, integer, lanes, program_id
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.specialize import specialized
+from meshgen.codegen.index_code import lanes
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.attention import GradientTile, gradient_tiles
-from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.precision import multiplied_as
+from meshgen.kernels.attention import gradient_tiles
+from meshgen.ops.factors import (
+    DELTA,
+    GRADIENT,
+    KEY_GRADIENT,
+    KEYLESS,
+    KEYS,
+    QUERIES,
+    QUERY_GRADIENT,
+    ROWS,
+    VALUES,
+    Names,
+)
+from meshgen.ops.precision import TF32, multiplied
 from meshgen.ops.triton.registers import Code, rounded
-
-_NAMES = (  # of variables, beside those of all templates
-    "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "n_row", "block",
-)  # fmt: skip
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    found = gradient_in(body)
-    producer = body.index.producers.get
-    shape = None if found is None else gradient_shape(found[0], producer)
-    if found is None or shape is None:
+    found = attention_in(body, QUERY_GRADIENT) or attention_in(body, KEY_GRADIENT)
+    if found is None:
         return None
-    gradient, space = found
+    node, space = found
+    loops = Loops.of(node)
     candidates = gradient_tiles(
-        shape.rows, shape.steps, shape.batch, _widest(gradient, shape), len(gradient.sums),
-        multiplied_as(gradient.first.scores), device.multiprocessors,
+        loops.rows, loops.steps, loops.batch, max(loops.depth, loops.width), len(_sums(node, body)),
+        multiplied_in(node), device.multiprocessors,
     )  # fmt: skip
-    roles = {f"sum{i}": each.product for i, each in enumerate(gradient.sums)} | {"scores": gradient.first.scores}
-    return KernelPlan(ATTENTION_GRADIENT, space, roles, candidates)
-
-
-def _widest(gradient: Gradient, shape: GradientShape) -> int:
-    depths = [DotDims.of(node).depth(node.operands[0].type) for node, _ in shape.scores]
-    return max(*depths, *(math.prod(each.widths) for each in gradient.sums))
+    return KernelPlan(ATTENTION_GRADIENT, space, {"composite": node}, candidates)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     """Write the kernel; see the module's text."""
     del device
-    found = gradient_in(body)
-    assert found is not None and plan.space is not None, "it was matched"
-    shape, tile = gradient_shape(found[0], evaluator.producer.get), plan.candidates[0]
-    assert shape is not None, "it was matched"
-    emitter = _Gradient(evaluator, body, found[0], plan.space, shape, tile)
-    emitter.head()
-    emitter.sum()
-    emitter.results()
-    constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | {f"BLOCK_{s}": power_of_two(s) for s in emitter.widths}
-    return Launch((-(-shape.rows // tile.m) * shape.batch, 1, 1), constants, tile.num_warps, tile.num_stages)
+    node = plan.roles["composite"]
+    assert isinstance(node, Node), "it was matched"
+    loops = Loops.of(node)
+    outer = {name: Var(f"outer_{name}", 0, loops.factors.sizes[name] - 1) for name in loops.outer}
+    writer = _Gradient(evaluator, body, plan, {name: along(var) for name, var in outer.items()})
+    writer.head()
+    for var in outer.values():
+        evaluator.loop(var.text, var.high + 1)
+    writer.before_steps()
+    writer.sum(writer.widen)
+    for _ in outer:
+        evaluator.close()
+    writer.results()
+    return writer.launch({f"BLOCK_{size}": size for size in writer.widths})
 
 
-_TileOf = Callable[
-    [Value, Index, Var, str], str
-]  # reads a tile of a value at an index, over a variable, in an element type
 ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit, KernelForm.ATTENTION, fuses=False)
 
 
-class _Gradient:
+class _Sum(NamedTuple):
+    """A result, the operand whose rows it sums, and whether their weights are probabilities rather than the gradient of the scores."""
+
+    result: Value
+    operand: int
+    of_values: bool = False
+
+
+def _sums(node: Node, body: Graph) -> list[_Sum]:
+    """What a kernel sums of the results of a node."""
+    found = [_Sum(node.results[0], KEYS if node.op == QUERY_GRADIENT else QUERIES)]
+    found += [_Sum(value, GRADIENT, True) for value in node.results[1:]]
+    read = {*body.outputs, *(value for inner in body.nodes for value in inner.operands)}
+    return [each for each in found if each.result in read]
+
+
+_TileOf = Callable[[int, str], str]  # reads a tile of an operand by its number, in an element type
+
+
+class _Gradient(AttentionWriter):
     """State while one kernel is written."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        body: Graph,
-        gradient: Gradient,
-        space: Space,
-        shape: GradientShape,
-        tile: GradientTile,
-    ) -> None:
-        self.evaluator, self.body, self.gradient = evaluator, body, gradient
-        self.space, self.shape, self.tile = space, shape, tile
-        evaluator.names.take(*_NAMES)
-        self.m, self.n = Var("m", 0, shape.rows - 1), Var("n", 0, shape.steps - 1)
-        self.n_row = Var("n_row", 0, shape.steps - 1)
-        self.depths = {node: DotDims.of(node).depth(node.operands[0].type) for node, _ in shape.scores}
-        self.widths = dict.fromkeys((*self.depths.values(), *(math.prod(each.widths) for each in gradient.sums)))
-        self.products = {each.product: f"sum_{i}" for i, each in enumerate(gradient.sums)}
-        evaluator.names.take(*self.products.values(), *(f"d{size}" for size in self.widths))
-        self.outer = {v: Var(f"outer_{v.text}", 0, v.high) for v in shape.outer}
-        self.over = self._table(self.n)
-        self.loop_operand = dict(shape.scores)
-
-    def _table(self, loop: Var) -> dict[Var, Expr]:
-        """The dims of the scores in terms of the tile's."""
-        shape = self.shape
-        batch = ex.delinearize(ex.variable("batch", shape.batch), [v.high + 1 for v in shape.programs])
-        found = dict(zip(shape.programs, batch, strict=True)) | {v: along(own) for v, own in self.outer.items()}
-        return found | {shape.tile: along(self.m), shape.loop: along(loop)}
-
-    def _wide(self, size: int) -> Var:
-        return Var(f"d{size}", 0, size - 1)
-
-    # ---- before the loop
-
     def head(self) -> None:
-        shape, write, let, tile = self.shape, self.evaluator.write, self.evaluator.let, integer("tile")
-        blocks = -(-shape.rows // self.tile.m)
-        let("tile", self.evaluator.widened(program_id()))
-        if shape.batch > 1:
-            let("batch", tile // blocks if blocks > 1 else tile, f"  # over {shape.batch}")
-        tile_m = tile if shape.batch == 1 else tile % blocks
-        let("first", tile_m * "BLOCK_M" if blocks > 1 else integer(0))
-        let(
-            "m",
-            (integer("first") + self.evaluator.widened(lanes("BLOCK_M"))).turned("[:, None]"),
-            f"  # over {shape.rows}",
-        )
+        """Write what comes before all loops."""
+        evaluator, is_of_queries = self.evaluator, self.node.op == QUERY_GRADIENT
+        self.sums = {each: f"sum_{number}" for number, each in enumerate(_sums(self.node, self.body))}
+        self.widths = dict.fromkeys((self.loops.depth, self.loops.width))
+        evaluator.names.take(*self.sums.values(), *(f"d{size}" for size in self.widths))
+        self.before_loop, self.in_loop = ((QUERIES, GRADIENT), (KEYS, VALUES))[:: 1 if is_of_queries else -1]
+        self.start()
         for size in self.widths:
-            let(f"d{size}", self.evaluator.widened(lanes(f"BLOCK_{size}")).turned("[None, :]"), f"  # over {size}")
-        for each in self.gradient.sums:
-            write(f"{self.products[each.product]} = tl.zeros((BLOCK_M, BLOCK_{math.prod(each.widths)}), tl.float32)")
-        self.evaluator.tile.edges = self._edges()
+            wide = evaluator.widened(lanes(f"BLOCK_{size}")).turned("[None, :]")
+            evaluator.let(f"d{size}", wide, f"  # over {size}")
+        for each, name in self.sums.items():
+            evaluator.write(f"{name} = tl.zeros((BLOCK_M, BLOCK_{self._wide(each.operand).high + 1}), tl.float32)")
+        evaluator.tile.edges = self._edges()
 
     def _edges(self) -> dict[Var, str]:
-        shape, tile = self.shape, self.tile
-        found: dict[Var, str] = {self.m: integer("m").below(shape.rows) if shape.rows % tile.m else ""}
-        found |= {v: integer(v.text).below(shape.steps) if shape.steps % tile.n else "" for v in (self.n_row, self.n)}
-        wide = {self._wide(s): integer(f"d{s}").below(s) if s != power_of_two(s) else "" for s in self.widths}
-        return found | wide
+        return self.edges({Var(f"d{size}", 0, size - 1): power_of_two(size) for size in self.widths})
 
-    def _score_operand(self, node: Node, number: int, loop: Var) -> tuple[Value, Index, Var]:
-        """An operand of a product that is computed again: the value, its index, and the variable over what is summed."""
-        over = self._wide(self.depths[node])
-        sizes = [node.operands[0].type.sizes[d] for d in DotDims.of(node).contract[0]]
-        place = substituted(self.gradient.index[node.result], self._table(loop))
-        return node.operands[number], operand_index(node, number, place, ex.delinearize(along(over), sizes)), over
+    def _wide(self, number: int) -> Var:
+        """The variable along the rows of an operand."""
+        size = self.loops.depth if number in (QUERIES, KEYS) else self.loops.width
+        return Var(f"d{size}", 0, size - 1)
+
+    def _table(self, number: int, table: Table) -> Table:
+        """The factors of rows and keys, and those of the rows of an operand."""
+        names = self.factors.depth if number in (QUERIES, KEYS) else self.factors.width
+        return table | self.loops.table(names, along(self._wide(number)))
+
+    def before_steps(self) -> None:
+        """Read what is the same in all steps."""
+        self.before = {number: self._tile_before(number) for number in self.before_loop}
+        if self.node.op == QUERY_GRADIENT:
+            self._row(ROWS)
+            self._row(DELTA)
+        for region in self.node.regions:
+            self.functions.prepare(region, self.n)
+
+    def _tile_before(self, number: int) -> str:
+        over, index = self._wide(number), self.index(number, self._table(number, self.by_column))
+        block = ("BLOCK_M", f"BLOCK_{over.high + 1}")
+        return operand_tile(self.evaluator, self.node.operands[number], index, "x", block, over)
+
+    def _row(self, number: int) -> str:
+        """The log-sum-exp of each row, or the sum of the elements of its result times those of their gradient."""
+        return self.evaluator.value(self.node.operands[number], self.index(number, self.by_column)).text
 
     # ---- the loops
 
-    def sum(self) -> None:
-        """Take all steps in, those that the mask leaves out only where they count."""
-        for own in self.outer.values():
-            self.evaluator.loop(own.text, own.high + 1)
-        self.before: dict[Node, str] = {}
-        for node, number in self.shape.scores:
-            value, index, over = self._score_operand(node, 1 - number, self.n)
-            block = ("BLOCK_M", f"BLOCK_{over.high + 1}")
-            self.before[node] = operand_tile(self.evaluator, value, index, "x", block, over)
-        self._rows_of_tile()
-        self._steps()
-        for _ in self.outer:
-            self.evaluator.close()
+    def widen(self, mask: Mask) -> None:
+        """Take all blocks in where a row has no score well above the fill."""
+        index = self.index(ROWS, self.by_column)
+        write_low_rows(self.evaluator, mask, self.node.operands[ROWS], index, self.n, self.blocks)
 
-    def _rows_of_tile(self) -> None:
-        """Read what each row or key of the tile has before the loop."""
-        producer, inside = self.evaluator.producer, self.gradient.index
-        for value, place in inside.items():
-            node = producer.get(value)
-            if node is None or value in {n.result for n, _ in self.shape.scores}:
-                continue
-            index = substituted(place, self.over)
-            for operand in node.operands:
-                at = () if not operand.type.rank else backward(node, index) if is_index_map(node) else index
-                if operand not in inside and not any(self.n in ex.variables(e) for e in at):
-                    self.evaluator.value(operand, at)
-
-    def _steps(self) -> None:
-        shape, n = self.shape, self.tile.n
-        whole, blocks = shape.steps // n, -(-shape.steps // n)
-        softmaxed, shift = self._exponent()
-        mask = mask_of(self.evaluator, softmaxed, self._place(softmaxed), self.n, self.m)
-        if mask is None:
-            self._loop(0, whole, softmaxed, True)
-            if whole < blocks:
-                self._loop(whole, blocks, softmaxed, False)
-            return
-        write_ends(self.evaluator, mask, self.m, whole, blocks)
-        write_low_rows(self.evaluator, mask, *self._row_of(shift), self.n, blocks)
-        if mask.inner is softmaxed:
-            self._loop("begin", "end", softmaxed, False)
-            return
-        if mask.least:
-            self._loop("begin", "full_begin", softmaxed, False)
-        self._loop("full_begin", "full_end", mask.inner, True)
-        if mask.most or whole < blocks:
-            self._loop("full_end", "end", softmaxed, False)
-
-    def _place(self, value: Value) -> Index:
-        return substituted(self.gradient.index[value], self.over)
-
-    def _exponent(self) -> tuple[Value, Value]:
-        """The value whose softmax was taken, and what is subtracted from it."""
-        node = self.evaluator.producer[self.gradient.first.exponential.operands[0]]
-        return node.operands[0], node.operands[1]
-
-    def _row_of(self, shift: Value) -> tuple[Value, Index]:
-        """What a value is broadcast from, and its index."""
-        value, index = shift, self._place(shift)
-        while value in self.gradient.index and (node := self.evaluator.producer.get(value)) and is_index_map(node):
-            value, index = node.operands[0], backward(node, index)
-        return value, index
-
-    def _loop(self, begin: Operand, end: Operand, softmaxed: Value, is_whole: bool) -> None:
-        """Take blocks of steps in.
-
-        Args:
-            softmaxed: the value whose softmax was taken, for these steps: without the mask where it holds in all of them.
-            is_whole: no block reaches past the last step.
-        """
-        evaluator, edges = self.evaluator, self.evaluator.tile.edges
-        if is_whole:
-            evaluator.tile.edges = edges | {self.n: "", self.n_row: ""}
-        masked = self._selects() if softmaxed is not self._exponent()[0] else []
-        for node in masked:
-            identity = {"perm": tuple(range(node.result.type.rank))}
-            evaluator.producer[node.result] = Node("transpose", [node.operands[1]], node.results, identity, node.loc)
-        evaluator.loop("block", begin, end)
-        position = integer("block") * "BLOCK_N" + evaluator.widened(lanes("BLOCK_N"))
-        evaluator.let("n", position.turned("[None, :]"))
-        evaluator.let("n_row", position.turned("[:, None]"))
-        self._step(softmaxed)
-        evaluator.close()
-        evaluator.producer.update((node.result, node) for node in masked)
-        evaluator.tile.edges = edges
-
-    def _selects(self) -> list[Node]:
-        """What chooses by the mask of the scores."""
-        condition = self.evaluator.producer[self._exponent()[0]].operands[0]
-        return [node for node in self.body.nodes if node.op == "select" and node.operands[0] is condition]
-
-    def _step(self, softmaxed: Value) -> None:
-        evaluator = self.evaluator
+    def step(self, mask: Mask | None) -> None:
         read: dict[tuple[Value, Index, str], str] = {}
 
-        def tile_of(value: Value, index: Index, over: Var, dtype: str) -> str:
-            key = (*source_of(evaluator.producer.get, value, index), dtype)
+        def tile_of(number: int, dtype: str) -> str:
+            value, over = self.node.operands[number], self._wide(number)
+            index = self.index(number, self._table(number, self.by_row))
+            key = (*source_of(self.evaluator.producer.get, value, index), dtype)
             if key not in read:
                 block = ("BLOCK_N", f"BLOCK_{over.high + 1}")
-                read[key] = operand_tile(evaluator, value, index, "y", block, self.n_row, dtype)
+                read[key] = operand_tile(self.evaluator, value, index, "y", block, self.n_row, dtype)
             return read[key]
 
-        for each in self.gradient.sums:
-            for node in each.products(evaluator.producer.get):
-                if node.result not in evaluator.placed:
-                    self._multiply_again(node, tile_of)
-                    if node is self.gradient.first.scores:
-                        self._exponentials(softmaxed)
-            self._add(each, tile_of)
-        for value in (self.gradient.first.exponential.result, *(node.result for node, _ in self.shape.scores)):
-            del evaluator.placed[value]
+        score, weight, derivative = (self.functions.inside(region, mask) for region in self.node.regions)
+        scores = self._multiplied(0, self.node.attrs.precision, tile_of)
+        shares = self._shares(scores, score)
+        for each in self.sums:
+            if each.of_values:
+                self._add(each, self.functions.value(weight, shares), self.node.attrs.value_precision, tile_of)
+            else:
+                change = self._change(shares, weight, tile_of)
+                weights = self.functions.value(derivative, change, scores)
+                self._add(each, weights, self.node.attrs.gradient_precision, tile_of)
 
-    def _multiply_again(self, node: Node, tile_of: _TileOf) -> None:
-        """A block of a product that a sum needs."""
-        evaluator, number = self.evaluator, self.loop_operand[node]
-        value, index, over = self._score_operand(node, number, self.n_row)
-        other = tile_of(value, index, over, value.type.dtype)
-        text = f"tl.dot({self.before[node]}, tl.trans({other}){input_precision(node)})"
-        code = Code(evaluator.assign("scores", text), node.result.type.dtype)
-        evaluator.placed[node.result] = (self._place(node.result), code)
+    def _multiplied(self, number: int, precision: Names, tile_of: _TileOf) -> Code:
+        """A block of the product of the operands before the loop and in it with this number."""
+        before, inside = self.before_loop[number], self.in_loop[number]
+        dtype = self.node.operands[before].type.dtype
+        option = precision_option(multiplied(dtype, precision))
+        text = f"tl.dot({self.before[before]}, tl.trans({tile_of(inside, dtype)}){option})"
+        return Code(self.evaluator.assign("scores", text), "f32")
 
-    def _exponentials(self, softmaxed: Value) -> None:
-        """Powers of two, whose argument is one multiplication and subtraction where the scores are only scaled."""
-        evaluator, shift = self.evaluator, self._exponent()[1]
-        value, factor = factored(evaluator.producer.get, softmaxed, self.gradient.first.scores)
-        text = evaluator.value(value, self._place(softmaxed)).text
-        low = evaluator.value(shift, self._place(shift)).text
-        argument = f"{text} * {factor * LOG2_E!r} - {low} * {LOG2_E!r}" if factor else f"({text} - {low}) * {LOG2_E!r}"
-        result = self.gradient.first.exponential.result
-        name = evaluator.assign("exponential", f"tl.exp2({argument})")
-        evaluator.placed[result] = (self._place(result), Code(name, result.type.dtype))
+    def _shares(self, scores: Code, function: Graph) -> Code:
+        """Probabilities as powers of two, whose argument is one multiplication and subtraction where the scores are only scaled."""
+        factor = 0.0
+        if self.node.operands[QUERIES].type.dtype != "f32":
+            function, factor = factored(function)
+        text, low = self.functions.value(function, scores).text, self._row(ROWS)
+        if factor:  # nothing is masked
+            argument = f"{text} * {factor * LOG2_E!r} - {low} * {LOG2_E!r}"
+        else:
+            keys = self.node.attrs.row_keys or self.loops.size(self.factors.keys)
+            lost = self.evaluator.assign("lost_sum", f"tl.where({low} < {KEYLESS!r}, {math.log2(keys)!r}, 0.0)")
+            if self.node.attrs.zero_empty:
+                low = self.evaluator.assign("finite", f'tl.where(tl.abs({low}) < float("inf"), {low}, 0.0)')
+            argument = f"({text} - {low}) * {LOG2_E!r} - {lost}"
+        return Code(self.evaluator.assign("shares", f"tl.exp2({argument})"), "f32")
 
-    def _add(self, each: WeightedSum, tile_of: _TileOf) -> None:
+    def _change(self, shares: Code, weight: Graph, tile_of: _TileOf) -> Code:
+        """The gradient of what the softmax is taken of."""
+        product = self._multiplied(1, self.node.attrs.value_precision, tile_of)
+        last = weight.index.producers.get(weight.outputs[0])
+        if last is not None and last.op == "convert":  # the gradient of a rounding is not rounded
+            weight = replace(weight, outputs=[last.operands[0]])
+        change = self.functions.value(
+            specialized(weight, (), True), product
+        ).text  # apart from that of the probabilities
+        text = f"{shares.text} * ({change} - {self._row(DELTA)})"
+        return Code(self.evaluator.assign("change", text), "f32")
+
+    def _add(self, each: _Sum, weights: Code, precision: Names, tile_of: _TileOf) -> None:
         """Add a block's product to a sum."""
-        evaluator, write, dot = self.evaluator, self.evaluator.write, each.product
-        weights, other = dot.operands[each.side], dot.operands[1 - each.side]
-        index = operand_index(dot, 1 - each.side, each.result, each.keys(self.gradient.index))
-        index = substituted(index, self._table(self.n_row) | self._elements(each))
-        dtype = narrow(dot, 1 - each.side, evaluator.producer.get).type.dtype
-        right = tile_of(other, index, self._wide(math.prod(each.widths)), dtype)
-        text = evaluator.value(weights, self._place(weights)).text
+        evaluator, write, name = self.evaluator, self.evaluator.write, self.sums[each]
+        kind = multiplied(weights.dtype, precision)
+        narrow = stored_type(self.node.operands[each.operand], evaluator.producer.get)
+        is_split = kind == TF32 and narrow == "bf16"
+        right, text = tile_of(each.operand, "bf16" if is_split else weights.dtype), weights.text
         if edge := evaluator.tile.edges[self.n]:
             text = f"tl.where({edge}, {text}, 0.0)"
-        name = self.products[dot]
-        if dtype == weights.type.dtype:
-            text, helpers = rounded(text, dtype)
+        if not is_split:
+            text, helpers = rounded(text, weights.dtype)
             for helper in helpers:
                 evaluator.helper(helper)
-            write(f"{name} = tl.dot({text}, {right}, {name}{input_precision(dot)})")
+            write(f"{name} = tl.dot({text}, {right}, {name}{precision_option(kind)})")
             return
         whole = evaluator.assign("weights", text)
         high = evaluator.assign("high", f"{whole}.to(tl.bfloat16)")
         write(f"{name} = tl.dot({high}, {right}, {name})")
         write(f"{name} = tl.dot(({whole} - {high}.to(tl.float32)).to(tl.bfloat16), {right}, {name})")
 
-    def _elements(self, each: WeightedSum) -> dict[Var, Expr]:
-        """The dims of a sum's elements in terms of the tile's."""
-        parts = ex.delinearize(along(self._wide(math.prod(each.widths))), each.widths)
-        return {Var(f"e{i}", 0, size - 1): part for i, (size, part) in enumerate(zip(each.widths, parts, strict=True))}
-
-    # ---- after the loop
+    # ---- after the loops
 
     def results(self) -> None:
-        evaluator = self.evaluator
-        for each in self.gradient.sums:
-            over, table = self._wide(math.prod(each.widths)), self.over | self._elements(each)
-            place, code = (
-                substituted(each.result, table),
-                Code(self.products[each.product], each.product.result.type.dtype),
-            )
-            evaluator.placed[each.product.result] = (place, code)
-            evaluator.tile.edges = {v: edge for v, edge in self._edges().items() if v in (self.m, over)}
-            mine = dependent(each.product.result, self.body)
-            for number, value in enumerate(self.body.outputs):
-                if value in mine:
-                    evaluator.store(number, where(self.space, value, table), (self.m, over))
+        """Write what leaves the kernel."""
+        for each, name in self.sums.items():
+            over, table = self._wide(each.operand), self._table(each.operand, self.by_column)
+            self.place(each.result, name, table)
+            self.evaluator.tile.edges = {v: edge for v, edge in self._edges().items() if v in (self.m, over)}
+            self.store(self.dependent(each.result), table, (self.m, over))

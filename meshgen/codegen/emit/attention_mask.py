@@ -1,4 +1,4 @@
-"""Which blocks of keys, or of rows, a tile takes in where a mask bounds them (`fusion/attention_mask.py`)."""
+"""Which blocks of keys, or of rows, a tile takes in where a mask bounds them (`fusion/attention_bounds.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention_mask import Mask
+from meshgen.codegen.fusion.attention_bounds import Mask
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.index_code import Int, integer, lanes, maximum, minimum, where
 from meshgen.ir.graph import Value

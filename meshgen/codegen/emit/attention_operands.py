@@ -1,23 +1,18 @@
-"""Operands of the products of attention kernels, a tile at a time, and arguments of exponentials."""
+"""Operands of the products of attention kernels, a tile at a time."""
 
 from __future__ import annotations
 
-import math
-
-from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.dot_problem import precision_option
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
-from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention import Producer, splat
+from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.layout_indices import Index, backward
-from meshgen.codegen.fusion.weighted_sum import is_index_map
-from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import LAYOUT
-from meshgen.ops.precision import multiplied_as
+from meshgen.ir.graph import Value
+from meshgen.ir.matchers import Producer
+from meshgen.ops.classes import LAYOUT, LEAVING
 from meshgen.ops.triton.registers import rounded
 
+_READ_THROUGH = (LAYOUT - LEAVING - {"mask_padding"}) | {"slice", "convert"}
 LOG2_E = 1.4426950408889634  # exponentials are powers of two on a device
 
 
@@ -60,57 +55,7 @@ def _plain(evaluator: Evaluator, value: Value, index: Index, dtype: str) -> str 
 
 def source_of(producer: Producer, value: Value, index: Index) -> tuple[Value, Index]:
     """What a value is read from, seen through index maps and conversions: operands that have it in common are one tile."""
-    while (node := producer(value)) is not None and (is_index_map(node) or node.op == "convert"):
+    while (node := producer(value)) is not None and node.op in _READ_THROUGH:
         index = index if node.op == "convert" else backward(node, index)
         value = node.operands[0]
     return value, index
-
-
-def input_precision(dot: Node) -> str:
-    """The argument of `tl.dot` that says how factors are rounded."""
-    return precision_option(multiplied_as(dot))
-
-
-def power_of_two(size: int) -> int:
-    """The least power of two from 16 on that is not below `size`: products of tiles need 16 of each dim."""
-    return 1 << max(4, (size - 1).bit_length())
-
-
-def factored(producer: Producer, value: Value, scores: Node) -> tuple[Value, float]:
-    """What is multiplied by a positive number to have the value, and that number; 0.0 where that is of no use.
-
-    Scale and maximum are then one multiplication and subtraction. What is masked may be as large as floats are, and is not scaled.
-    """
-    node = producer(value)
-    if scores.operands[0].type.dtype == "f32" or node is None or not _is_plain(producer, value, scores):
-        return value, 0.0
-    if node.op == "multiply":
-        for inner, number in (node.operands, node.operands[::-1]):
-            if (factor := splat(number, producer)) is not None and 0 < factor < math.inf:
-                return inner, factor
-    return value, 1.0
-
-
-def _is_plain(producer: Producer, value: Value, scores: Node) -> bool:
-    """Whether a value is of the size of the scores: nothing is added to them or put in their place."""
-    node = producer(value)
-    while node is not None and node is not scores:
-        others = [v for v in node.operands[1:] if splat(v, producer) is None]
-        if (node.op not in ("multiply", "divide", "tanh", "convert") and node.op not in LAYOUT) or others:
-            return False
-        node = producer(node.operands[0])
-    return node is not None
-
-
-def along(var: Var) -> Expr:
-    """The values of a variable; 0 of one that has no other."""
-    return ex.ZERO if var.high == 0 else Expr(((var, 1),))
-
-
-def dependent(value: Value, body: Graph) -> set[Value]:
-    """The values of a body that depend on a value of it, and that one."""
-    found = {value}
-    for node in body.nodes:
-        if found.intersection(node.operands):
-            found.update(node.results)
-    return found

@@ -193,9 +193,9 @@ class Evaluator(Writer):
         return Code(literal(array.flat[0], dtype), dtype, None if dtype == "i1" else array.flat[0].item())
 
     def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
-        return self._index_value(index[node.attrs.dim], node.result.type.dtype, "iota")
+        return self.index_value(index[node.attrs.dim], node.result.type.dtype, "iota")
 
-    def _index_value(self, number: Expr, dtype: str, preferred: str) -> Code:
+    def index_value(self, number: Expr, dtype: str, preferred: str) -> Code:
         """An index expression as a value."""
         if number.is_constant:
             return Code(literal(number.const, dtype), dtype)

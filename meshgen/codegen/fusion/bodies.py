@@ -12,7 +12,8 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import all_nodes, captured, rewired_graph
 from meshgen.ir.walks import operands_first
-from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, MADE, REDUCTIONS
+from meshgen.ops.classes import ATTENTIONS, DOTS, GENERATED, LAYOUT, MADE, REDUCTIONS
+from meshgen.ops.factors import FORWARD
 
 # Most characteristic first; ops that are not listed are omitted from names.
 _TELLING = (
@@ -108,8 +109,8 @@ def _readable_name(nodes: Sequence[Node]) -> str:
     """A readable name: the heavy op, or the name of the pattern, and the most characteristic of the others."""
     ops = {n.op for n in nodes}
     kinds = {n.attrs.kind for n in nodes if n.op in REDUCTIONS}
-    if "exponential" in ops and "maximum" in kinds and sum(n.op in DOTS for n in nodes) > 1:
-        return "attention"
+    if claimed := ops & ATTENTIONS:
+        return "attention" if FORWARD in claimed else "attention_gradient"
     if "exponential" in ops and "subtract" in ops and sum(n.op in DOTS for n in nodes) > 2:
         return "attention_gradient"
     if "maximum" in kinds and "add" in kinds and "exponential" in ops:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.fusion.absorbed import absorbed_nodes
-from meshgen.codegen.fusion.attention_regions import Region, attention_regions
+from meshgen.codegen.fusion.attention_loops import attention_space, multiplied_operands, read_once
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.loads import Loads, Needed
@@ -27,6 +27,7 @@ from meshgen.ir.matchers import through
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import (
+    ATTENTIONS,
     COMMUNICATING,
     DOTS,
     LAYOUT,
@@ -62,7 +63,6 @@ class Grouping:
         self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in self.views)
         self.free = FreeNodes(graph, self.must, self.views, absorbed, order)
         self.readers = self._node_readers()
-        self._regions = attention_regions(self)
         for node in graph.nodes:
             self._visit(node)
 
@@ -114,9 +114,8 @@ class Grouping:
             return
         if is_constant(node) or self.free.has(node) or any(v in self.owner for v in node.results):
             return
-        if (region := self._regions.get(node)) is not None:
-            if node is region.products[-1]:
-                self._visit_attention(region)
+        if node.op in ATTENTIONS:
+            self._visit_attention(node)
         elif node.op in PRODUCTS:
             self._visit_dot(node)
         elif node.op in POINTWISE or node.op in LAYOUT or node.op in REDUCTIONS:
@@ -142,17 +141,17 @@ class Grouping:
         else:
             self._new(KernelForm.GEMM, nodes)
 
-    def _visit_attention(self, region: Region) -> None:
-        """A group of its own: the nodes up to the last product, and what its kernel does on the results."""
-        space, probe = region.space(), region.space()
-        assert space is not None and probe is not None, "they were tried before"
-        epilogue = [n for product in region.products for n in self._with_epilogue(product, probe, region.per_row)[1:]]
-        taken = [space.add(node) for node in epilogue]
+    def _visit_attention(self, node: Node) -> None:
+        """A group of its own, with what its kernel does on the results."""
+        space, probe = (attention_space(node, self.copied) for _ in range(2))
+        epilogue = dict.fromkeys(n for value in node.results for n in self._with_epilogue(node, probe, value)[1:])
+        taken = [space.add(each) for each in sorted(epilogue, key=self.position.__getitem__)]
         assert all(taken), "they were tried before"
-        group = Group(len(self.groups), KernelForm.ATTENTION, space, once=region.once)
+        once = frozenset(source for value in read_once(node) for source in self.free.sources(value))
+        group = Group(len(self.groups), KernelForm.ATTENTION, space, once=once)
         self.groups.append(group)
-        for node in sorted({*region.nodes, *epilogue}, key=self.position.__getitem__):
-            self._take(group, node)
+        for each in (node, *sorted(epilogue, key=self.position.__getitem__)):
+            self._take(group, each)
 
     def _siblings(self, dot: Node) -> list[Group]:
         """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
@@ -279,15 +278,15 @@ class Grouping:
         space.start(node)
         return space
 
-    def _with_epilogue(self, dot: Node, space: Space, beside: Sequence[Value] = ()) -> list[Node]:
-        """The dot and the element-wise ops that its kernel does on the accumulator.
+    def _with_epilogue(self, dot: Node, space: Space, result: Value | None = None) -> list[Node]:
+        """The dot and the element-wise ops that its kernel does on the accumulator of its result, or of one of its results.
 
         Taken as far as the bytes that the kernel has to write are least, and at equal bytes as far as possible.
         """
-        region = {dot: None}
-        best, least = 1, dot.result.type.nbytes
-        values, tried, length = {dot.result}, {dot}, 1 + self.free.row_before(dot)
-        waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
+        result, region = result or dot.result, {dot: None}
+        best, least = 1, result.type.nbytes
+        values, tried, length = {result}, {dot}, 1 + self.free.row_before(dot)
+        waiting = [(self.position[n], n) for n in self.readers.get(result, ())]
         heapq.heapify(waiting)
         while waiting and len(region) < DEFAULT.fusion.epilogue_nodes:
             node = heapq.heappop(waiting)[1]
@@ -296,7 +295,7 @@ class Grouping:
             tried.add(node)
             if (
                 length + self.free.row_before(node) >= DEFAULT.fusion.nodes_in_a_row
-                or not self._extends(node, dot, values.union(beside))
+                or not self._extends(node, dot, values.union(dot.results))
                 or not space.add(node)
             ):
                 continue
@@ -338,5 +337,6 @@ class Grouping:
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
-        dots = [n for n in reader.members if n.op in PRODUCTS]
-        return any(v in made and v not in reader.once for n in dots for v in self.node_sources(n))
+        operands = [v for n in reader.members if n.op in PRODUCTS for v in multiplied_operands(n)]
+        sources = (source for value in operands for source in self.free.sources(value))
+        return any(v in made and v not in reader.once for v in sources)

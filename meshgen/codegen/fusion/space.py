@@ -10,7 +10,7 @@ again at any index. Fusion and code generation ask this one class.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from meshgen.codegen.expr import Expr, Var, delinearize, linearize, variable, variables
 from meshgen.codegen.fusion.accumulators import by_rows, have_equal_tiles
@@ -70,6 +70,15 @@ class Space:
             assert placed is not None, "a reduce spans its own space"
             self._take_reduce(node, placed)
         self.members.update(node.results)
+
+    def start_at(self, node: Node, indices: Mapping[Value, Index]) -> None:
+        """Span the space by an attention, with its results at these indices."""
+        self.dims = tuple(v for e in indices[node.results[0]] for v in variables(e))
+        self.size = node.results[0].type.size
+        self.dot, self.dots = node, [node]
+        self.index.update(indices)
+        self.fixed.update(indices)
+        self.members.update(indices)
 
     def _in_parts(self, dot: Node, index: Index, columns: int) -> Index:
         """The index of a dot's result, of whose rows each part of so many columns is reduced."""

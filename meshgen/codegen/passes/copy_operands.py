@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.passes.split_attention import closed_attentions
 from meshgen.codegen.roofline.kernel_time import device_of, dot_seconds, memory_seconds
 from meshgen.codegen.roofline.operand_layout import longer_share, wanted_layout
 from meshgen.compilation import Compilation, module_pass
@@ -39,10 +38,9 @@ def copy_operands(module: Module, context: Compilation) -> Module:
 def _with_copies(graph: Graph) -> Graph:
     producer = graph.index.producers
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    inside = {dot for each in closed_attentions(graph) for dot in (each.scores, each.product)}
     copies: dict[_Copy, Value] = {}
     for node in graph.nodes:
-        if node.op != "dot_general" or node in inside:
+        if node.op != "dot_general":
             found.nodes.append(node)
             continue
         operands = list(node.operands)

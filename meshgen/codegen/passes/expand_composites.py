@@ -6,18 +6,20 @@ after    %s = dot_general %q, %k    %m = reduce maximum %s    %e = exponential (
 
 from __future__ import annotations
 
+from meshgen.codegen.fusion.attention_loops import has_kernel
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node
-from meshgen.ops.classes import UNCLAIMED
-from meshgen.ops.composites import expanded
+from meshgen.ops.classes import ATTENTIONS
+from meshgen.ops.composites import expanded, is_composite
 from meshgen.ops.live import without_dead
+from meshgen.ops.registry import composites
 
 
 @module_pass(
     "expand-composites",
     "partition",
-    requires_ops=UNCLAIMED,
+    requires_ops=composites(),
     enables="programs with composites, such as attention",
 )
 def expand_composites(module: Module, context: Compilation) -> Module:
@@ -31,4 +33,4 @@ def _expanded(graph: Graph) -> Graph:
 
 
 def _is_unclaimed(node: Node) -> bool:
-    return node.op in UNCLAIMED
+    return is_composite(node) and not (node.op in ATTENTIONS and has_kernel(node))

@@ -15,7 +15,7 @@
 The parts are whole in a tile of the product, so the logits (1 GB) are not written. Where something else needs them (a gradient), look-ups
 stay, and rows are taken in parts where they are longer than registers hold: they are read once less. Sums are taken in another order,
 relative to the greatest element of the part (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). An infinite greatest element is
-not subtracted; a part of -inf alone adds nothing. Attention has kernels of its own.
+not subtracted; a part of -inf alone adds nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from meshgen.codegen.fusion.attention_indices import attentions_in
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
@@ -47,8 +46,7 @@ def softmax_into_dot(module: Module, context: Compilation) -> Module:
 def _with_parts(graph: Graph) -> Graph:
     if not (dots := softmax_dots(graph)):
         return graph
-    scores = {attention.scores for attention in attentions_in(graph).values()}
-    read = [rows_of(dot, graph) for dot in dots if dot not in scores]
+    read = [rows_of(dot, graph) for dot in dots]
     for rows in [rows for rows in read if rows is not None and _gains(rows)]:
         after = without_dead(_Writer(graph, rows).written())
         if _is_one_kernel(rows, after):

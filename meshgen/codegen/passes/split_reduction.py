@@ -4,8 +4,8 @@
     after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128, 16, 1024], bf16[16, 1024, 128] -> f32[16, 128, 128]
              %2 = convert (reduce add %1 over 0)
 
-Ops say in their records what parts give and how they are combined (`ops/parts`): dots, convolutions, reductions, scans, `top_k`. Shapes
-alone decide the order of the folds, so a run has the bits of any other. Attentions are split with their products (`split_attention.py`).
+Ops say in their records what parts give and how they are combined (`ops/parts`): dots, convolutions, attention, reductions, scans, `top_k`. Shapes
+alone decide the order of the folds, so a run has the bits of any other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 
 from meshgen.codegen.fusion.bodies import Cutter
 from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.passes.split_attention import Split, Splitter, closed_attentions, split_of
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
@@ -24,7 +23,18 @@ from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.matchers import through
 from meshgen.ir.rewriter import take_place
-from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOPS, MADE, POINTWISE, PRODUCTS, REDUCTIONS, UNSTORED
+from meshgen.ops.classes import (
+    ATTENTIONS,
+    DOTS,
+    GENERATED,
+    LAYOUT,
+    LOOPS,
+    MADE,
+    POINTWISE,
+    PRODUCTS,
+    REDUCTIONS,
+    UNSTORED,
+)
 from meshgen.ops.parts.base import Parts
 from meshgen.ops.registry import OPS
 
@@ -41,36 +51,11 @@ def split_reduction(module: Module, context: Compilation) -> Module:
 
 
 def _with_splits(graph: Graph) -> Graph:
-    splitter = _Folds(graph)
-    attentions = closed_attentions(graph)
-    whole = {n for each in attentions for n in (each.scores, each.product, each.maximum, each.total)} | _siblings(graph)
-    found = ((each.product, split_of(each, graph)) for each in attentions)
-    splits = {product: split for product, split in found if split is not None and _saves_time(split, graph)}
-    replaced = {node for split in splits.values() for node in split.replaced()}
+    splitter, whole = _Folds(graph), _siblings(graph)
     split_graph = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        if node in splits:
-            Splitter(split_graph, splits[node]).write()
-        elif node not in replaced:
-            split_graph.nodes += [node] if node in whole else splitter.split(node)
+        split_graph.nodes += [node] if node in whole else splitter.split(node)
     return split_graph
-
-
-def _saves_time(split: Split, graph: Graph) -> bool:
-    """Whether an attention in parts takes less time: its kernel, and two that fold what the parts give."""
-    attention, parts = split.attention, Graph("")
-    Splitter(parts, split).write()
-    last = next(place for place, node in enumerate(parts.nodes) if node.op in DOTS)
-    own, given = (
-        parts.nodes[: last + 1],
-        [n.result for n in parts.nodes[: last + 1] if n.op in REDUCTIONS or n.op in DOTS],
-    )
-    producers = graph.index.producers
-    whole, _ = Cutter(producers, _is_free).cut([*attention.members], [attention.product.result])
-    members = [attention.scores, *attention.function, *own]
-    partial, _ = Cutter({**producers, **{v: n for n in own for v in n.results}}, _is_free).cut(members, given)
-    seconds = kernel_seconds(partial, _TARGET) + 2 * device_of(_TARGET).launch_seconds
-    return seconds < kernel_seconds(whole, _TARGET)
 
 
 def _is_free(node: Node) -> bool:
@@ -100,7 +85,7 @@ class _Folds:
         if parts_of is None or (parts := parts_of(node, self._producers.get)) is None or not parts.counts:
             return [node]
         users = (user for result in node.results for user, _ in self._uses.get(result, ()))
-        is_followed = node.op in PRODUCTS and any(user.op in GENERATED for user in users)
+        is_followed = node.op in PRODUCTS - ATTENTIONS and any(user.op in GENERATED for user in users)
         read = self._read_bytes(node)
         key = form_of(node) or node, read, is_followed
         if key not in self._counts:
@@ -121,12 +106,21 @@ class _Folds:
         if whole <= 2 * launch:  # as many as the parts and their fold take
             return 1
         written = {count: _written(node, parts, count) for count in parts.counts}
-        seconds = {count: sum(self._seconds(graph.nodes) for graph in graphs) for count, graphs in written.items()}
+        seconds = {
+            count: self._seconds(partial.nodes) + self._fold_seconds(node, combined)
+            for count, (partial, combined) in written.items()
+        }
         least = min(seconds.values())
         fast = [count for count in parts.counts if seconds[count] <= least * DEFAULT.fusion.same_product]
         small = [n for n in fast if sum(v.type.nbytes for v in written[n][0].outputs) * DEFAULT.fusion.smaller <= read]
         best = small[-1] if small else fast[0]
         return best if seconds[best] < whole else 1
+
+    def _fold_seconds(self, node: Node, combined: Graph) -> float:
+        """Return the seconds of what combines the parts. That of an attention is two kernels, since few bytes are computed several times in it."""
+        if node.op in ATTENTIONS:
+            return 2 * device_of(_TARGET).launch_seconds
+        return self._seconds(combined.nodes)
 
     def _read_bytes(self, node: Node) -> int:
         """Return the bytes of the operands, or of what a reduction computes its operand from where these are far fewer.

@@ -6,7 +6,7 @@
              %n = reduce maximum %t, dims [4]
              %m = transpose %n, dims = [1, 2, 3, 0]
 
-A softmax is then about one value, whose maximum, exponentials and sums are found as those of an attention (`fusion/attention`). JAX's
+A softmax is then about one value, whose maximum, exponentials and sums are found as those of an attention (`codegen/attention`). JAX's
 `dot_product_attention` is written so.
 """
 

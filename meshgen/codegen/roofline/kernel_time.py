@@ -6,30 +6,25 @@ that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from meshgen.codegen.emit.joint_time import apart_products, tiles_apart, timed_tiles
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
-from meshgen.codegen.roofline.attention_work import Work, attention_work
+from meshgen.codegen.roofline.attention_work import Work, expanded_work, waiting_for_keys
 from meshgen.codegen.roofline.nest_work import nest_operations, waiting_seconds
 from meshgen.codegen.roofline.operand_layout import longer_share
 from meshgen.codegen.roofline.read_bytes import read_bytes
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.analysis import graph_analysis
-from meshgen.ir.graph import DTYPES, Graph, Node, is_float
-from meshgen.ir.matchers import depends_on
+from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.architectures import ARCHITECTURES, tensor_cores
 from meshgen.kernels.matmul_time import Product, product_seconds
-from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS, REDUCTIONS
+from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.segments import segments
 from meshgen.runtime.in_place import written
-
-_KEYS_OF_A_TILE = 64
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
@@ -54,11 +49,11 @@ def kernel_bytes(body: Graph) -> int:
 def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)
-    dots = sum(node.op in PRODUCTS for node in body.nodes)
-    products, compute, works = 0.0, 0.0, attention_work(body)
-    together = _seconds_together(body, device)
-    for node in body.nodes:
-        work = works.get(node, Work(1.0))
+    nodes, works = expanded_work(body)
+    dots = sum(node.op in PRODUCTS for node in nodes)
+    products, compute, together = 0.0, 0.0, _seconds_together(body, device)
+    for node in nodes:
+        work = works.get(node, Work())
         if node.op in PRODUCTS and not is_depthwise(node):
             if not together:
                 products += dot_seconds(node, device, dots, work.multiplied) * work.share * (1 + _longer(node, body))
@@ -67,24 +62,8 @@ def kernel_seconds(body: Graph, target: str) -> float:
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
             compute += operations * work.share / (device.vector_flops * share)
     computing = products + together + compute / DEFAULT.kernels.efficiency
-    waiting = max(waiting_seconds(body, device), _waiting_for_keys(body, works))
+    waiting = max(waiting_seconds(body, device), waiting_for_keys(body))
     return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device), waiting)
-
-
-def _waiting_for_keys(body: Graph, works: Mapping[Node, Work]) -> float:
-    """Return how long a program of an attention waits at least for its keys and values, which are copied some iterations before."""
-    dots = [node for node in body.nodes if node.op in DOTS]
-    if len(dots) != 2 or not any(node.op in REDUCTIONS for node in body.nodes):
-        return 0.0
-    scores, product = dots
-    if not depends_on(product.operands, {scores.result}, body.index.producers.get):  # two GEMMs side by side
-        return 0.0
-    share = works.get(product, Work(1.0)).share
-    (_, m, n, depth), (_, left, right, keys) = product_extents(scores), product_extents(product)
-    rows = max(1, m * n // max(1, keys))
-    copied = keys * (depth + left * right // rows) * DTYPES[scores.operands[0].type.dtype].itemsize
-    latency = keys / _KEYS_OF_A_TILE * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
-    return share * max(latency, copied / DEFAULT.kernels.multiprocessor_bandwidth)
 
 
 def _longer(node: Node, body: Graph) -> float:

@@ -20,6 +20,7 @@ class Attention(Attributes):
 
 
 class AttentionGradient(Attention):
-    """`gradient_precision`: that of the products of the scores' gradient with queries and keys."""
+    """`gradient_precision`: that of the products of the scores' gradient with queries and keys. `row_keys`: keys of a row on all devices; 0: as many as here."""
 
     gradient_precision: Precisions = ()
+    row_keys: int = 0

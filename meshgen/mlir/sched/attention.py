@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
-from meshgen.mlir.stablehlo.fields import flag, precisions, string, strings
+from meshgen.mlir.stablehlo.fields import flag, number, precisions, string, strings
 from meshgen.mlir.text_operation import define
 from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT
 
@@ -25,7 +25,11 @@ _FIELDS = (
     precisions(prop="value_precision_config", attr="value_precision"),
     flag("zero_empty", "zero_empty", is_required=True),
 )
-_OF_GRADIENTS = (*_FIELDS, precisions(prop="gradient_precision_config", attr="gradient_precision"))
+_OF_GRADIENTS = (
+    *_FIELDS,
+    precisions(prop="gradient_precision_config", attr="gradient_precision"),
+    number("row_keys", "row_keys", default=0),
+)
 # Softmax between two products; the regions are functions of a score and of a probability, and in gradients the derivative of the first one.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": FORWARD}, FIELDS=_FIELDS),

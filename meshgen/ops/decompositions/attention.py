@@ -16,8 +16,10 @@ from typing import Any
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.decompositions.writer import FactorWriter, Spread
-from meshgen.ops.factors import DELTA, GRADIENT, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
+from meshgen.ops.factors import DELTA, GRADIENT, KEYLESS, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
 from meshgen.ops.types.attention import POSITION, STATISTIC
+
+_MASKING = ("select", "add", "subtract")  # what may make all scores of a row large negative numbers
 
 
 def attention(writer: FactorWriter) -> Sequence[Value]:
@@ -46,10 +48,10 @@ class _Writer:
         node, builder = self.node, self.builder
         softmaxed = self.softmaxed(self.scores())
         high = self.reduced("maximum", softmaxed, -math.inf)
-        lowered = self.finite(high) if node.attrs.zero_empty else high
+        lowered = finite(builder, high) if node.attrs.zero_empty else high
         exponentials = builder.elementwise("exponential", self.less(softmaxed, lowered))
         total = self.reduced("add", exponentials, 0)
-        divisor = self._one_if_zero(total) if node.attrs.zero_empty else total
+        divisor = one_if_zero(builder, total) if node.attrs.zero_empty else total
         # Before the product, so that the kernel of both products has it in registers.
         rows = builder.elementwise("add", builder.elementwise("log", total), high)
         shares = builder.elementwise("divide", exponentials, self.wide(divisor))
@@ -74,7 +76,9 @@ class _Writer:
         node, builder = self.node, self.builder
         scores = self.scores()
         row = node.operands[ROWS]
-        lowered = self.less(self.softmaxed(scores), self.finite(row) if node.attrs.zero_empty else row)
+        lowered = self.less(self.softmaxed(scores), finite(builder, row) if node.attrs.zero_empty else row)
+        if any(inner.op in _MASKING for inner in node.regions[0].nodes):
+            lowered = self.less(lowered, self._lost_sum(row))
         shares = builder.elementwise("exponential", lowered)
         raw = TensorType((), STATISTIC)
         product = self.product(
@@ -84,6 +88,12 @@ class _Writer:
         change = builder.elementwise("multiply", shares, self.less(change, node.operands[DELTA]))
         found = self.function(node.regions[2], change, scores)
         return Spread(found, self.order), shares
+
+    def _lost_sum(self, row: Value) -> Value:
+        """The logarithm of the sum of a row's exponentials, where the log-sum-exp is too large for it; else 0."""
+        keys = self.node.attrs.row_keys or math.prod(self.factors.shape(self.factors.keys))
+        least, lost, none = (self.builder.broadcast_scalar(x, row.type) for x in (KEYLESS, math.log(keys), 0))
+        return self.builder.elementwise("select", self.builder.compare("LT", row, least), lost, none)
 
     # ---- values of the scores' size, and of one per row
 
@@ -169,15 +179,6 @@ class _Writer:
         dims = tuple(range(len(self.factors.rows), len(self.order)))
         return self.builder.emit("reduce", [value, init], value.type.with_shape(self.factors.shape(self.factors.rows)), kind=kind, dims=dims)  # fmt: skip
 
-    def finite(self, value: Value) -> Value:
-        """A value, 0 where it is infinite."""
-        test = self.builder.emit("is_finite", [value], TensorType(value.type.shape, "i1"))
-        return self.builder.elementwise("select", test, value, self.builder.broadcast_scalar(0, value.type))
-
-    def _one_if_zero(self, value: Value) -> Value:
-        zero, one = (self.builder.broadcast_scalar(number, value.type) for number in (0, 1))
-        return self.builder.elementwise("select", self.builder.compare("EQ", value, zero), one, value)
-
     # ---- products
 
     def product(self, left: Spread, right: Spread, order: Names, like: Value | TensorType, precision: tuple[str, ...]) -> Value:  # fmt: skip
@@ -198,3 +199,15 @@ class _Writer:
         dtype = (like if isinstance(like, TensorType) else like.type).dtype
         kind = TensorType(self.factors.shape(made), dtype)
         return self.arranged(self.builder.emit("dot_general", [left.value, right.value], kind, **attrs), made, order)
+
+
+def finite(builder: Builder, value: Value) -> Value:
+    """The value, 0 where it is infinite."""
+    test = builder.emit("is_finite", [value], TensorType(value.type.shape, "i1"))
+    return builder.elementwise("select", test, value, builder.broadcast_scalar(0, value.type))
+
+
+def one_if_zero(builder: Builder, value: Value) -> Value:
+    """The value, 1 where it is 0."""
+    zero, one = (builder.broadcast_scalar(number, value.type) for number in (0, 1))
+    return builder.elementwise("select", builder.compare("EQ", value, zero), one, value)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from meshgen.codegen.passes.expand_composites import expand_composites
+from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.planner import Planner
 from meshgen.compilation import Compilation, module_pass
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Graph, Module
+from meshgen.ops.composites import expanded
+from meshgen.ops.factors import FORWARD
+from meshgen.ops.live import without_dead
 from meshgen.sharding.chunks.search import Found, search
 
 
@@ -18,14 +21,20 @@ def chunks(module: Module, context: Compilation) -> Module:
 def in_chunks(module: Module, planner: Planner) -> Found:
     """Return the program in chunks, and the decision for each exposed collective.
 
-    Chains run through composites in their expanded form: each operation of a decomposition has a loop along each of its dims.
+    Chains run through attention in its expanded form: each operation of the decomposition has a loop along each of its dims. What
+    is left of it is formed again before kernels are made.
 
     Raises CodegenError if the program cannot be scheduled.
     """
     if module.chunks:  # it was written in chunks
         return Found(module, module.chunks)
-    found = search(expand_composites(planner.flat(module), planner.context), planner)
+    found = search(on_graphs(planner.flat(module), _expanded), planner)
     if found.module.chunks:
         return found
     planner.context.decide("chunks", module.graph, found.decisions)
     return found._replace(module=module)
+
+
+def _expanded(graph: Graph) -> Graph:
+    after = expanded(graph, lambda node: node.op == FORWARD)
+    return graph if after is graph else without_dead(after)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOOPS
+from meshgen.ops.classes import ARRANGING, ATTENTIONS, ELEMENTWISE, LOOPS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.optimizations.rewrite import Walk
 
-TILED = ELEMENTWISE | ARRANGING | LOOPS  # attributes do not depend on the cut dims, except for a slice
+TILED = (ELEMENTWISE | ARRANGING | LOOPS) - ATTENTIONS  # attributes do not depend on the cut dims, except for a slice
 
 
 class Loop(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -47,7 +48,8 @@ def attention(site: Site) -> list[Value]:
         for number, region in enumerate(node.regions)
     )
     moved = replace(site, node=replace(node, regions=regions))
-    return moved.clone([*operands, *starts], factors=text, positions=positions)
+    row_keys = {"row_keys": node.attrs.row_keys or math.prod(factors.shape(factors.keys))} if node.op != FORWARD else {}
+    return moved.clone([*operands, *starts], factors=text, positions=positions, **row_keys)
 
 
 def _with_positions(region: Graph, before: Sequence[str], after: Sequence[str], split: Sequence[str],

@@ -26,5 +26,5 @@ def test_chunks_run_through_attention() -> None:
     assert any(node.op == "attention" for node in executable.stages["optimize"].graph.nodes)
     assert executable.stages["partition"].chunks
     assert executable.comms.count("all_reduce") > LAYERS
-    kernels = [body for body in executable.plan.kernels.values() if any(n.op == "exponential" for n in body.nodes)]
+    kernels = [body for body in executable.plan.kernels.values() if any(n.op == "attention" for n in body.nodes)]
     assert kernels and not any(node.op == "concatenate" for body in kernels for node in body.nodes)

@@ -11,7 +11,6 @@ Values over `n` exist in registers only; values per row (the maximum, the sum) m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -19,10 +18,7 @@ import numpy as np
 
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.kernels.attention import widest_head
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
-from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.precision import multiplied_as
 
 Producer = Callable[[Value], Node | None]
 Readers = Callable[[Value], Iterable[Node]]
@@ -32,7 +28,6 @@ _LEAST_MAXIMUM = -3e38  # a constant below it does not bound a row's maximum: fi
 _MOST_NODES = 64  # of the function of the scores
 _MOST_STEPS = 32  # values that are looked at between the exponentials and the product
 TYPES = ("bf16", "f16", "f32")
-ROWS_OF_A_TILE = 64  # of queries: so many or fewer that read the same keys are one program
 
 
 class Attention(NamedTuple):
@@ -43,7 +38,6 @@ class Attention(NamedTuple):
         softmaxed: the value whose softmax is taken.
         exponential, maximum, total: the nodes of the softmax.
         scales: nodes between it and the product that divide or multiply by a value per row.
-        function: what is done to the scores before the softmax.
         members: all nodes from the first dot to the second.
         keeps_empty: rows of which all scores are -inf have a total of 0, not of NaN.
     """
@@ -56,38 +50,16 @@ class Attention(NamedTuple):
     maximum: Node
     total: Node
     scales: tuple[Step, ...]
-    function: tuple[Node, ...]
     members: frozenset[Node]
     keeps_empty: bool
 
-    @property
-    def rows(self) -> int:
-        """Rows of queries of a head."""
-        probabilities = self.product.operands[self.side].type
-        return math.prod(probabilities.sizes[d] for d in DotDims.of(self.product).free[self.side])
-
-    @property
-    def multiplied(self) -> str:
-        """As `multiplied_as` of the products; where they differ, what needs the smaller tiles."""
-        kinds = {multiplied_as(self.scores), multiplied_as(self.product)}
-        return min(kinds, key=("f32", "tf32x3", *sorted(kinds)).index)
-
 
 def attention_of(product: Node, producer: Producer, readers: Readers) -> Attention | None:
-    """The attention that ends in a dot; None if it is not the second product of one, or of another type or longer rows than tiles have."""
+    """The attention that ends in a dot; None if it is not the second product of one."""
     if product.op not in DOTS:
         return None
     found = (_of_side(product, side, producer, readers) for side in (0, 1))
-    return next((each for each in found if each is not None and _has_tiles(each)), None)
-
-
-def _has_tiles(attention: Attention) -> bool:
-    scores, product = attention.scores, attention.product
-    if any({v.type.dtype for v in dot.operands} not in ({kind} for kind in TYPES) for dot in (scores, product)):
-        return False
-    _, m, n, _ = DotDims.of(product).extents(*(v.type for v in product.operands))
-    depth, width = DotDims.of(scores).depth(scores.operands[0].type), n if attention.side == 0 else m
-    return 0 < max(depth, width) <= widest_head(attention.multiplied) and product.result.type.size > 0
+    return next((each for each in found if each is not None), None)
 
 
 def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> Attention | None:
@@ -111,9 +83,7 @@ def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> 
     linear = [node for node, _ in path]
     members = frozenset([product, dot, exponential, shifted, maximum, *total, *linear, *between, *function, *rows])
     keeps_empty = any(node.op == "select" for node in between)
-    return Attention(
-        dot, product, side, softmaxed, exponential, maximum, total[0], scales, tuple(function), members, keeps_empty
-    )
+    return Attention(dot, product, side, softmaxed, exponential, maximum, total[0], scales, members, keeps_empty)
 
 
 # ---- the parts
@@ -166,7 +136,7 @@ def splat(value: Value, producer: Producer) -> float | None:
     return float(array.flat[0]) if array.dtype.kind in "fiubV" and (array == array.flat[0]).all() else None
 
 
-def _upstream(
+def upstream(
     value: Value, is_end: Callable[[Node], bool], producer: Producer
 ) -> tuple[dict[Node, None], dict[Node, None]]:
     """Element-wise nodes and index maps between a value and the ends that it is computed from, and the ends."""
@@ -195,7 +165,7 @@ def _is_reduce(node: Node) -> bool:
 
 def _row_value(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] | None:
     """The one reduce that a value is computed from, and the nodes between."""
-    between, ends = _upstream(value, _is_reduce, producer)
+    between, ends = upstream(value, _is_reduce, producer)
     return (next(iter(ends)), between) if len(ends) == 1 else None
 
 
@@ -232,11 +202,11 @@ def _total(exponentials: Value, producer: Producer, readers: Readers) -> list[No
 
 def _scores(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] | None:
     """The dot that the scores come from, the nearest one if there are several, and what is done to them."""
-    ends = list(_upstream(value, lambda node: node.op in DOTS, producer)[1])
+    ends = list(upstream(value, lambda node: node.op in DOTS, producer)[1])
     if not ends:
         return None
-    nearest = min(ends, key=lambda dot: len(_upstream(value, lambda node: node is dot, producer)[0]))
-    function = _upstream(value, lambda node: node is nearest, producer)[0]
+    nearest = min(ends, key=lambda dot: len(upstream(value, lambda node: node is dot, producer)[0]))
+    function = upstream(value, lambda node: node is nearest, producer)[0]
     allowed = all(node.op in POINTWISE or node.op in LAYOUT - LEAVING for node in function)
     return (nearest, function) if allowed and len(function) <= _MOST_NODES else None
 
@@ -251,7 +221,7 @@ def _scales(
     found, between = list[Step](), dict[Node, None]()
     for node, number in path:
         others = [v for i, v in enumerate(node.operands) if i != number]
-        rows = [_upstream(v, lambda n: n is total or n is maximum, producer) for v in others]
+        rows = [upstream(v, lambda n: n is total or n is maximum, producer) for v in others]
         if any(maximum in ends for _, ends in rows):
             return None
         if any(ends for _, ends in rows):

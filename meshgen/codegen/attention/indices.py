@@ -1,18 +1,15 @@
-"""The index of each value of an attention, and what its kernel's rows are."""
+"""The index of each value of an attention."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.expr import Expr
-from meshgen.codegen.fusion.attention import Attention, Producer, attention_of
+from meshgen.codegen.attention.recognition import Attention, Producer
+from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index, backward
-from meshgen.codegen.fusion.space import Space
-from meshgen.ir.analysis import graph_analysis
-from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import used_by
-from meshgen.ops.classes import DOTS, LAYOUT, REDUCTIONS
+from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import LAYOUT, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 
 
@@ -69,63 +66,12 @@ def query_side(attention: Attention, index: Index, n: Expr) -> int | None:
     return None if moves[0] or moves[1] == moves[2] else 0 if moves[2] else 1
 
 
-def query_number(attention: Attention, producer: Producer) -> int | None:
-    """The number of the first dot's operand that holds the queries; None if the attention cannot be computed by rows."""
-    result, n = generic_index(attention.product)
-    placed = places(attention, producer, result, n)
-    return None if placed is None else query_side(attention, placed[attention.scores.result], n)
-
-
-@graph_analysis
-def attentions_in(graph: Graph) -> Mapping[Node, Attention]:
-    """The attention of each exponential that one takes: the first product with it, by rows of queries. Others are those of its gradient."""
-    producer, users = graph.index.producers, dict[Value, list[Node]]()
-    for node in graph.nodes:
-        for value in used_by(node):
-            users.setdefault(value, []).append(node)
-    found: dict[Node, Attention] = {}
-    for node in graph.nodes:
-        attention = attention_of(node, producer.get, lambda v: users.get(v, ())) if node.op in DOTS else None
-        if attention is None or attention.exponential in found or query_number(attention, producer.get) is None:
-            continue
-        found[attention.exponential] = attention
-    return found
-
-
 def generic_index(product: Node) -> tuple[Index, Expr]:
     """An index of a product's result with a variable per dim, and of its contracted dims in one."""
     depth = DotDims.of(product).depth(product.operands[0].type)
     return tuple(ex.variable(f"d{i}", size) for i, size in enumerate(product.result.type.sizes)), ex.variable(
         "n", depth
     )
-
-
-def space_of(attention: Attention, producer: Producer, copied: Producer) -> Space | None:
-    """The space of the product's result, with the values per row in it; None if the indices do not fit together.
-
-    Args:
-        copied: the producer of a value that the kernel would compute rather than read.
-    """
-    space = Space(copied)
-    space.start(attention.product)
-    result, n = generic_index(attention.product)
-    placed = places(attention, producer, result, n)
-    if placed is None:
-        return None
-    for row in (attention.maximum.result, attention.total.result):
-        space.index[row] = placed[row]
-        space.fixed.add(row)
-    return space
-
-
-def per_row_nodes(attention: Attention, members: Sequence[Node], producer: Producer) -> set[Node]:
-    """Of the members, in program order, those that compute one value per row: the two reduces, and what depends on nothing else."""
-    found = {attention.maximum, attention.total}
-    for node in members:
-        makers = [maker for v in node.operands if (maker := producer(v)) in attention.members]
-        if makers and all(maker in found for maker in makers):
-            found.add(node)
-    return found
 
 
 def _row_of(reduce: Node, index: Index, n: Expr) -> Index | None:
@@ -140,3 +86,7 @@ def before_reduce(node: Node, index: Index, n: Expr) -> Index:
     dims = sorted(node.attrs.dims)
     summed = dict(zip(dims, ex.delinearize(n, [sizes[d] for d in dims]), strict=True))
     return tuple(summed[d] if d in summed else next(kept) for d in range(len(sizes)))
+
+
+def substituted(index: Index, table: Mapping[Var, Expr]) -> Index:
+    return tuple(ex.substitute(e, table) for e in index)

@@ -1,0 +1,219 @@
+"""How kernels of attention and of its gradients go over factors, and which ops have kernels.
+
+                            programs    rows of a tile    summed in blocks    summed one by one
+attention                   b h         t                 s
+... with few rows           b h         t g               s                                       heads g share keys
+attention_gradient_queries  b h g       t                 s
+attention_gradient_keys     b h         s                 t                   g
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.expr import Expr
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.space import Space
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.predicates import is_constant
+from meshgen.kernels.attention import widest_gradient, widest_head
+from meshgen.ops.classes import ATTENTIONS, LAYOUT, LEAVING, LOOPS, POINTWISE
+from meshgen.ops.factors import (
+    FORWARD,
+    GRADIENT,
+    KEY_GRADIENT,
+    KEYS,
+    QUERIES,
+    QUERY_GRADIENT,
+    VALUES,
+    Factors,
+    Names,
+    fixed,
+)
+from meshgen.ops.precision import multiplied
+
+ROWS_OF_A_TILE = 64  # of queries: so many or fewer that read the same keys are one program
+_TYPES = ("bf16", "f16", "f32")
+_READ_THROUGH = (LAYOUT - LEAVING - {"mask_padding"}) | {"convert"}
+_LINEAR = {"convert": (0,), "negate": (0,), "divide": (0,), "multiply": (0, 1), "select": (1, 2)}
+
+
+@dataclass(frozen=True)
+class Loops:
+    """What a kernel does with each factor of rows and keys.
+
+    Attributes:
+        programs: factors of which a program has one; the last one changes fastest.
+        tile: factors of the rows of a program.
+        outer, blocks: factors that are summed, one by one and in blocks.
+    """
+
+    factors: Factors
+    programs: Names
+    tile: Names
+    outer: Names
+    blocks: Names
+
+    @classmethod
+    def of(cls, node: Node) -> Loops:
+        factors = Factors.of(node)
+        shared = {*factors.operands[KEYS], *factors.operands[VALUES]}
+        rows = tuple(f for f in factors.rows if f not in shared)
+        if node.op == FORWARD:
+            tile = next(((f,) for f in rows if factors.sizes[f] >= ROWS_OF_A_TILE), rows)
+            programs = tuple(f for f in factors.out if f in factors.rows and f not in tile)
+            return cls(factors, programs, tile, (), factors.keys)
+        sides = (rows, factors.keys) if node.op == QUERY_GRADIENT else (factors.keys, rows)
+        kept, every = factors.results[0], (*factors.rows, *factors.keys)
+        tile = _largest(factors, [f for f in sides[0] if f in kept])
+        blocks = _largest(factors, [f for f in sides[1] if f not in kept])
+        programs = tuple(f for f in kept if f in every and f not in tile)
+        outer = tuple(f for f in every if f not in kept and f not in blocks)
+        return cls(factors, programs, tile, outer, blocks)
+
+    def size(self, names: Iterable[str]) -> int:
+        return math.prod(self.factors.sizes[f] for f in names)
+
+    @property
+    def batch(self) -> int:
+        return self.size(self.programs)
+
+    @property
+    def rows(self) -> int:
+        return self.size(self.tile)
+
+    @property
+    def steps(self) -> int:
+        return self.size(self.blocks)
+
+    @property
+    def depth(self) -> int:
+        return self.size(self.factors.depth)
+
+    @property
+    def width(self) -> int:
+        return self.size(self.factors.width)
+
+    def table(self, names: Names, position: Expr) -> dict[str, Expr]:
+        """The index of each of these factors where all together are at a position."""
+        return dict(zip(names, ex.delinearize(position, self.factors.shape(names)), strict=True))
+
+
+def _largest(factors: Factors, names: list[str]) -> Names:
+    return (max(names, key=lambda name: factors.sizes[name]),) if names else ()
+
+
+def indices(node: Node) -> dict[Value, Index]:
+    """The index of each result, with a variable for each factor."""
+    factors = Factors.of(node)
+    return {
+        value: tuple(ex.variable(f, factors.sizes[f]) for f in names)
+        for value, names in zip(node.results, factors.results, strict=True)
+    }
+
+
+def attention_space(node: Node, producer: Callable[[Value], Node | None]) -> Space:
+    """The space of an op's results, over factors; `producer` as in `Space`."""
+    space = Space(producer)
+    space.start_at(node, indices(node))
+    return space
+
+
+def attention_in(body: Graph, op: str) -> tuple[Node, Space] | None:
+    """The one node of an op in a kernel's body, and the space of its results; None if the body loops over something else, too."""
+    loops = [node for node in body.nodes if node.op in LOOPS]
+    if len(loops) != 1 or loops[0].op != op or not has_kernel(loops[0]):
+        return None
+    space = attention_space(loops[0], body.index.producers.get)
+    for node in body.nodes:
+        if node.op in POINTWISE:
+            space.add(node)
+    return (loops[0], space) if all(space.locate(value) is not None for value in body.outputs) else None
+
+
+def multiplied_operands(node: Node) -> list[Value]:
+    """The operands of a node's products."""
+    if node.op not in ATTENTIONS:
+        return list(node.operands)
+    return [node.operands[n] for n in (QUERIES, KEYS, VALUES, *([GRADIENT] if node.op != FORWARD else ()))]
+
+
+def read_once(node: Node) -> list[Value]:
+    """The operands of products of which one program at most reads an element: queries, and of few rows keys and values as well."""
+    if node.op != FORWARD:
+        return []
+    loops = Loops.of(node)
+    return multiplied_operands(node)[: VALUES + 1 if loops.rows <= ROWS_OF_A_TILE else QUERIES + 1]
+
+
+def stored_type(value: Value, producer: Callable[[Value], Node | None]) -> str:
+    """The element type of what an operand is read from, before conversions to f32."""
+    while (node := producer(value)) is not None and node.op in _READ_THROUGH:
+        if node.op == "convert" and node.result.type.dtype != "f32":
+            break
+        value = node.operands[0]
+    return value.type.dtype
+
+
+# ---- which ops have kernels
+
+
+def has_kernel(node: Node) -> bool:
+    """Whether a kernel takes the op: types and lengths of rows have tiles, and the weights are proportional to the probabilities."""
+    loops, widest = Loops.of(node), widest_head if node.op == FORWARD else widest_gradient
+    rows = {frozenset(names).intersection(loops.factors.rows) for names in loops.factors.results}
+    checks = (
+        all(one == other and one in _TYPES for one, other in _products(node)),
+        all(value.type.dtype == "f32" for region in node.regions for value in _scores_of(region, node)),
+        is_linear(node.regions[1]),
+        all(value.type.size for value in node.results),
+        node.op == FORWARD or (loops.tile and loops.blocks),
+        node.op != KEY_GRADIENT or len(rows) == 1,  # both results sum over the same rows
+        0 < max(loops.depth, loops.width) <= widest(multiplied_in(node)),
+    )
+    return all(checks)
+
+
+def multiplied_in(node: Node) -> str:
+    """In which numbers the products of a node are multiplied, as `multiplied_as`; where they differ, in those that need the smaller tiles."""
+    words = (node.attrs.precision, node.attrs.value_precision)
+    kinds = {multiplied(one, word) for (one, _), word in zip(_products(node), words, strict=False)}
+    return min(kinds, key=("f32", "tf32x3", *sorted(kinds)).index)
+
+
+def _products(node: Node) -> list[tuple[str, str]]:
+    """The element types of the operands of each product, as they are multiplied; the first two are of the scores and of the values."""
+    queries, keys, values = (value.type.dtype for value in node.operands[: VALUES + 1])
+    weights = node.regions[1].outputs[0].type.dtype
+    if node.op == FORWARD:
+        return [(queries, keys), (values, weights)]
+    change = node.regions[2].outputs[0].type.dtype
+    return [(queries, keys), (values, node.operands[GRADIENT].type.dtype), (weights, weights), (change, change)]
+
+
+def _scores_of(region: Graph, node: Node) -> list[Value]:
+    """The arguments of a function that are of the scores' size."""
+    return region.inputs[: len(region.inputs) - len(node.attrs.positions) - len(node.operands) + fixed(node.op)]
+
+
+def is_linear(region: Graph) -> bool:
+    """Whether a function is proportional to its first argument."""
+    zeros = _zeros(region)
+    varies = {region.inputs[0]}
+    for node in region.nodes:
+        numbers = [number for number, value in enumerate(node.operands) if value in varies]
+        if not numbers:
+            continue
+        others = [value for number, value in enumerate(node.operands[1:], 1) if number not in numbers]
+        is_sound = len(numbers) == 1 and numbers[0] in _LINEAR.get(node.op, ())
+        if not is_sound or (node.op == "select" and not zeros.issuperset(others)):
+            return False
+        varies.add(node.result)
+    return region.outputs[0] in varies
+
+
+def _zeros(region: Graph) -> set[Value]:
+    return {node.result for node in region.nodes if is_constant(node) and not node.attrs.value.any()}
