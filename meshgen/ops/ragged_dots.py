@@ -44,13 +44,13 @@ def rows_by_group(
     """
     ours, theirs = contract
     free = [d for d in range(matrices.type.rank) if d != group and d not in theirs]
-    lhs = _merged(builder, in_dim_order(builder, rows, [row, *ours]), 1)
-    rhs = _merged(builder, in_dim_order(builder, matrices, [group, *theirs, *free]), 1, 1 + len(theirs))
+    lhs = _merged(builder, builder.permuted(rows, [row, *ours]), 1)
+    rhs = _merged(builder, builder.permuted(matrices, [group, *theirs, *free]), 1, 1 + len(theirs))
     kind = TensorType((lhs.type.shape[0], rhs.type.shape[2]), dtype)
     product = builder.emit(
         "ragged_dot", [lhs, rhs, *bounds], kind, contracts=False, precision=tuple(precision), disjoint=disjoint
     )
-    return shaped(builder, product, [lhs.type.shape[0], *(matrices.type.shape[d] for d in free)])
+    return builder.shaped(product, [lhs.type.shape[0], *(matrices.type.shape[d] for d in free)])
 
 
 def matrices_by_group(
@@ -73,7 +73,7 @@ def matrices_by_group(
     """
     free = [[d for d in range(x.type.rank) if d != row] for x, row in zip(operands, rows, strict=True)]
     sides = [
-        _merged(builder, in_dim_order(builder, x, [row, *dims]), 1)
+        _merged(builder, builder.permuted(x, [row, *dims]), 1)
         for x, row, dims in zip(operands, rows, free, strict=True)
     ]
     groups = bounds[0].type.shape[0]
@@ -81,7 +81,7 @@ def matrices_by_group(
     product = builder.emit(
         "ragged_dot", [*sides, *bounds], kind, contracts=True, precision=tuple(precision), disjoint=disjoint
     )
-    return shaped(builder, product, [groups, *(x.type.shape[d] for x, dims in zip(operands, free, strict=True) for d in dims)])  # fmt: skip
+    return builder.shaped(product, [groups, *(x.type.shape[d] for x, dims in zip(operands, free, strict=True) for d in dims)])  # fmt: skip
 
 
 def bound_of(builder: Builder, number: Value, plus: int = 0, offsets: Sequence[Value] = ()) -> Value:
@@ -92,7 +92,7 @@ def bound_of(builder: Builder, number: Value, plus: int = 0, offsets: Sequence[V
         plus: is added to the numbers.
         offsets: 0-d values that the program adds to its row numbers.
     """
-    number = shaped(builder, number, (number.type.size,))
+    number = builder.shaped(number, (number.type.size,))
     if number.type.dtype == "i32" and not plus and not offsets:
         return number
     number = _clamped(builder, builder.convert(number, "i64"), -_FAR, _FAR)
@@ -110,19 +110,9 @@ def _clamped(builder: Builder, number: Value, low: int, high: int) -> Value:
     return builder.elementwise("minimum", number, builder.splat(high, number.type))
 
 
-def in_dim_order(builder: Builder, value: Value, order: Sequence[int]) -> Value:
-    """The value with its dims in this order."""
-    return value if list(order) == sorted(order) else builder.transpose(value, order)
-
-
-def shaped(builder: Builder, value: Value, shape: Sequence[int | None]) -> Value:
-    """The value in this shape."""
-    return value if tuple(shape) == value.type.shape else builder.reshape(value, shape)
-
-
 def _merged(builder: Builder, value: Value, *cuts: int) -> Value:
     """The value with the dims between two cuts, and those after the last, as one dim each."""
     parts = list(itertools.pairwise([0, *cuts, value.type.rank]))
     if all(stop - start == 1 for start, stop in parts):
         return value
-    return shaped(builder, value, [math.prod(value.type.sizes[start:stop]) for start, stop in parts])
+    return builder.shaped(value, [math.prod(value.type.sizes[start:stop]) for start, stop in parts])

@@ -27,7 +27,7 @@ from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
 from meshgen.ops.counts import is_ascending
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.ragged_dots import bound_of, in_dim_order, matrices_by_group, rows_by_group, shaped
+from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 
 Producers = Mapping[Value, Node]
 _ENDS = {"GE": ("start", 0), "GT": ("start", 1), "LT": ("end", 0), "LE": ("end", 1)}  # of `row compared with number`
@@ -68,8 +68,8 @@ class _Masked:
         """The rows with the dims of the operand, of these `sizes`, in their order, but for the groups."""
         order = sorted((d for d, dim in enumerate(self.dims) if dim is not None), key=lambda d: self.dims[d] or 0)
         units = [d for d, dim in enumerate(self.dims) if dim is None]
-        rows = in_dim_order(builder, reduce(builder.convert, self.dtypes, self.rows), [*order, *units])
-        return shaped(builder, rows, [size for d, size in enumerate(sizes) if d != self.group])
+        rows = builder.permuted(reduce(builder.convert, self.dtypes, self.rows), [*order, *units])
+        return builder.shaped(rows, [size for d, size in enumerate(sizes) if d != self.group])
 
 
 @module_pass("masked-dot-to-ragged", "import", "partition", requires_ops=("dot_general",))
@@ -161,7 +161,7 @@ def _write_rows(builder: Builder, groups: _Groups, dot: Node, dims: DotDims, sid
         disjoint=disjoint,
     )
     if side == 1:
-        product = in_dim_order(builder, product, [*range(1, product.type.rank), 0])
+        product = builder.permuted(product, [*range(1, product.type.rank), 0])
     _finish(builder, product, dot)
 
 
@@ -179,7 +179,7 @@ def _write_matrices(
     made = matrices_by_group(builder, operands, bounds, rows=rows, dtype=dtype, precision=precision, disjoint=disjoint)
     if other is None:  # groups are among the free dims of their side
         place = dims.free[side].index(masked.group) + (len(dims.free[0]) if side else 0)
-        made = in_dim_order(builder, made, [*range(1, place + 1), 0, *range(place + 1, made.type.rank)])
+        made = builder.permuted(made, [*range(1, place + 1), 0, *range(place + 1, made.type.rank)])
     _finish(builder, made, dot)
 
 

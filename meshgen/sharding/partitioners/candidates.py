@@ -31,7 +31,7 @@ def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: 
     *outer, width = found[0].type.sizes
     rows = math.prod(outer)
     share = -(-rows // count)
-    packs = _Packs.of(builder, [_reshaped(builder, value, (1, rows, width)) for value in found])
+    packs = _Packs.of(builder, [builder.shaped(value, (1, rows, width)) for value in found])
     if packs.gather_seconds(axes) <= packs.share_seconds(axes, share, max(each, 1)):
         why = site.why("candidates of other tiles")
         results = finish(packs.unpacked([_gathered(builder, value, 2, axes, why) for value in packs.values]))
@@ -41,7 +41,7 @@ def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: 
         shares = finish(packs.unpacked([_exchanged(builder, value, axes, why) for value in padded]))
         why = site.why("the results of the other rows")
         results = [_cut(builder, _gathered(builder, value, 0, axes, why), rows) for value in shares]
-    return [_reshaped(builder, value, (*outer, *value.type.sizes[1:])) for value in results]
+    return [builder.shaped(value, (*outer, *value.type.sizes[1:])) for value in results]
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,6 @@ def _concatenated(builder: LocalBuilder, values: Sequence[Value]) -> Value:
         return values[0]
     kind = values[0].type.with_shape((len(values), *values[0].type.sizes[1:]))
     return builder.emit("concatenate", values, kind, dim=0)
-
-
-def _reshaped(builder: LocalBuilder, value: Value, shape: tuple[int, ...]) -> Value:
-    return value if value.type.sizes == shape else builder.reshape(value, shape)
 
 
 def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ...], why: str) -> Value:
