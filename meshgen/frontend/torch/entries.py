@@ -14,8 +14,8 @@ from typing import Any
 
 from meshgen.calls.nodes import Node, Slot
 from meshgen.calls.trees import dotted
-from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.torch.document import Json, names_in, only
+from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.trees import Tree
 from meshgen.frontend.tracer.tensor import Tensor
 
@@ -69,7 +69,7 @@ def _entry(spec: Json) -> Entry:
     if kind == "token":  # orders operations with effects, which are checks of errors here
         return Entry(kind, content["arg"]["name"], content["arg"]["name"], 0)
     text = f"the program takes an input of the kind {kind}, which is not supported"
-    raise UsageError(Diagnostic("MG0001", text, hint="export a model whose inputs are tensors and numbers"))
+    raise unusable(text, "export a model whose inputs are tensors and numbers")
 
 
 def held_apart(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tree:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.sessions.torch_files import is_archive
+
+
+def unusable(text: str, hint: str) -> UsageError:
+    """Return the error of a program or arguments that cannot be used, MG0001."""
+    return UsageError(Diagnostic("MG0001", text, hint=hint))
 
 
 def is_torch(program: Any) -> bool:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
+from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.torch.kinds import is_module
+from meshgen.frontend.torch.kinds import is_module, unusable
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.trees import tree_text
@@ -62,15 +62,13 @@ def exported(module: Any, args: Args) -> Any:
     torch: Any = import_module("torch")
     if args is None:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
-        raise UsageError(Diagnostic("MG0001", "a torch.nn.Module needs its arguments, or their types", hint=hint))
-    if distributed := [
-        name
-        for name, each in module.named_parameters()
-        if type(each.data).__name__ == "DTensor" or hasattr(each, "placements")
-    ]:
-        text = f"parameters of the module are DTensors, tiles of one process: {distributed[0]}, ..."
-        hint = "compile the model as it is before it is parallelized, with in_specs={name: parameter.placements, ...}"
-        raise UsageError(Diagnostic("MG0001", text, hint=hint))
+        raise unusable("a torch.nn.Module needs its arguments, or their types", hint)
+    for name, each in module.named_parameters():
+        if type(each.data).__name__ == "DTensor" or hasattr(each, "placements"):
+            hint = (
+                "compile the model as it is before it is parallelized, with in_specs={name: parameter.placements, ...}"
+            )
+            raise unusable(f"parameters of the module are DTensors, tiles of one process: {name}, ...", hint)
     by_name = isinstance(args, Mapping)
     try:
         module, mode = off_meta(module)
@@ -85,7 +83,7 @@ def exported(module: Any, args: Args) -> Any:
     except Exception as error:  # whatever tracing the module raises
         text = " ".join(str(error).split())[:300]
         hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
-        raise UsageError(Diagnostic("MG0001", f"torch.export cannot export the module for these args: {text}", hint=hint)) from error  # fmt: skip
+        raise unusable(f"torch.export cannot export the module for these args: {text}", hint) from error
 
 
 def _leading(module: Any, named: dict[str, Any]) -> list[Any]:
@@ -152,7 +150,7 @@ def serialized(program: Any) -> Exported:
         ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
     except Exception as error:  # whatever torch's serialiser does not know
         text = f"torch cannot serialise the exported program, as torch.export.save would: {' '.join(str(error).split())[-300:]}"
-        raise UsageError(Diagnostic("MG0001", text, hint="return tensors, numbers and structures of these")) from error
+        raise unusable(text, "return tensors, numbers and structures of these") from error
     text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
     document = json.loads(text)
     root = next(each for each in program.module_call_graph if not each.fqn).signature

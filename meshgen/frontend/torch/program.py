@@ -15,7 +15,6 @@ from typing import Any
 
 from meshgen.calls.nodes import Node
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.torch.document import Json, type_of
@@ -28,6 +27,7 @@ from meshgen.frontend.torch.entries import (
     held_apart,
     name_inputs,
 )
+from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.nodes import Faults, Reader
 from meshgen.frontend.torch.results import results_of
 from meshgen.frontend.torch.symbols import guards_of, open_ranges, symbols_of
@@ -174,6 +174,6 @@ def _home(entry: Entry, exported: Exported) -> Mapping[str, Any] | None:
 
 def _closed(entry: Entry, kind: TensorType) -> TensorType:
     if None in kind.shape:
-        text = f"the program leaves sizes of '{entry.called}' open: {kind}"
-        raise UsageError(Diagnostic("MG0001", text, hint="give args=, the types of the inputs, or export it with fixed sizes"))  # fmt: skip
+        hint = "give args=, the types of the inputs, or export it with fixed sizes"
+        raise unusable(f"the program leaves sizes of '{entry.called}' open: {kind}", hint)
     return kind

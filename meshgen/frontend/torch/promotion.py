@@ -47,29 +47,18 @@ _Function = Callable[..., Any]
 _WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}  # tensors that torch makes of numbers
 
 
-def in_tensors(function: _Function) -> _Function:
-    """Let a function take a number as a tensor."""
-
-    @wraps(function)
-    def typed(x: Operand, *args: Any, **options: Any) -> Any:
-        return function(tensor(x, _WIDEST.get(type(x))), *args, **options)
-
-    return typed
+def _converting(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_Function], _Function]:
+    """Return a decorator that converts the first `count` operands of a function."""
+    return lambda function: wraps(function)(
+        lambda *args, **options: function(*convert(*args[:count]), *args[count:], **options)
+    )
 
 
-def in_floats(function: _Function) -> _Function:
-    """Let a function take integers as floats."""
-    return wraps(function)(in_tensors(lambda x, *args, **options: function(as_float(x), *args, **options)))
-
-
-def in_common_type(function: _Function) -> _Function:
-    """Let a function of two operands have them at one element type and one shape."""
-    return wraps(function)(lambda x, y, *args, **options: function(*promoted(x, y), *args, **options))
-
-
-def in_common_floats(function: _Function) -> _Function:
-    """Let a function of two operands have them as floats of one element type and one shape."""
-    return wraps(function)(lambda x, y, *args, **options: function(*promoted(x, y, floats=True), *args, **options))
+# Decorators: a function takes a number as a tensor, or integers as floats; it takes two operands at one type and shape, or at one of floats.
+in_tensors = _converting(1, lambda x: [tensor(x, _WIDEST.get(type(x)))])
+in_floats = _converting(1, lambda x: [as_float(tensor(x, _WIDEST.get(type(x))))])
+in_common_type = _converting(2, promoted)
+in_common_floats = _converting(2, lambda *operands: promoted(*operands, floats=True))
 
 
 def rounded_once(function: _Function) -> _Function:

@@ -23,8 +23,9 @@ from typing import Any
 from meshgen.calls.classes import Form
 from meshgen.calls.nodes import Branch, Slot, slots_of
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, MeshgenError, UsageError
+from meshgen.errors import MeshgenError
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.live import Arrays, as_tensors, off_meta, serialized
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.updates import Tensors, Update
@@ -58,17 +59,9 @@ def training_step(model: Any, loss: Callable[..., Any], optimizer: Any) -> Train
     kinds = ("torch.nn.modules.module", "Module"), ("torch.optim.optimizer", "Optimizer")
     for what, (place, title) in zip((model, optimizer), kinds, strict=True):
         if not any((each.__module__, each.__name__) == (place, title) for each in type(what).__mro__):
-            raise UsageError(
-                Diagnostic(
-                    "MG0001",
-                    f"expected a torch {title}, got {what!r:.60}",
-                    hint="training_step(model, loss, optimizer)",
-                )
-            )
+            raise unusable(f"expected a torch {title}, got {what!r:.60}", "training_step(model, loss, optimizer)")
     if not callable(loss):
-        raise UsageError(
-            Diagnostic("MG0001", f"expected a function that returns the loss, got {loss!r:.60}", hint=_LOSS)
-        )
+        raise unusable(f"expected a function that returns the loss, got {loss!r:.60}", _LOSS)
     return TrainingStep(model, loss, optimizer)
 
 
@@ -76,23 +69,18 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
     """Return the program of a step, and its signature. Raises UsageError MG0001 for args or a model that torch cannot export, else as `read_exported`."""
     if args is None:
         hint = "give args=(x, y), tensors or types, as the loss takes them after the model"
-        raise UsageError(Diagnostic("MG0001", "a training step needs a batch, or its types", hint=hint))
+        raise unusable("a training step needs a batch, or its types", hint)
     try:
         exported, held = _exported(step, args)
     except MeshgenError:
         raise
     except Exception as error:  # whatever tracing the model raises
         text = " ".join(str(error).split())[:300]
-        raise UsageError(
-            Diagnostic("MG0001", f"torch cannot export the training step for these args: {text}", hint=_LOSS)
-        ) from error
+        raise unusable(f"torch cannot export the training step for these args: {text}", _LOSS) from error
     module, signature = read_exported(exported, None)
     module, signature = _with_state(module, signature, held)
-    homes = {
-        name: home.name
-        for name, first in _first_names(step.model).items()
-        if name != first and isinstance(home := signature.weight(first), Slot)
-    }
+    ties = [(name, signature.weight(first)) for name, first in _first_names(step.model).items() if name != first]
+    homes = {name: home.name for name, home in ties if isinstance(home, Slot)}
     return module, replace(signature, aliases={**signature.aliases, **homes})
 
 
@@ -119,10 +107,8 @@ def _with_state(module: Module, signature: Signature, held: Sequence[str]) -> tu
             kept.append(value)
     graph = replace(module.graph, outputs=kept)
     whole = Branch([("0", result), ("1", state)], Form("tuple"))
-    out_annotations = module.out_annotations[: len(kept)]
-    return replace(module, graph=graph, donations=donations, out_annotations=out_annotations), replace(
-        signature, result=whole
-    )
+    module = replace(module, graph=graph, donations=donations, out_annotations=module.out_annotations[: len(kept)])
+    return module, replace(signature, result=whole)
 
 
 def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
@@ -165,9 +151,7 @@ def _batch(loss: Callable[..., Any], args: Args, like: Any) -> tuple[Any, ...]:
     try:
         bound = inspect.signature(loss).bind(None, **args)
     except TypeError as error:
-        raise UsageError(
-            Diagnostic("MG0001", f"args do not fit the loss: {error}", hint="name its parameters after the model")
-        ) from error
+        raise unusable(f"args do not fit the loss: {error}", "name its parameters after the model") from error
     return tuple(as_tensors(each, like) for each in bound.args[1:])
 
 
@@ -194,9 +178,8 @@ def _traced(forward: Forward, update: Update, held: Tensors, batch: Sequence[Any
     def step(values: Sequence[Any], *batch: Any) -> Any:
         tensors = {name: each.detach().clone() for name, each in zip(held, values, strict=True)}
         trained = {name: tensors[name].requires_grad_() for name in update.trained}
-        result = forward(
-            tensors, pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)
-        )  # which the loss may change
+        own_batch = pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)  # which the loss may change
+        result = forward(tensors, own_batch)
         gradients = torch.autograd.grad(_loss_of(result, torch), [*trained.values()], allow_unused=True)
         with torch.no_grad():
             after = tensors | update(tensors, dict(zip(trained, gradients, strict=True)))
@@ -210,12 +193,8 @@ def _traced(forward: Forward, update: Update, held: Tensors, batch: Sequence[Any
 
 def _loss_of(result: Any, torch: Any) -> Any:
     """Return the loss: the result, or its first part. Raises UsageError MG0001 for anything but a number."""
-    loss: Any = (
-        result if isinstance(result, torch.Tensor) else next(iter(torch.utils._pytree.tree_leaves(result)), None)
-    )
+    loss: Any = next(iter(torch.utils._pytree.tree_leaves(result)), None)
     if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
-        text = (
-            f"the loss is of shape {list(getattr(loss, 'shape', ()))}, not a number that depends on trained parameters"
-        )
-        raise UsageError(Diagnostic("MG0001", text, hint=_LOSS))
+        shape = list(getattr(loss, "shape", ()))
+        raise unusable(f"the loss is of shape {shape}, not a number that depends on trained parameters", _LOSS)
     return loss

@@ -9,7 +9,7 @@ from copy import copy
 from importlib import import_module
 from typing import Any
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.frontend.torch.kinds import unusable
 
 Tensors = dict[str, Any]
 
@@ -28,18 +28,11 @@ class Update:
         unknown = [each for each in listed if each not in parameters]
         if unknown or not listed:
             text = f"the optimizer has {len(unknown)} parameters that the model does not have, and {len(listed) - len(unknown)} of it"
-            raise UsageError(
-                Diagnostic("MG0001", text, hint="make it of model.parameters(), after the model is on its device")
-            )
+            raise unusable(text, "make it of model.parameters(), after the model is on its device")
         if not hasattr(optimizer, "_init_group"):
             text = f"the optimizer {type(optimizer).__name__} is not one of torch.optim that begins its state by itself"
-            raise UsageError(
-                Diagnostic(
-                    "MG0001",
-                    text,
-                    hint="take SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md",
-                )
-            )
+            hint = "take SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md"
+            raise unusable(text, hint)
         self.trained = [parameters[each] for each in listed]
         self._keys: dict[str, bool] = {}  # states of a parameter, and whether all parameters share one number
 
@@ -49,16 +42,11 @@ class Update:
         held: Tensors = {}
         for key, values in self._states({name: tensors[name] for name in self.trained}).items():
             self._keys[key] = _is_shared([*values.values()], len(self.trained))
-            held |= (
-                {f"optimizer.{key}": next(iter(values.values()))}
-                if self._keys[key]
-                else {f"optimizer.{key}.{name}": each for name, each in values.items()}
-            )
+            for name, each in values.items():
+                held.setdefault(self._full_name(key, name), each)
         if self._takes_rate:
-            held |= {
-                self._rate(number): torch.tensor(float(group["lr"]))
-                for number, group in enumerate(self._optimizer.param_groups)
-            }
+            groups = enumerate(self._optimizer.param_groups)
+            held |= {self._rate(number): torch.tensor(float(group["lr"])) for number, group in groups}
         return held
 
     def __call__(self, tensors: Mapping[str, Any], gradients: Mapping[str, Any]) -> Tensors:
@@ -71,16 +59,19 @@ class Update:
             parameter = tensors[name]
             parameter.grad = gradients[name]
             for key, is_shared in self._keys.items():
-                full = f"optimizer.{key}" if is_shared else f"optimizer.{key}.{name}"
-                if full in tensors:
+                if (full := self._full_name(key, name)) in tensors:
                     optimizer.state[parameter][key] = tensors[full].clone() if is_shared else tensors[full]
         optimizer.step()
         after: Tensors = {}
         for name in (name for name in self.trained if gradients[name] is not None):
             for key, value in optimizer.state[tensors[name]].items():
                 if key in self._keys:
-                    after[f"optimizer.{key}" if self._keys[key] else f"optimizer.{key}.{name}"] = value
+                    after[self._full_name(key, name)] = value
         return after
+
+    def _full_name(self, key: str, parameter: str) -> str:
+        """Return the name of a state of a parameter, or of the one that all parameters share."""
+        return f"optimizer.{key}" if self._keys[key] else f"optimizer.{key}.{parameter}"
 
     @property
     def _takes_rate(self) -> bool:
@@ -98,22 +89,16 @@ class Update:
         other.param_groups = []
         for group in self._optimizer.param_groups:
             names = [self._names[each] for each in group["params"] if each.requires_grad]
-            options = {
-                key: key == "differentiable"
-                for key in ("foreach", "fused", "capturable", "differentiable")
-                if key in group
-            }
+            names_of_options = group.keys() & {"foreach", "fused", "capturable", "differentiable"}
+            options = {key: key == "differentiable" for key in names_of_options}
             other.param_groups.append({**group, **options, "params": [tensors[name] for name in names]})
         return other
 
     def _states(self, tensors: Mapping[str, Any]) -> dict[str, Tensors]:
         """Return the state of each parameter by the name of the state: as it is, or as the optimizer begins it."""
         torch: Any = import_module("torch")
-        known = {
-            self._names[each]: state
-            for each, state in self._optimizer.state.items()
-            if each in self._names and not each.is_meta
-        }
+        held = [(self._names.get(each), state) for each, state in self._optimizer.state.items() if not each.is_meta]
+        known = {name: state for name, state in held if name is not None}
         fresh = {name: each.detach().clone() for name, each in tensors.items()}
         begun = self._copy(fresh)
         for each in fresh.values():
@@ -136,16 +121,14 @@ def _begin_momentum(optimizer: Any, group: Mapping[str, Any], known: Mapping[str
     torch: Any = import_module("torch")
     if group.get("dampening") and not known:
         text = "SGD with dampening begins its momentum with the first gradients as they are"
-        raise UsageError(Diagnostic("MG0001", text, hint="take the first step in PyTorch, or leave dampening out"))
+        raise unusable(text, "take the first step in PyTorch, or leave dampening out")
     for each in group["params"]:
         optimizer.state[each]["momentum_buffer"] = torch.zeros_like(each)
 
 
 def _is_shared(values: list[Any], count: int) -> bool:
     """Whether a state is one number for all parameters, such as the count of steps."""
+    if len(values) != count or any(each.ndim for each in values):
+        return False
     is_fake = any(type(each).__name__ == "FakeTensor" for each in values)
-    return (
-        len(values) == count
-        and not any(each.ndim for each in values)
-        and (is_fake or all(bool(each == values[0]) for each in values))
-    )
+    return is_fake or all(bool(each == values[0]) for each in values)

@@ -7,7 +7,6 @@ from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.tracer.joining import flip
-from meshgen.frontend.tracer.shapes import reshape, transpose
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.frontend.tracer.windowed import conv_general_dilated
 
@@ -21,7 +20,7 @@ def per_spatial_dim(given: Sizes, count: int) -> list[int]:
 
 
 def _with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
-    return x if bias is None else x + reshape(bias, (1, -1) + (1,) * (x.ndim - 2))
+    return x if bias is None else x + bias.reshape((1, -1) + (1,) * (x.ndim - 2))
 
 
 @aten("conv1d", "conv2d", "conv3d")
@@ -29,15 +28,15 @@ def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 
          groups: int = 1) -> Tensor:  # fmt: skip
     count = weight.ndim - 2
     if x.ndim == count + 1:  # without a batch
-        return reshape(found := conv(reshape(x, (1, *x.shape)), weight, bias, stride, padding, dilation, groups), found.shape[1:])  # fmt: skip
+        one = conv(x.reshape(1, *x.shape), weight, bias, stride, padding, dilation, groups)
+        return one.reshape(one.shape[1:])
     steps, apart = per_spatial_dim(stride, count), per_spatial_dim(dilation, count)
     if isinstance(padding, str):  # the larger half comes last
         totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(apart, weight.shape[2:], strict=True)]
         pads = [(each // 2, each - each // 2) for each in totals]
     else:
         pads = [(each, each) for each in per_spatial_dim(padding, count)]
-    found = conv_general_dilated(x, weight, steps, pads, None, apart, None, groups)
-    return _with_bias(found, bias)
+    return _with_bias(conv_general_dilated(x, weight, steps, pads, None, apart, None, groups), bias)
 
 
 @aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -46,13 +45,13 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride
     """Return the gradient of a convolution towards its image: zeros between the rows, and the weight [in, out / groups, ...] reversed."""
     count = weight.ndim - 2
     if x.ndim == count + 1:  # without a batch
-        one = conv_transpose(reshape(x, (1, *x.shape)), weight, bias, stride, padding, output_padding, groups, dilation)
-        return reshape(one, one.shape[1:])
+        one = conv_transpose(x.reshape(1, *x.shape), weight, bias, stride, padding, output_padding, groups, dilation)
+        return one.reshape(one.shape[1:])
     steps, apart, pads, more = (per_spatial_dim(each, count) for each in (stride, dilation, padding, output_padding))
     features, out = weight.shape[0], weight.shape[1]
     kernel = flip(weight, list(range(2, weight.ndim)))
-    kernel = reshape(kernel, (groups, features // groups, *kernel.shape[1:]))
-    kernel = reshape(transpose(kernel, (0, 2, 1, *range(3, kernel.ndim))), (groups * out, features // groups, *weight.shape[2:]))  # fmt: skip
+    kernel = kernel.reshape(groups, features // groups, *kernel.shape[1:])
+    kernel = kernel.transpose(0, 2, 1, *range(3, kernel.ndim)).reshape(groups * out, features // groups, *weight.shape[2:])  # fmt: skip
     edges = [d * (k - 1) - p for d, k, p in zip(apart, weight.shape[2:], pads, strict=True)]
     low_high = [(edge, edge + extra) for edge, extra in zip(edges, more, strict=True)]
     return _with_bias(conv_general_dilated(x, kernel, 1, low_high, steps, apart, None, groups), bias)
@@ -90,6 +89,6 @@ def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Se
         letters = "DHW"[-count:]
         dims = (f"CN{letters}", f"IO{letters}", f"NC{letters}")
         weight_gradient = conv_general_dilated(image, result, apart, ends, None, steps, dims, 1, groups)
-        weight_gradient = transpose(weight_gradient, (1, 0, *range(2, weight.ndim)))
+        weight_gradient = weight_gradient.transpose(1, 0, *range(2, weight.ndim))
     bias = grad.sum([0, *range(2, grad.ndim)]) if wanted[2] else None
     return image_gradient, weight_gradient, bias

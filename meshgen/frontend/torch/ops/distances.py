@@ -11,7 +11,6 @@ from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import in_common_type, promoted
 from meshgen.frontend.tracer import elementwise
 from meshgen.frontend.tracer.creation import zeros
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.shapes import expand_dims
@@ -30,7 +29,7 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None)
 def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     """Distances of each row from each later one."""
     first, second = (each.astype(np.int32) for each in np.triu_indices(x.shape[0], 1))
-    return vector_norm(getitem(x, (first,)) - getitem(x, (second,)), p, -1)
+    return vector_norm(x[first] - x[second], p, -1)
 
 
 def _slope(apart: Tensor, distance: Tensor, p: float) -> Tensor:
@@ -60,7 +59,7 @@ def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distance: Tenso
 @aten("_pdist_backward")
 def pdist_backward(grad: Tensor, x: Tensor, p: float, distance: Tensor) -> Tensor:
     first, second = (each.astype(np.int32) for each in np.triu_indices(x.shape[0], 1))
-    apart = getitem(x, (first,)) - getitem(x, (second,))
+    apart = x[first] - x[second]
     slope = convert(_slope(apart, expand_dims(distance, -1), p) * expand_dims(grad, -1), x.type.dtype)
     return zeros(x.shape, x.type.dtype).at[first].add(slope).at[second].add(-slope)
 

@@ -6,7 +6,7 @@ import math
 
 from meshgen.frontend.torch import promotion
 from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
-from meshgen.frontend.torch.promotion import in_common_type, promoted, result_type, rounded_once, wide
+from meshgen.frontend.torch.promotion import in_common_type, in_floats, promoted, result_type, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, logic, rounding
 from meshgen.frontend.tracer.operands import broadcast, convert, emit, tensor
 from meshgen.frontend.tracer.recording import OPS
@@ -23,7 +23,7 @@ enter_traced(
     "exp expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh asin arcsin acos arccos atan arctan asinh acosh atanh erf erfc erfinv=erf_inv lgamma "
     "digamma sigmoid reciprocal exp2 log2 log10 deg2rad rad2deg special_expit=sigmoid special_exp2=exp2 special_gammaln=lgamma special_psi=digamma "
     "arcsinh=asinh arccosh=acosh arctanh=atanh",
-    promotion.in_floats,
+    in_floats,
 )
 enter_traced(
     "eq=equal equal ne=not_equal not_equal lt=less less le=less_equal less_equal gt=greater greater ge=greater_equal greater_equal "
@@ -33,22 +33,6 @@ enter_traced(
     in_common_type,
 )
 enter_traced("atan2 arctan2=atan2 logaddexp copysign nextafter", promotion.in_common_floats)
-
-
-@aten("add")
-@in_common_type
-def add(x: Tensor, y: Tensor, alpha: complex = 1) -> Tensor:
-    return elementwise.add(x, y if alpha == 1 else y * alpha)
-
-
-@aten("sub", "subtract")
-@in_common_type
-def sub(x: Tensor, y: Tensor, alpha: complex = 1) -> Tensor:
-    return x - (y if alpha == 1 else y * alpha)
-
-
-def mul(x: Operand, y: Operand) -> Tensor:
-    return elementwise.multiply(*promoted(x, y))
 
 
 @aten("div", "divide", "true_divide")
@@ -80,7 +64,7 @@ def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
     return logic.where(condition, tensor(x, dtype), tensor(y, dtype))
 
 
-@aten("clamp", "clip")
+@aten("clamp", "clip", "clamp_min")
 def clamp(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     bounds = [each for each in (min, max) if each is not None]
     found = convert(tensor(x), result_type(x, *bounds))
@@ -88,34 +72,39 @@ def clamp(x: Operand, min: Operand | None = None, max: Operand | None = None) ->
     return found if max is None else elementwise.minimum(*promoted(found, max))
 
 
+@aten("complex")
 def complex_(re: Tensor, im: Tensor) -> Tensor:
     """A complex tensor of its parts."""
     re, im = promoted(re, im)
     return emit("complex", [re, im], TensorType(re.shape, "c128" if re.type.dtype == "f64" else "c64"))
 
 
-def view_as_real(x: Tensor) -> Tensor:
-    return OPS["stack"]([elementwise.real(x), elementwise.imag(x)], -1)
-
-
-def view_as_complex(x: Tensor) -> Tensor:
-    return complex_(x[..., 0], x[..., 1])
-
-
 @aten("angle")
 def angle(x: Tensor) -> Tensor:
     """The angle of complex numbers; 0 or pi of others."""
     if is_complex(x.type.dtype):
-        return OPS["atan2"](elementwise.imag(x), elementwise.real(x))
+        return OPS["atan2"](x.imag, x.real)
     x = elementwise.as_float(x)
     return logic.where(x < 0, math.pi, logic.where(x == x, 0.0, x))
 
 
+@aten("copy", "fill", "fill.Scalar", "fill.Tensor")
 def copy(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
     """The value at the shape and type of x."""
     return broadcast(tensor(value, x.type.dtype), x.shape)
 
 
+@aten("view_as_real")
+def view_as_real(x: Tensor) -> Tensor:
+    return OPS["stack"]([x.real, x.imag], -1)
+
+
+@aten("view_as_complex")
+def view_as_complex(x: Tensor) -> Tensor:
+    return complex_(x[..., 0], x[..., 1])
+
+
+@aten("fake_quantize_per_tensor_affine")
 def fake_quantize(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> Tensor:
     """x as it is after it is quantized and dequantized."""
     scale, zero = convert(tensor(scale), x.type.dtype), convert(tensor(zero_point), x.type.dtype)
@@ -126,25 +115,28 @@ def fake_quantize(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int
 def fake_quantize_with_mask(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Beside it whether an element is within the range, as its gradient reads it."""
     number = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
-    is_within = logic.logical_and(number >= quant_min, number <= quant_max)
+    is_within = (number >= quant_min) & (number <= quant_max)
     return fake_quantize(x, scale, zero_point, quant_min, quant_max), is_within
 
 
+def _times(x: Operand, factor: complex) -> Operand:
+    return x if factor == 1 else x * factor
+
+
+mul = in_common_type(elementwise.multiply)
+add = in_common_type(lambda x, y, alpha=1: x + _times(y, alpha))
+sub = in_common_type(lambda x, y, alpha=1: x - _times(y, alpha))
 enter_rows({
+    "add": add,
+    "sub subtract": sub,
     "rsub": lambda x, y, alpha=1: sub(y, x, alpha),
-    "clamp_min": clamp,
     "clamp_max": lambda x, max: clamp(x, None, max),
     "addcmul": lambda x, y, z, value=1: add(x, mul(y, z) if value == 1 else mul(mul(y, z), value)),
     "addcdiv": lambda x, y, z, value=1: add(x, div(y, z) if value == 1 else mul(div(y, z), value)),
     "lerp": lambda x, end, weight: add(x, mul(weight, sub(end, x))),
     "nan_to_num": lambda x, nan=None, posinf=None, neginf=None: logic.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf),
-    "complex": complex_,
-    "view_as_real": view_as_real,
-    "view_as_complex": view_as_complex,
     "polar": lambda size, angle: complex_(size * OPS["cos"](angle), size * OPS["sin"](angle)),
-    "copy fill fill.Scalar fill.Tensor": copy,
     "zero": lambda x: copy(x, 0),
-    "fake_quantize_per_tensor_affine": fake_quantize,
     "hardshrink": lambda x, lambd=0.5: logic.where(elementwise.abs_(x) > lambd, x, logic.where(logic.isnan(x), x, 0)),
     "softshrink": lambda x, lambd=0.5: elementwise.sign(x) * elementwise.maximum(elementwise.abs_(x) - lambd, 0),
     "softshrink_backward hardshrink_backward": lambda grad, x, lambd: logic.where(elementwise.abs_(x) <= lambd, 0, grad),
@@ -183,20 +175,19 @@ def _entropy(x: Tensor) -> Tensor:
     return logic.where(x >= 0, found, logic.where(logic.isnan(x), x, -math.inf))
 
 
+def _logit(x: Tensor, eps: float | None = None) -> Tensor:
+    x = x if eps is None else elementwise.clip(x, eps, 1 - eps)
+    return elementwise.log(x / (1 - x))
+
+
 enter_rows({
     "frac": lambda x: x - rounding.trunc(x),
     "sinc": sinc,
     "special_i1e": bessel_i1e,
     "special_ndtr": lambda x: OPS["erfc"](x * -math.sqrt(0.5)) * 0.5,
     "special_entr": _entropy,
-}, promotion.in_floats)  # fmt: skip
-
-
-@aten("logit")
-@rounded_once
-def logit(x: Tensor, eps: float | None = None) -> Tensor:
-    x = x if eps is None else elementwise.clip(x, eps, 1 - eps)
-    return elementwise.log(x / (1 - x))
+}, in_floats)  # fmt: skip
+enter_rows({"logit": _logit}, rounded_once)
 
 
 @aten("polygamma")
@@ -215,6 +206,6 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     exponent = logic.bitwise_and(pattern >> mantissa_bits, 2 * bias + 3)
     rest = pattern - ((exponent - bias) << mantissa_bits)
     exponent = exponent - bias - logic.where(is_small, mantissa_bits, 0)
-    is_plain = logic.logical_and(logic.isfinite(wide_x), wide_x != 0)
+    is_plain = logic.isfinite(wide_x) & (wide_x != 0)
     mantissa = logic.where(is_plain, logic.bitcast_convert_type(rest, wide_x.type.dtype), wide_x)
     return convert(mantissa, dtype), convert(logic.where(is_plain, exponent, 0), "i32")

@@ -10,10 +10,10 @@ from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise, searching
 from meshgen.frontend.tracer.creation import full, iota, zeros
-from meshgen.frontend.tracer.indexing import gathered, getitem
-from meshgen.frontend.tracer.logic import logical_and, where
+from meshgen.frontend.tracer.indexing import gathered
+from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
 
@@ -38,15 +38,11 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
     if mode == 2:
         lowest = -math.inf
         found = full((count, weight.shape[1]), lowest, rows.type.dtype).at[bags].max(where(is_counted, rows, lowest))
-        is_largest = logical_and(is_counted, rows == gathered(found, {0: bags}, 0))
+        is_largest = is_counted & (rows == gathered(found, {0: bags}, 0))
         count_of_rows = indices.shape[0]
         place = iota(rows.shape, 0, "i32")  # of equal elements torch takes the first of the bag
         first = full(found.shape, count_of_rows, "i32").at[bags].min(where(is_largest, place, count_of_rows))
-        largest = (
-            getitem(indices, (elementwise.minimum(first, count_of_rows - 1),))
-            if count_of_rows
-            else zeros(found.shape, "i64")
-        )
+        largest = indices[elementwise.minimum(first, count_of_rows - 1)] if count_of_rows else zeros(found.shape, "i64")
         largest = where(has_rows, convert(largest, "i64"), -1)
         found = where(has_rows, found, 0)
     else:
@@ -100,6 +96,6 @@ def embedding_bag_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor
 def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Return the table with the rows that are looked up scaled to at most a norm."""
     size = vector_norm(weight, norm_type, -1, True)
-    is_read = zeros((weight.shape[0],), "i1").at[reshape(indices, (-1,))].set(True)
-    is_large = logical_and(expand_dims(is_read, 1), size > max_norm)
+    is_read = zeros((weight.shape[0],), "i1").at[indices.reshape(-1)].set(True)
+    is_large = expand_dims(is_read, 1) & (size > max_norm)
     return where(is_large, weight * (max_norm / (size + 1e-7)), weight)

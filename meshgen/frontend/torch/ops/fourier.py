@@ -12,12 +12,9 @@ from meshgen.frontend.torch.ops.padding import pad
 from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
 from meshgen.frontend.tracer import fft
 from meshgen.frontend.tracer.creation import zeros
-from meshgen.frontend.tracer.elementwise import real
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.operands import convert, tensor
-from meshgen.frontend.tracer.shapes import matrix_transpose, moveaxis, reshape
+from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.frontend.tracer.updates import at
 from meshgen.ir.graph import DTYPES, is_complex
 
 _NORMS = ("backward", "ortho", "forward")  # of a forward transform: not scaled, by 1 / sqrt(n), by 1 / n
@@ -80,7 +77,7 @@ def centred_stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_lengt
                  *how: Any, **named: Any) -> Tensor:  # fmt: skip
     """As `stft`, of the signal with half a window before and after it."""
     if center:
-        rows = x if x.ndim > 1 else reshape(x, (1, -1))
+        rows = x if x.ndim > 1 else x.reshape(1, -1)
         padded = pad(rows, [n_fft // 2] * 2, pad_mode)
         x = padded if x.ndim > 1 else padded[0]
     return stft(x, n_fft, hop_length, win_length, window, *how, **named)
@@ -91,14 +88,14 @@ def stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int |
          return_complex: bool | None = None, align_to_window: bool | None = None) -> Tensor:  # fmt: skip
     """Spectra of windows of a signal: [..., frequencies, frames]."""
     del return_complex, align_to_window
-    rows, hop = x if x.ndim > 1 else reshape(x, (1, -1)), hop_length or n_fft // 4
+    rows, hop = x if x.ndim > 1 else x.reshape(1, -1), hop_length or n_fft // 4
     begins = np.arange((rows.shape[-1] - n_fft) // hop + 1)[:, None] * hop
-    frames = getitem(rows, (slice(None), (begins + np.arange(n_fft)).astype(np.int32)))
+    frames = rows[slice(None), (begins + np.arange(n_fft)).astype(np.int32)]
     is_real = not is_complex(x.type.dtype)
     kind = x.type.dtype if is_real else "f64" if x.type.dtype == "c128" else "f32"
     frames = frames * convert(_window(window, win_length or n_fft, n_fft, kind), x.type.dtype)
     transform = fft.rfft if is_real and onesided is not False else fft.fft
-    found = matrix_transpose(transform(frames, norm="ortho" if normalized else None))
+    found = transform(frames, norm="ortho" if normalized else None).mT
     return found if x.ndim > 1 else found[0]
 
 
@@ -107,18 +104,18 @@ def istft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int 
           normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False) -> Tensor:  # fmt: skip
     """The signal of spectra [..., frequencies, frames]: windows added up, divided by the sum of the windows' squares."""
     hop, norm = hop_length or n_fft // 4, "ortho" if normalized else None
-    spectra = matrix_transpose(x if x.ndim > 2 else reshape(x, (1, *x.shape)))
+    spectra = (x if x.ndim > 2 else x.reshape(1, *x.shape)).mT
     is_half = onesided if onesided is not None else not return_complex
     frames = fft.irfft(spectra, n_fft, norm=norm) if is_half else fft.ifft(spectra, norm=norm)
     if not is_half and not return_complex:
-        frames = real(frames)
+        frames = frames.real
     kind = "f64" if x.type.dtype == "c128" else "f32"
     own = _window(window, win_length or n_fft, n_fft, kind)
     count = frames.shape[-2]
     whole = n_fft + hop * (count - 1)
     begin = n_fft // 2 if center else 0
     end = begin + length if length is not None else whole - (n_fft // 2 if center else 0)
-    squares = _added(reshape(own * own, (1, 1, n_fft)) + zeros((1, count, n_fft), kind), hop, whole)
+    squares = _added((own * own).reshape(1, 1, n_fft) + zeros((1, count, n_fft), kind), hop, whole)
     summed = _added(frames * convert(own, frames.type.dtype), hop, whole)
     found = summed[..., begin : min(end, whole)] / convert(squares[..., begin : min(end, whole)], frames.type.dtype)
     found = pad(found, [0, end - whole]) if end > whole else found
@@ -129,5 +126,5 @@ def _added(frames: Tensor, hop: int, size: int) -> Tensor:
     """Frames [rows, frames, n] added up in signals [rows, size], each `hop` after the one before."""
     rows, count, n = frames.shape
     places = (np.arange(count)[:, None] * hop + np.arange(n)).reshape(-1).astype(np.int32)
-    flat = moveaxis(reshape(frames, (rows, count * n)), 0, -1)
-    return moveaxis(at(zeros((size, rows), frames.type.dtype))[places].add(flat), -1, 0)
+    flat = moveaxis(frames.reshape(rows, count * n), 0, -1)
+    return moveaxis(zeros((size, rows), frames.type.dtype).at[places].add(flat), -1, 0)

@@ -12,12 +12,11 @@ from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, indexing
 from meshgen.frontend.tracer.creation import iota, zeros
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.scans import cumsum
-from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, moveaxis, reshape
+from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 
 
@@ -47,14 +46,14 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
 def _put_where(x: Tensor, at: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
     """x[.., mask, ..] = values, for a mask over the dims from `at` on: one value for all, or as many as hold, in their order."""
     before, after = x.shape[:at], x.shape[at + mask.ndim :]
-    values = reshape(values, (1,) * (len(before) + 1 + len(after) - values.ndim) + values.shape)
+    values = values.reshape((1,) * (len(before) + 1 + len(after) - values.ndim) + values.shape)
     own = values.shape
     if own[at] == 1:
-        rows = reshape(values, own[:at] + (1,) * mask.ndim + own[at + 1 :])
+        rows = values.reshape(own[:at] + (1,) * mask.ndim + own[at + 1 :])
     else:
-        number = elementwise.clip(cumsum(reshape(mask, -1)) - 1, 0, own[at] - 1)
-        rows = reshape(indexing.gathered(values, {at: number}, at), own[:at] + mask.shape + own[at + 1 :])
-    mask = reshape(mask, (1,) * at + mask.shape + (1,) * len(after))
+        number = elementwise.clip(cumsum(mask.reshape(-1)) - 1, 0, own[at] - 1)
+        rows = indexing.gathered(values, {at: number}, at).reshape(own[:at] + mask.shape + own[at + 1 :])
+    mask = mask.reshape((1,) * at + mask.shape + (1,) * len(after))
     rows = convert(rows, x.type.dtype)
     return where(mask, x + rows if accumulate else rows, x)
 
@@ -62,12 +61,12 @@ def _put_where(x: Tensor, at: int, mask: Tensor, values: Tensor, accumulate: boo
 @aten("masked_scatter")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     x, mask = broadcast_arrays(x, mask)
-    return _put_where(x, 0, mask, reshape(source, -1), False)
+    return _put_where(x, 0, mask, source.reshape(-1), False)
 
 
 def along(x: Tensor, dim: int, rows: Tensor) -> Any:
     """Return `x.at[...]` of rows along a dim."""
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (reshape(rows, (-1,)),)]
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (rows.reshape(-1),)]
 
 
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
@@ -80,14 +79,14 @@ def slice_scatter(x: Tensor, src: Tensor, dim: int = 0, start: int | None = None
 
 enter_rows({
     "embedding": embedding,
-    "index.Tensor _unsafe_index.Tensor": lambda x, indices: getitem(x, _entries(x, indices)),
+    "index.Tensor _unsafe_index.Tensor": lambda x, indices: x[_entries(x, indices)],
     "take_along_dim": lambda x, index, dim=None: indexing.take_along_axis(x, index, dim),
-    "take": lambda x, index: getitem(reshape(x, (-1,)), (where(index < 0, index + x.size, index),)),
+    "take": lambda x, index: x.reshape(-1)[where(index < 0, index + x.size, index)],
     "select_scatter": select_scatter,
     "slice_scatter": slice_scatter,
 })  # fmt: skip
 enter_rows({
-    "index_select": lambda x, dim, index: getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (reshape(index, (-1,)),)),
+    "index_select": lambda x, dim, index: x[(slice(None),) * axis_of(dim, x.ndim) + (index.reshape(-1),)],
     "index_copy": lambda x, dim, index, source: along(x, dim, index).set(source),
     "index_fill": lambda x, dim, index, value: along(x, dim, index).set(value),
     "index_add": lambda x, dim, index, source, alpha=1: along(x, dim, index).add(source if alpha == 1 else source * alpha),
@@ -120,7 +119,7 @@ for _names, _hint in _SIZED_BY_DATA.items():
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale: bool) -> Tensor:
     """Rows of the gradient added at their places; those of the padding are left out."""
     width = grad.shape[-1]
-    rows, values = reshape(indices, -1), reshape(grad, (-1, width))
+    rows, values = indices.reshape(-1), grad.reshape(-1, width)
     if padding_idx >= 0:
         values = where(expand_dims(rows != padding_idx, 1), values, 0)
     if scale:
@@ -140,9 +139,9 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
 @aten("put")
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """x with elements of its flat form replaced, or added to."""
-    entries = reshape(x, (-1,)).at[reshape(index, (-1,))]
-    values = reshape(source, (-1,))
-    return reshape(entries.add(values) if accumulate else entries.set(values), x.shape)
+    entries = x.reshape(-1).at[index.reshape(-1)]
+    values = source.reshape(-1)
+    return (entries.add(values) if accumulate else entries.set(values)).reshape(x.shape)
 
 
 @aten("repeat_interleave.Tensor")

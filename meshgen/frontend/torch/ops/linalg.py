@@ -12,12 +12,11 @@ from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import in_common_type, result_type
 from meshgen.frontend.tracer import linalg
 from meshgen.frontend.tracer.creation import eye, ones, tril, zeros
-from meshgen.frontend.tracer.elementwise import conj, maximum, real
+from meshgen.frontend.tracer.elementwise import maximum
 from meshgen.frontend.tracer.joining import concatenate, pad
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.reduce import max_
-from meshgen.frontend.tracer.shapes import expand_dims, matrix_transpose, moveaxis, reshape
+from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import real_dtype
 
@@ -44,7 +43,7 @@ def qr(x: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 @aten("linalg_eigh", "_linalg_eigh")
 def eigh(x: Tensor, uplo: str = "L", compute_v: bool = True) -> tuple[Tensor, Tensor]:
     del compute_v
-    values, vectors = linalg.eigh(conj(matrix_transpose(x)) if uplo.upper() == "U" else x)
+    values, vectors = linalg.eigh(x.mT.conj() if uplo.upper() == "U" else x)
     return values, vectors
 
 
@@ -61,7 +60,7 @@ def svd(x: Tensor, full_matrices: bool = True, compute_uv: bool = True, *, drive
 def _of_lower_triangle(x: Tensor) -> Tensor:
     """Return the Hermitian matrix with this lower triangle; of the diagonal the real part is read."""
     below = tril(x, -1)
-    return below + convert(real(tril(x) - below), x.type.dtype) + conj(matrix_transpose(below))
+    return below + convert((tril(x) - below).real, x.type.dtype) + below.mT.conj()
 
 
 @aten("linalg_pinv")
@@ -72,7 +71,7 @@ def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, at
     relative = rcond if rtol is None else rtol
     if atol is None:
         return linalg.pinv(x, rtol=relative)
-    least = tensor(atol) / max_(linalg.svdvals(x), -1)
+    least = tensor(atol) / linalg.svdvals(x).max(-1)
     return linalg.pinv(x, rtol=least if relative is None else maximum(least, relative))
 
 
@@ -82,7 +81,7 @@ def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     right = expand_dims(b, -1) if is_vector else b
     if not left:
-        found = matrix_transpose(linalg.solve(matrix_transpose(a), matrix_transpose(right)))
+        found = linalg.solve(a.mT, right.mT).mT
     else:
         found = linalg.solve(a, right)
     return found[..., 0] if is_vector else found
@@ -102,8 +101,8 @@ def lu_factor(x: Tensor, *, pivot: bool = True, check_errors: bool = False) -> t
 @aten("linalg_solve_triangular")
 def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     if not left:
-        found = solve_triangular(matrix_transpose(a), matrix_transpose(b), upper=not upper, unitriangular=unitriangular)
-        return matrix_transpose(found)
+        found = solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular)
+        return found.mT
     if unitriangular:
         one = eye(a.shape[-1], dtype=a.type.dtype)
         a = a * (1 - one) + one
@@ -115,16 +114,16 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, un
 
 @aten("triangular_solve")
 def triangular_solve(b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    matrix = matrix_transpose(a) if transpose else a
+    matrix = a.mT if transpose else a
     return solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular), a
 
 
 @aten("cholesky_solve")
 def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
     """x with A @ x = b for the A of a triangular factor."""
-    lower = conj(matrix_transpose(factor)) if upper else factor
+    lower = factor.mT.conj() if upper else factor
     half = solve_triangular(lower, b, upper=False)
-    return solve_triangular(conj(matrix_transpose(lower)), half, upper=True)
+    return solve_triangular(lower.mT.conj(), half, upper=True)
 
 
 @aten("diag_embed")
@@ -140,7 +139,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 @aten("block_diag")
 def block_diag(tensors: Sequence[Tensor]) -> Tensor:
     """Matrices along a diagonal, of which numbers and vectors are one row."""
-    parts = [reshape(each, (1,) * (2 - each.ndim) + each.shape) for each in of_one_type(tensors)]
+    parts = [each.reshape((1,) * (2 - each.ndim) + each.shape) for each in of_one_type(tensors)]
     width, before, rows = sum(each.shape[1] for each in parts), 0, list[Tensor]()
     for each in parts:
         rows.append(pad(each, [(0, 0), (before, width - before - each.shape[1])]))

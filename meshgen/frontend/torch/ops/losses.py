@@ -10,11 +10,10 @@ from meshgen.frontend.torch.promotion import in_common_floats, promoted, rounded
 from meshgen.frontend.tracer import elementwise, nn
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.indexing import gathered, take_along_axis
-from meshgen.frontend.tracer.logic import logical_and, logical_not, where
+from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.reduce import any_, min_, sum_
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
 NONE, MEAN, SUM = 0, 1, 2  # torch.nn._reduction
@@ -82,11 +81,11 @@ def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None = None, re
     dim = min(1, x.ndim - 1)
     kept = target != ignore_index
     safe = where(kept, target, 0)
-    picked = -reshape(take_along_axis(x, expand_dims(safe, dim), dim), target.shape)
+    picked = -take_along_axis(x, expand_dims(safe, dim), dim).reshape(target.shape)
     shares = convert(kept, x.type.dtype) if weight is None else where(kept, gathered(weight, {0: safe}, 0), 0.0)
     losses = where(kept, picked, 0.0) * (1.0 if weight is None else shares)
-    total = sum_(shares)
-    return (sum_(losses) / total if reduction == MEAN else reduced(losses, reduction)), total
+    total = shares.sum()
+    return (losses.sum() / total if reduction == MEAN else reduced(losses, reduction)), total
 
 
 enter_rows({"nll_loss nll_loss_nd nll_loss2d": lambda *args: nll_loss_forward(*args)[0]})
@@ -101,10 +100,10 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduc
     scores = nn.log_softmax(logits, dim)
     if target.shape == x.shape:
         share = convert(target, logits.type.dtype) * (1 - label_smoothing) + label_smoothing / x.shape[dim]
-        share = share if weight is None else share * reshape(weight, (-1,) + (1,) * (x.ndim - dim - 1))
-        losses = -sum_(share * scores, dim)
+        share = share if weight is None else share * weight.reshape((-1,) + (1,) * (x.ndim - dim - 1))
+        losses = -(share * scores).sum(dim)
         rows = x.size // x.shape[dim]
-        return convert(sum_(losses) / rows if reduction == MEAN else reduced(losses, reduction), dtype)
+        return convert(losses.sum() / rows if reduction == MEAN else reduced(losses, reduction), dtype)
     found, _ = nll_loss_forward(scores, target, weight, reduction, ignore_index)
     if label_smoothing:
         if weight is not None:
@@ -112,7 +111,7 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduc
         kept = target != ignore_index
         spread = where(kept, -scores.mean(dim), 0.0)
         even = (
-            sum_(spread) / sum_(convert(kept, logits.type.dtype)) if reduction == MEAN else reduced(spread, reduction)
+            spread.sum() / convert(kept, logits.type.dtype).sum() if reduction == MEAN else reduced(spread, reduction)
         )
         found = found * (1 - label_smoothing) + even * label_smoothing
     return convert(found, dtype)
@@ -134,7 +133,7 @@ def _gelu_slope(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def _summed(x: Tensor, dim: int) -> Tensor:
-    return sum_(x, dim, True, dtype=x.type.dtype)
+    return x.sum(dim, True, dtype=x.type.dtype)
 
 
 def _softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
@@ -159,22 +158,22 @@ enter_rows({
 def _of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:
     """Return the gradient of losses [rows, classes] whose rows are summed: of one number, of its share in the mean, or of each row."""
     if reduction == NONE:
-        return slope * reshape(grad, (-1, 1))
+        return slope * grad.reshape(-1, 1)
     return slope * (grad / slope.shape[0] if reduction == MEAN else grad)
 
 
 @aten("multi_margin_loss_backward")
 def multi_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, p: float, margin: float, weight: Tensor | None = None,
                                reduction: int = MEAN) -> Tensor:  # fmt: skip
-    rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
-    target = reshape(target, (-1, 1))
+    rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+    target = target.reshape(-1, 1)
     over = margin - take_along_axis(rows, target, 1) + rows
     slope = convert(over > 0, x.type.dtype) if p == 1 else 2 * elementwise.maximum(over, 0)
     slope = slope / rows.shape[1] if weight is None else slope * expand_dims(gathered(weight, {0: target[:, 0]}, 0), 1) / rows.shape[1]  # fmt: skip
     is_target = iota(rows.shape, 1, target.type.dtype) == target
     slope = where(is_target, 0.0, slope)
-    slope = where(is_target, -sum_(slope, 1, True), slope)
-    return reshape(_of_losses(grad, slope, reduction), x.shape)
+    slope = where(is_target, -slope.sum(1, True), slope)
+    return _of_losses(grad, slope, reduction).reshape(x.shape)
 
 
 def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -183,23 +182,23 @@ def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tenso
     The labels of a row end at the first -1.
     """
     width = x.shape[-1] if x.ndim else 1
-    rows, labels = reshape(x, (-1, width)), reshape(target, (-1, width))
+    rows, labels = x.reshape(-1, width), target.reshape(-1, width)
     place = iota(labels.shape, 1, "i32")
-    is_counted = place < min_(where(labels == -1, place, labels.shape[1]), 1, True)
+    is_counted = place < where(labels == -1, place, labels.shape[1]).min(1, True)
     safe = where(is_counted, labels, 0)
-    is_label = logical_and(expand_dims(safe, 2) == expand_dims(place, 1), expand_dims(is_counted, 2))
-    has_label = any_(is_label, 1)
+    is_label = (expand_dims(safe, 2) == expand_dims(place, 1)) & expand_dims(is_counted, 2)
+    has_label = is_label.any(1)
     over = 1 - expand_dims(take_along_axis(rows, safe, 1), 2) + expand_dims(rows, 1)
-    is_compared = logical_and(expand_dims(is_counted, 2), logical_not(expand_dims(has_label, 1)))
-    return where(logical_and(is_compared, over > 0), over, 0.0), is_label, has_label
+    is_compared = expand_dims(is_counted, 2) & (~expand_dims(has_label, 1))
+    return where(is_compared & (over > 0), over, 0.0), is_label, has_label
 
 
 @aten("multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
     """Return the loss, and which classes are labels."""
     over, _, has_label = _margins_of_labels(x, target)
-    losses = sum_(over, (1, 2)) / over.shape[-1]
-    flags = reshape(convert(has_label, x.type.dtype), x.shape)
+    losses = over.sum((1, 2)) / over.shape[-1]
+    flags = convert(has_label, x.type.dtype).reshape(x.shape)
     return reduced(losses if x.ndim > 1 else losses[0], reduction), flags
 
 
@@ -210,8 +209,8 @@ def multilabel_margin_loss_backward(
     del is_target
     over, is_label, _ = _margins_of_labels(x, target)
     slope = convert(over > 0, x.type.dtype) / over.shape[-1]
-    of_labels = convert(is_label, x.type.dtype) * sum_(slope, 2, True)
-    return reshape(_of_losses(grad, sum_(slope - of_labels, 1), reduction), x.shape)
+    of_labels = convert(is_label, x.type.dtype) * slope.sum(2, True)
+    return _of_losses(grad, (slope - of_labels).sum(1), reduction).reshape(x.shape)
 
 
 @aten("torch_nn._linear_cross_entropy_batch_chunked_no_reduction")

@@ -13,9 +13,8 @@ from meshgen.frontend.tracer import control_flow, linalg, linear
 from meshgen.frontend.tracer.creation import eye, iota, tril, triu, zeros
 from meshgen.frontend.tracer.elementwise import abs_, log, maximum, power
 from meshgen.frontend.tracer.indexing import take_along_axis
-from meshgen.frontend.tracer.logic import logical_and, where
+from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
-from meshgen.frontend.tracer.reduce import max_, sum_
 from meshgen.frontend.tracer.rounding import ceil
 from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
@@ -80,8 +79,8 @@ def matrix_exp(x: Tensor) -> Tensor:
     one = eye(x.shape[-1], dtype=wide_x.type.dtype)
     if 0 in x.shape:
         return x
-    size = max_(sum_(abs_(wide_x), -2))
-    is_finite = logical_and(size > 0, size < np.inf)  # else no number of halvings is enough
+    size = abs_(wide_x).sum(-2).max()
+    is_finite = (size > 0) & (size < np.inf)  # else no number of halvings is enough
     halvings = maximum(ceil(log(where(is_finite, size, 1)) / np.log(2.0)), 0)
     factor = power(tensor(2.0, halvings.type.dtype), -halvings)
     scaled, result = wide_x * convert(factor, wide_x.type.dtype), broadcast(one, x.shape)

@@ -15,8 +15,6 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.normalize import Normalized, normalized
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.reduce import max_, mean
-from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
 
@@ -40,7 +38,7 @@ def hardtanh(x: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
 @aten("prelu", "_prelu_kernel")
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim == 1 and x.ndim > 1:
-        weight = reshape(weight, (-1,) + (1,) * (x.ndim - 2))
+        weight = weight.reshape((-1,) + (1,) * (x.ndim - 2))
     return where(x > 0, x, x * weight)
 
 
@@ -58,7 +56,7 @@ def log_softmax(x: Tensor, dim: int, dtype: str | bool | None = None) -> Tensor:
 
 enter_rows({
     "threshold": lambda x, threshold, value: where(x > threshold, x, value),
-    "_safe_softmax": lambda x, dim, dtype=None: where(max_(x, dim, True) == -math.inf, 0.0, softmax(x, dim, dtype)),  # 0 for rows of -inf
+    "_safe_softmax": lambda x, dim, dtype=None: where(x.max(dim, True) == -math.inf, 0.0, softmax(x, dim, dtype)),  # 0 for rows of -inf
 })  # fmt: skip
 
 
@@ -97,12 +95,12 @@ enter_rows({"rms_norm": lambda x, shape, weight=None, eps=None: fused_rms_norm(x
 
 def _per_feature(each: Tensor | None, *shape: int) -> Tensor | None:
     """A vector along the dims of a feature."""
-    return None if each is None else reshape(each, shape)
+    return None if each is None else each.reshape(shape)
 
 
 def _group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Normalized:
     """Normalize [rows, groups, features of a group, places]."""
-    apart = reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    apart = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     beside = groups, x.shape[1] // groups, *[1] * (x.ndim - 2)
     affine = (_per_feature(each, *beside) for each in (weight, bias))
     return _normalized(apart, range(2, apart.ndim), eps, *affine)
@@ -110,14 +108,14 @@ def _group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | No
 
 @aten("group_norm")
 def group_norm(x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *_: Any) -> Tensor:  # fmt: skip
-    return reshape(_group_norm(x, groups, weight, bias, eps).result, x.shape)
+    return _group_norm(x, groups, weight, bias, eps).result.reshape(x.shape)
 
 
 @aten("native_group_norm")
 def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, features: int, places: int, groups: int, eps: float) -> tuple[Any, ...]:  # fmt: skip
     found = _group_norm(x, groups, weight, bias, eps)
-    mean, factor = (None if each is None else reshape(each, (rows, groups)) for each in (found.mean, found.factor))
-    return reshape(found.result, x.shape), mean, factor
+    mean, factor = (None if each is None else each.reshape(rows, groups) for each in (found.mean, found.factor))
+    return found.result.reshape(x.shape), mean, factor
 
 
 @aten("instance_norm", mutates=(3, 4))
@@ -127,13 +125,16 @@ def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running
     if not use_input_stats:
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), running_mean, running_var
     found = _group_norm(x, x.shape[1], weight, bias, eps)
-    normal = reshape(found.result, x.shape)
+    normal = found.result.reshape(x.shape)
     if running_mean is None or running_var is None or found.mean is None:
         return normal, running_mean, running_var
-    count = math.prod(x.shape[2:])
-    means, variances = (mean(reshape(each, x.shape[:2]), 0) for each in (found.mean, found.variance))
-    unbiased = variances * (count / max(count - 1, 1))
+    means, variances = (each.reshape(x.shape[:2]).mean(0) for each in (found.mean, found.variance))
+    unbiased = _unbiased(variances, math.prod(x.shape[2:]))
     return normal, *(_updated(old, new, momentum) for old, new in ((running_mean, means), (running_var, unbiased)))
+
+
+def _unbiased(variance: Tensor, count: int) -> Tensor:
+    return variance * (count / max(count - 1, 1))
 
 
 def _updated(old: Tensor, new: Tensor, momentum: float) -> Tensor:
@@ -150,47 +151,42 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor | None, variances: Tensor | None, eps: float) -> Tensor:  # fmt: skip
     """Normalised by given statistics."""
     widened, dtype = wide(x)
-    centre, spread = (convert(reshape(each, (1, -1) + (1,) * (x.ndim - 2)), widened.type.dtype) for each in (means, variances) if each is not None)  # fmt: skip
+    centre, spread = (convert(each.reshape((1, -1) + (1,) * (x.ndim - 2)), widened.type.dtype) for each in (means, variances) if each is not None)  # fmt: skip
     normal = (widened - centre) * elementwise.rsqrt(spread + eps)
     return convert(_scaled(normal, *(_per_feature(each, 1, -1, *[1] * (x.ndim - 2)) for each in (weight, bias))), dtype)
 
 
-@aten("batch_norm", mutates=(3, 4))
-def batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
-               training: bool, momentum: float, eps: float, *_: Any) -> tuple[Any, ...]:  # fmt: skip
-    """The result, and the running statistics after it."""
-    found = native_batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
-    return found[0], found[3], found[4]
-
-
+@aten("_native_batch_norm_legit", "native_batch_norm", mutates=(3, 4))
 @aten("_native_batch_norm_legit_functional")
 def native_batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
                       training: bool, momentum: float, eps: float) -> tuple[Any, ...]:  # fmt: skip
-    """The result, the batch's means and factors, and the running statistics after it."""
+    """Return the result, the batch's means and factors, and the running statistics after it."""
     if not training:
         empty = broadcast(tensor(0.0, "f32"), (0,))
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), empty, empty, running_mean, running_var  # fmt: skip
-    dims = [d for d in range(x.ndim) if d != 1]
     per_feature = -1, *[1] * (x.ndim - 2)
-    found = _normalized(x, dims, eps, *(_per_feature(each, *per_feature) for each in (weight, bias)))
+    affine = (_per_feature(each, *per_feature) for each in (weight, bias))
+    found = _normalized(x, [d for d in range(x.ndim) if d != 1], eps, *affine)
     assert found.mean is not None, "a batch norm subtracts the mean"
-    vectors = [reshape(each, (-1,)) for each in (found.mean, found.factor)]
-    if running_mean is None or running_var is None:
-        return found.result, *vectors, running_mean, running_var
-    count = x.size // x.shape[1]
-    unbiased = reshape(found.variance, (-1,)) * (count / max(count - 1, 1))
-    return (
-        found.result,
-        *vectors,
-        _updated(running_mean, vectors[0], momentum),
-        _updated(running_var, unbiased, momentum),
-    )
+    means, factors = (each.reshape(-1) for each in (found.mean, found.factor))
+    if running_mean is not None and running_var is not None:
+        unbiased = _unbiased(found.variance.reshape(-1), x.size // x.shape[1])
+        running_mean, running_var = _updated(running_mean, means, momentum), _updated(running_var, unbiased, momentum)
+    return found.result, means, factors, running_mean, running_var
 
 
-@aten("_native_batch_norm_legit_no_training")
-def native_batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor, variances: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:  # fmt: skip
-    empty = broadcast(tensor(0.0, "f32"), (0,))
-    return batch_norm_inference(x, weight, bias, means, variances, eps), empty, empty
+@aten("batch_norm", mutates=(3, 4))
+def batch_norm(*how: Any) -> tuple[Any, ...]:
+    """Return the result, and the running statistics after it."""
+    result, _, _, *running = native_batch_norm(*how[:8])
+    return result, *running
+
+
+# Batch norms without running statistics, which use those of the batch in any mode, and with given ones.
+enter_rows({
+    "_native_batch_norm_legit.no_stats": lambda x, weight, bias, training, *how: native_batch_norm(x, weight, bias, None, None, True, *how)[:3],
+    "_native_batch_norm_legit_no_training": lambda x, weight, bias, means, variances, *how: native_batch_norm(x, weight, bias, means, variances, False, *how)[:3],
+})  # fmt: skip
 
 
 @aten("cosine_similarity")

@@ -17,12 +17,10 @@ from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise, searching
 from meshgen.frontend.tracer.creation import zeros
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
-from meshgen.frontend.tracer.reduce import extreme, max_, mean
+from meshgen.frontend.tracer.reduce import extreme
 from meshgen.frontend.tracer.scans import windows
-from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
 
@@ -107,7 +105,7 @@ def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
         flat, is_inside = flat * size + own, is_inside & (own >= 0) & (own < size)
     merged = (*shape[:count], math.prod(sizes))
     flat, is_inside = np.where(is_inside, flat, 0).reshape(merged).astype(np.int32), is_inside.reshape(merged)
-    seen = getitem(reshape(x, (*lead, math.prod(old))), (..., tensor(flat)))
+    seen = x.reshape(*lead, math.prod(old))[..., tensor(flat)]
     seen = seen if is_inside.all() else where(tensor(is_inside), seen, extreme("maximum", x.type.dtype))
     number = searching.argmax(seen, -1)
     at = tensor(np.zeros((), np.int32))
@@ -118,7 +116,7 @@ def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
         )  # of a window with two rows inside
         own = number // math.prod(sizes[d + 1 :]) % sizes[d]
         at = at * size + (own * apart + tensor(begins))
-    return max_(seen, -1), convert(broadcast(at, number.shape), "i64")
+    return seen.max(-1), convert(broadcast(at, number.shape), "i64")
 
 
 def _max_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
@@ -144,10 +142,10 @@ def _adaptive_max_pool(count: int, x: Tensor, size: Sizes) -> tuple[Tensor, Tens
 
 def _scattered_maxima(count: int, grad: Tensor, x: Tensor, *how: Any, **named: Any) -> Tensor:
     """Add the gradient of each window at the place of its largest element, which is the last argument."""
-    indices = named.get("indices", how[-1] if how else None)
+    indices = named["indices"] if "indices" in named else how[-1]
     lead = x.shape[: x.ndim - count]
     flat = zeros((*lead, math.prod(x.shape[len(lead) :])), grad.type.dtype)
-    return reshape(scatter(flat, -1, reshape(indices, (*lead, -1)), reshape(grad, (*lead, -1)), reduce="add"), x.shape)
+    return scatter(flat, -1, indices.reshape(*lead, -1), grad.reshape(*lead, -1), reduce="add").reshape(x.shape)
 
 
 # Means ---------------------------------------------------------------------------------------------------------------
@@ -198,7 +196,7 @@ def _adaptive_avg_pool(count: int, x: Tensor, size: Sizes) -> Tensor:
     old = x.shape[x.ndim - count :]
     new = per_spatial_dim(size, count)
     if all(each == 1 for each in new):
-        return mean(x, list(range(-count, 0)), True)
+        return x.mean(list(range(-count, 0)), True)
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         return _avg_pool(count, x, [n // s for s, n in zip(new, old, strict=True)])
     pooled_rows, dtype = wide(x)
@@ -224,8 +222,8 @@ def _unpooled(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int]
     number = np.arange(math.prod(lead), dtype=np.int32).reshape(*lead, *[1] * count)
     image = math.prod(output_size)
     flat = zeros((math.prod(lead) * image,), x.type.dtype)
-    places = reshape(convert(indices, "i32") + tensor(number * image), (-1,))
-    return reshape(flat.at[places].set(reshape(x, (-1,))), (*lead, *output_size))
+    places = (convert(indices, "i32") + tensor(number * image)).reshape(-1)
+    return flat.at[places].set(x.reshape(-1)).reshape(*lead, *output_size)
 
 
 for _count in (1, 2, 3):

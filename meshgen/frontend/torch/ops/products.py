@@ -17,8 +17,8 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.nn import MASKED, softmax
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.reduce import any_, logsumexp
-from meshgen.frontend.tracer.shapes import broadcast_shapes, reshape
+from meshgen.frontend.tracer.reduce import logsumexp
+from meshgen.frontend.tracer.shapes import broadcast_shapes
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_inexact
 
@@ -48,14 +48,14 @@ def _with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
 enter_rows({
     "matmul mm bmm mv linalg_matmul": traced.matmul,
     "dot": lambda x, y: traced.tensordot(x, y, 1),
-    "vdot": lambda x, y: traced.tensordot(elementwise.conj(x), y, 1),
+    "vdot": lambda x, y: traced.tensordot(x.conj(), y, 1),
     "outer ger": traced.outer,
     "addmm addmv baddbmm": lambda x, left, right, *, beta=1, alpha=1: _scaled_sum(x, traced.matmul(left, right), beta, alpha),
     "addbmm": lambda x, left, right, *, beta=1, alpha=1: _scaled_sum(x, _summed_matmul(left, right), beta, alpha),
     "einsum": lambda equation, tensors, path=None: traced_einsum(equation, *tensors),
     "bilinear": lambda x, y, weight, bias=None: _with_bias(traced_einsum("...i,oij,...j->...o", x, weight, y), bias),
 })  # fmt: skip
-enter_rows({"linalg_vecdot": lambda x, y, *, dim=-1: (elementwise.conj(x) * y).sum(dim)}, in_common_type)
+enter_rows({"linalg_vecdot": lambda x, y, *, dim=-1: (x.conj() * y).sum(dim)}, in_common_type)
 
 
 @aten("tensordot")
@@ -120,47 +120,48 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     if dropout_p:
         refuse("attention with dropout draws random numbers", "export the model in eval mode, or with dropout 0", "MG0103")  # fmt: skip
     *lead, rows, size = query.shape
-    columns, shared = key.shape[-2], lead
     dtype = query.type.dtype
     groups = lead[-1] // key.shape[-3] if enable_gqa and len(lead) else 1
     if groups > 1:
-        shared = [*lead[:-1], key.shape[-3]]
-        query = reshape(query, [*shared, groups, rows, size])
-    shared = [*key.shape[: len(shared)]] if groups > 1 else _common(query, key, value)
-    if groups == 1:
-        query, key, value = (broadcast(each, [*shared, *each.shape[-2:]]) for each in (query, key, value))
-    batch, last = range(len(shared)), query.ndim - 1
-    wide = "f32" if dtype in ("bf16", "f16") else dtype
-    scores = dot_general(query, key, batch, batch, [last], [len(shared) + 1], dtype=wide)
-    scores = scores * (1 / math.sqrt(size) if scale is None else scale)
-    scores = reshape(scores, [*(lead if groups > 1 else shared), rows, columns])
-    weights = convert(_weights(scores, mask, is_causal), dtype)
-    weights = reshape(weights, [*query.shape[:-1], columns])
-    mixed = dot_general(weights, value, batch, batch, [last], [len(shared)])
-    result = reshape(mixed, [*(lead if groups > 1 else shared), rows, value.shape[-1]])
+        query = query.reshape(*lead[:-1], key.shape[-3], groups, rows, size)
+    else:
+        lead = [*broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))]
+        query, key, value = (broadcast(each, [*lead, *each.shape[-2:]]) for each in (query, key, value))
+    batch = range(key.ndim - 2)
+    scores = _scores(query, key, scale).reshape(*lead, rows, key.shape[-2])
+    weights = softmax(_masked(scores, mask, is_causal))
+    if mask is not None and mask.type.dtype == "i1" and not is_causal:
+        weights = where(mask, weights, 0.0)
+    weights = convert(weights, dtype).reshape(*query.shape[:-1], key.shape[-2])
+    mixed = dot_general(weights, value, batch, batch, [query.ndim - 1], [len(batch)])
+    result = mixed.reshape(*lead, rows, value.shape[-1])
     return result if mask is None or mask.type.dtype == "i1" else where(_has_key(mask), result, 0)
 
 
 def _has_key(mask: Tensor) -> Tensor:
     """Whether a row of an additive mask allows a key, [..., rows, 1]: softmax is NaN for a row of -inf, where torch has 0."""
-    return any_(mask > -math.inf, -1, True)
+    return (mask > -math.inf).any(-1, True)
 
 
-def _common(*tensors: Tensor) -> list[int]:
-    """The leading dims to which those of all broadcast."""
-    return [*broadcast_shapes(*(each.shape[:-2] for each in tensors))]
+def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
+    """query @ key.T * scale, as f32 where the operands are narrow."""
+    batch, last = range(key.ndim - 2), [query.ndim - 1]
+    wide = "f32" if query.type.dtype in ("bf16", "f16") else query.type.dtype
+    return dot_general(query, key, batch, batch, last, [key.ndim - 1], dtype=wide) * _factor(query, scale)
 
 
-def _weights(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """The softmax of the scores that a mask allows: one of truth values, or one that is added."""
+def _factor(query: Tensor, scale: float | None) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+
+def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """The scores that a mask allows: one of truth values, or one that is added."""
     if is_causal:
         rows, columns = scores.shape[-2:]
-        return softmax(where(iota((rows, columns), 0) >= iota((rows, columns), 1), scores, MASKED))
+        return where(iota((rows, columns), 0) >= iota((rows, columns), 1), scores, MASKED)
     if mask is None:
-        return softmax(scores)
-    if mask.type.dtype != "i1":
-        return softmax(scores + tensor(mask, scores.type.dtype))
-    return where(mask, softmax(where(mask, scores, MASKED)), 0.0)
+        return scores
+    return where(mask, scores, MASKED) if mask.type.dtype == "i1" else scores + tensor(mask, scores.type.dtype)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention")
@@ -169,8 +170,7 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float 
     """Return attention, and per row the logarithm of the sum of exponentials, which `flash_attention_backward` takes."""
     is_grouped = query.shape[-3] != key.shape[-3]
     result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, is_grouped)
-    key = _per_head(key, query)
-    return result, logsumexp(_masked_scores(query, key, attn_mask, is_causal, scale), -1)
+    return result, logsumexp(_masked(_scores(query, _per_head(key, query), scale), attn_mask, is_causal), -1)
 
 
 def _per_head(x: Tensor, query: Tensor) -> Tensor:
@@ -183,20 +183,7 @@ def _summed_heads(gradient: Tensor, x: Tensor) -> Tensor:
     if gradient.shape == x.shape:
         return gradient
     *lead, heads, rows, size = x.shape
-    return reshape(gradient, (*lead, heads, gradient.shape[-3] // heads, rows, size)).sum(-3)
-
-
-def _masked_scores(query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
-    batch, last = range(query.ndim - 2), query.ndim - 1
-    wide = "f32" if query.type.dtype in ("bf16", "f16") else query.type.dtype
-    scores = dot_general(query, key, batch, batch, [last], [last], dtype=wide)
-    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if is_causal:
-        rows, columns = scores.shape[-2:]
-        return where(iota((rows, columns), 0) >= iota((rows, columns), 1), scores, MASKED)
-    if mask is None:
-        return scores
-    return where(mask, scores, MASKED) if mask.type.dtype == "i1" else scores + tensor(mask, wide)
+    return gradient.reshape(*lead, heads, gradient.shape[-3] // heads, rows, size).sum(-3)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -213,12 +200,11 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
         grad = where(_has_key(attn_mask), grad, 0)
         attn_mask = elementwise.maximum(attn_mask, MASKED if attn_mask.type.dtype != "f16" else -65504.0)
     batch, rows, last = range(query.ndim - 2), query.ndim - 2, query.ndim - 1
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    weights = softmax(_masked_scores(query, key, attn_mask, is_causal, scale))
+    weights = softmax(_masked(_scores(query, key, scale), attn_mask, is_causal))
     wide = weights.type.dtype
     upper = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
     inner = (tensor(grad, wide) * tensor(out, wide)).sum(-1)
-    scores = convert(weights * (upper - inner[..., None]) * factor, query.type.dtype)
+    scores = convert(weights * (upper - inner[..., None]) * _factor(query, scale), query.type.dtype)
     return (
         dot_general(scores, key, batch, batch, [last], [rows]),
         _summed_heads(dot_general(scores, query, batch, batch, [rows], [rows]), whole_key),

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.frontend.torch.ops.products import linear_
-from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.tracer import control_flow, elementwise, nn
 from meshgen.frontend.tracer.joining import concatenate, flip, split, stack
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import swapaxes
 from meshgen.frontend.tracer.tensor import Tensor
 
 State = tuple[Tensor, ...]
@@ -79,7 +78,7 @@ def _layers(cell: Cell, x: Tensor, states: Sequence[Tensor], params: Sequence[Te
     directions = 2 if bidirectional else 1
     size = len(params) // (num_layers * directions)
     lasts: list[State] = []
-    x = swapaxes(x, 0, 1) if batch_first else x
+    x = x.swapaxes(0, 1) if batch_first else x
     for layer in range(num_layers):
         found: list[Tensor] = []
         for number in range(layer * directions, (layer + 1) * directions):
@@ -88,7 +87,7 @@ def _layers(cell: Cell, x: Tensor, states: Sequence[Tensor], params: Sequence[Te
             found.append(rows)
             lasts.append(last)
         x = concatenate(found, -1) if bidirectional else found[0]
-    return swapaxes(x, 0, 1) if batch_first else x, *(stack(each) for each in zip(*lasts, strict=True))
+    return x.swapaxes(0, 1) if batch_first else x, *(stack(each) for each in zip(*lasts, strict=True))
 
 
 def _weights(params: Sequence[Tensor], has_biases: bool) -> _Weights:
@@ -110,17 +109,13 @@ def lstm_cell(x: Tensor, states: Sequence[Tensor], inputs: Tensor, hidden: Tenso
 
 
 def _enter(layer: str, name: str, cell: Cell) -> None:
-    """The layer and the cell of a kind with one tensor as its state."""
-
-    def layers(x: Tensor, state: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-        return _layers(cell, x, [state], *rest)
+    """Register the layer and the cell of a kind with one tensor as its state."""
 
     def once(x: Tensor, state: Tensor, inputs: Tensor, hidden: Tensor, *biases: Tensor | None) -> Tensor:
         weights = _Weights(inputs, hidden, *biases)
         return cell(linear_(x, inputs, weights.input_bias), (state,), weights)[0]
 
-    enter([layer], layers)
-    enter([name], once)
+    enter_rows({layer: lambda x, state, *rest: _layers(cell, x, [state], *rest), name: once})
 
 
 _enter("gru.input", "gru_cell", _gru)

@@ -62,7 +62,7 @@ enter_rows({"cumsum": scans.cumsum, "cumprod": scans.cumprod}, _running)
 @aten("mean")
 def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
     x = floats(x, dtype)
-    return _nan(x, dim, keepdim) if _is_of_nothing(x, dim) else reduce.mean(x, dims_of(x, dim), keepdim)
+    return _nan(x, dim, keepdim) if _is_of_nothing(x, dim) else x.mean(dims_of(x, dim), keepdim)
 
 
 def _is_of_nothing(x: Tensor, dim: Dims) -> bool:
@@ -72,13 +72,13 @@ def _is_of_nothing(x: Tensor, dim: Dims) -> bool:
 
 def _nan(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     """Return NaN in place of a mean of no elements."""
-    return reduce.sum_(x, dims_of(x, dim), keepdim) * math.nan
+    return x.sum(dims_of(x, dim), keepdim) * math.nan
 
 
 @aten("var.correction")
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     if is_complex(x.type.dtype):
-        return var(elementwise.real(x), dim, correction=correction, keepdim=keepdim) + var(elementwise.imag(x), dim, correction=correction, keepdim=keepdim)  # fmt: skip
+        return var(x.real, dim, correction=correction, keepdim=keepdim) + var(x.imag, dim, correction=correction, keepdim=keepdim)  # fmt: skip
     if _is_of_nothing(x, dim):
         return _nan(floats(x), dim, keepdim)
     return reduce.var(x, dims_of(x, dim), keepdim, correction=1 if correction is None else correction)
@@ -123,13 +123,13 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     if math.isinf(ord):
         found = (reduce.max_ if ord > 0 else reduce.min_)(size, dims, keepdim)
     elif ord == 0:
-        found = reduce.sum_(convert(size != 0, size.type.dtype), dims, keepdim)
+        found = convert(size != 0, size.type.dtype).sum(dims, keepdim)
     elif ord == 1:
-        found = reduce.sum_(size, dims, keepdim)
+        found = size.sum(dims, keepdim)
     elif ord == 2:
-        found = elementwise.sqrt(reduce.sum_(size * size, dims, keepdim))
+        found = elementwise.sqrt((size * size).sum(dims, keepdim))
     else:
-        found = elementwise.power(reduce.sum_(elementwise.power(size, float(ord)), dims, keepdim), 1 / ord)
+        found = elementwise.power(elementwise.power(size, float(ord)).sum(dims, keepdim), 1 / ord)
     return convert(found, real_dtype(result))
 
 

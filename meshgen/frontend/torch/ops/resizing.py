@@ -15,12 +15,11 @@ import numpy as np
 
 from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.joining import repeat
 from meshgen.frontend.tracer.linear import tensordot
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
-from meshgen.frontend.tracer.shapes import moveaxis, reshape
+from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES
 
@@ -127,7 +126,7 @@ def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None
     new = _output_sizes(x.shape[2:], output_size, factors)
     for d, (old, size, scale) in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
         rows = nearest_rows(old, size, scale, is_exact)
-        x = repeat(x, size // old, d) if _is_repeated(rows, old) else getitem(x, (slice(None),) * d + (tensor(rows),))
+        x = repeat(x, size // old, d) if _is_repeated(rows, old) else x[(slice(None),) * d + (tensor(rows),)]
     return x
 
 
@@ -136,7 +135,7 @@ def _nearest_gradient(is_exact: bool, grad: Tensor, output_size: Sequence[int], 
     for d, (old, size, scale) in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
         rows = nearest_rows(old, size, scale, is_exact)
         if _is_repeated(rows, old):
-            found = reshape(found, (*found.shape[:d], old, size // old, *found.shape[d + 1 :])).sum(d + 1)
+            found = found.reshape(*found.shape[:d], old, size // old, *found.shape[d + 1 :]).sum(d + 1)
         else:
             found = mixed_by_table(found, d, np.eye(old)[rows].T)
     return convert(found, dtype)

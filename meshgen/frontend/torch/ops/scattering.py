@@ -17,7 +17,7 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import extreme
 from meshgen.frontend.tracer.regions import body, emit_regions
 from meshgen.frontend.tracer.scans import cumsum
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_inexact
 
@@ -34,7 +34,7 @@ def scattered_along(
 ) -> Tensor:
     """Combine elements along a dim of x with values, at the row numbers that `index` has for each; other dims are those of the index."""
     if not x.ndim:
-        return combine(x, reshape(tensor(values, x.type.dtype), ()))
+        return combine(x, tensor(values, x.type.dtype).reshape(()))
     dim = axis_of(dim, x.ndim)
     part, others = block(x, dim, index.shape), tuple(d for d in range(x.ndim) if d != dim)
     values = tensor(values, x.type.dtype)
@@ -115,8 +115,8 @@ def _segments(x: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: i
         ends = cumsum(lengths, -1)
     rows = iota((*lengths.shape[:-1], x.shape[axis], lengths.shape[-1]), axis, ends.type.dtype)
     numbers = (rows >= expand_dims(ends, -2)).sum(-1)
-    numbers = reshape(numbers, (*numbers.shape, *[1] * (x.ndim - axis - 1)))
-    return broadcast(numbers, x.shape), reshape(lengths, (*lengths.shape, *[1] * (x.ndim - axis - 1)))
+    numbers = numbers.reshape(*numbers.shape, *[1] * (x.ndim - axis - 1))
+    return broadcast(numbers, x.shape), lengths.reshape(*lengths.shape, *[1] * (x.ndim - axis - 1))
 
 
 @aten("segment_reduce")
@@ -161,6 +161,6 @@ def segment_reduce_backward(grad: Tensor, out: Tensor, x: Tensor, reduce: str, *
 @aten("masked_scatter_backward")
 def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: list[int]) -> Tensor:
     """Return the gradients at the elements that a mask chose, in their order, and zeros for those that were not used."""
-    flags, count = reshape(broadcast(mask, grad.shape), (-1,)), math.prod(sizes)
+    flags, count = broadcast(mask, grad.shape).reshape(-1), math.prod(sizes)
     place = where(flags, cumsum(flags, 0, "i32") - 1, count)
-    return reshape(full((count,), 0, grad.type.dtype).at[place].set(reshape(grad, (-1,))), sizes)
+    return full((count,), 0, grad.type.dtype).at[place].set(grad.reshape(-1)).reshape(sizes)

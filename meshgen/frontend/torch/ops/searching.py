@@ -16,7 +16,7 @@ from meshgen.frontend.tracer.creation import iota, ones, zeros
 from meshgen.frontend.tracer.indexing import take_along_axis
 from meshgen.frontend.tracer.joining import concatenate, stack
 from meshgen.frontend.tracer.operands import axis_of, convert, tensor
-from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, reshape
+from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_inexact
 
@@ -81,7 +81,7 @@ def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor,
     if not is_inexact(x.type.dtype):
         return value, place
     bad = logic.isnan(x)
-    has_bad = reduce.any_(bad, dim, keepdim)
+    has_bad = bad.any(dim, keepdim)
     return logic.where(has_bad, math.nan, value), logic.where(has_bad, argmax(convert(bad, "i32"), dim, keepdim), place)
 
 
@@ -92,10 +92,10 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
     if not is_inexact(x.type.dtype):
         return median_dim(x, dim, keepdim)
     values, places = sort(x, dim)
-    count = reduce.sum_(logic.logical_not(logic.isnan(x)), dim, True, dtype="i32")
+    count = (~logic.isnan(x)).sum(dim, True, dtype="i32")
     middle = elementwise.maximum(count - 1, 0) // 2
     results = [take_along_axis(each, middle, dim) for each in (values, places)]
-    value, place = results if keepdim else (reshape(each, _without(x.shape, dim)) for each in results)
+    value, place = results if keepdim else (each.reshape(_without(x.shape, dim)) for each in results)
     return value, place
 
 
@@ -113,7 +113,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     length = number - scans.cummax(logic.where(begins, number, 0), -1)
     end = expand_dims(searching.argmax(length, -1), -1)
     results = [moveaxis(take_along_axis(moveaxis(each, dim, -1), end, -1), -1, dim) for each in (values, places)]
-    value, place = results if keepdim else (reshape(each, _without(x.shape, dim)) for each in results)
+    value, place = results if keepdim else (each.reshape(_without(x.shape, dim)) for each in results)
     return value, place
 
 
@@ -144,7 +144,7 @@ def _histogram_bounds(x: Tensor, low: float, high: float, apart: float) -> tuple
     """Return the outer bounds of a histogram: those of the user, or of the elements, moved apart where they are equal."""
     if low != high or not x.size:
         return (low, high) if low != high else (0, 1)
-    least, most = reduce.min_(x), reduce.max_(x)
+    least, most = x.min(), x.max()
     is_one = convert(least == most, x.type.dtype) * apart
     return least - is_one, most + is_one
 
@@ -153,8 +153,8 @@ def _histogram_bounds(x: Tensor, low: float, high: float, apart: float) -> tuple
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     low, high = _histogram_bounds(x, min, max, 1)
     place = elementwise.clip((x - low) * (bins / (tensor(high, x.type.dtype) - low)), 0, bins - 1)
-    inside = logic.logical_and(x >= low, x <= high)
-    number = reshape(logic.where(inside, convert(place, "i32"), bins), (-1,))
+    inside = (x >= low) & (x <= high)
+    number = logic.where(inside, convert(place, "i32"), bins).reshape(-1)
     return (
         zeros((bins,), "f32" if x.type.dtype in reduce.NARROW else x.type.dtype).at[number].add(1).astype(x.type.dtype)
     )
@@ -167,16 +167,16 @@ def _counted(numbers: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor 
     for x, bounds, size in zip(numbers, edges, sizes, strict=True):
         place = convert(_count_below(bounds, x, True), "i32") - 1
         place = logic.where(x == bounds[-1], size - 1, place)
-        flat, is_inside = flat * size + place, logic.logical_and(is_inside, logic.logical_and(place >= 0, place < size))
-    share = ones(numbers[0].shape, numbers[0].type.dtype) if weight is None else reshape(weight, (-1,))
+        flat, is_inside = flat * size + place, (is_inside & ((place >= 0) & (place < size)))
+    share = ones(numbers[0].shape, numbers[0].type.dtype) if weight is None else weight.reshape(-1)
     total = zeros((math.prod(sizes),), share.type.dtype).at[logic.where(is_inside, flat, math.prod(sizes))].add(share)
-    counts = reshape(total, sizes)
+    counts = total.reshape(sizes)
     if not density:
         return counts
     volume = tensor(np.ones((), np.float32), share.type.dtype)
     for bounds in edges:
         volume = expand_dims(volume, volume.ndim) * (bounds[1:] - bounds[:-1])
-    return counts / (reduce.sum_(counts) * volume)
+    return counts / (counts.sum() * volume)
 
 
 def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
@@ -186,14 +186,14 @@ def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
 
 @aten("histogram.bin_ct")
 def histogram(x: Tensor, bins: int = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    points = reshape(x, (-1,))
+    points = x.reshape(-1)
     edges = _edges(points, bins, (range[0], range[1]) if range else None)
     return _counted([points], [edges], weight, density), edges
 
 
 def _columns(x: Tensor) -> list[Tensor]:
     """Return the coordinates of points [..., dims] along each dim."""
-    return [reshape(x[..., d], (-1,)) for d in builtins.range(x.shape[-1])]
+    return [x[..., d].reshape(-1) for d in builtins.range(x.shape[-1])]
 
 
 @aten("_histogramdd_bin_edges")
@@ -203,18 +203,18 @@ def histogramdd_edges(x: Tensor, bins: Sequence[int], *, range: Sequence[float] 
 
 
 enter_rows({
-    "max.dim": lambda x, dim, keepdim=False: (reduce.max_(x, dim, keepdim), argmax(x, dim, keepdim)),
-    "min.dim": lambda x, dim, keepdim=False: (reduce.min_(x, dim, keepdim), argmin(x, dim, keepdim)),
+    "max.dim": lambda x, dim, keepdim=False: (x.max(dim, keepdim), argmax(x, dim, keepdim)),
+    "min.dim": lambda x, dim, keepdim=False: (x.min(dim, keepdim), argmin(x, dim, keepdim)),
     "sort.stable": lambda x, *, stable=None, dim=-1, descending=False: sort(x, dim, descending),
     "argsort argsort.stable": lambda x, dim=-1, descending=False, stable=False: convert(searching.argsort(x, dim, descending=descending), "i64"),
     "argmin": argmin,
 }, on_rows)  # fmt: skip
 enter_rows({
-    "median": lambda x: median_dim(reshape(x, (-1,)))[0],
-    "nanmedian": lambda x: nanmedian_dim(reshape(x, (-1,)), 0)[0],
+    "median": lambda x: median_dim(x.reshape(-1))[0],
+    "nanmedian": lambda x: nanmedian_dim(x.reshape(-1), 0)[0],
     "bucketize.Tensor": lambda values, table, **options: searchsorted(table, values, **options),
     "isin": lambda x, values, **options: searching.isin(x, tensor(values), **options),
-    "histogram.bins_tensor": lambda x, bins, *, weight=None, density=False: (_counted([reshape(x, (-1,))], [bins], weight, density), bins),
+    "histogram.bins_tensor": lambda x, bins, *, weight=None, density=False: (_counted([x.reshape(-1)], [bins], weight, density), bins),
     "_histogramdd_from_bin_cts": lambda x, bins, *, range=None, weight=None, density=False: _counted(_columns(x), histogramdd_edges(x, bins, range=range), weight, density),
     "_histogramdd_from_bin_tensors": lambda x, bins, *, weight=None, density=False: _counted(_columns(x), bins, weight, density),
 })  # fmt: skip

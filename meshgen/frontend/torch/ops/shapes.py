@@ -9,7 +9,7 @@ from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten, enter_rows, enter_traced
 from meshgen.frontend.torch.promotion import result_type
-from meshgen.frontend.tracer import creation, elementwise, indexing, joining, shapes
+from meshgen.frontend.tracer import creation, indexing, joining, shapes
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.tensor import Operand, Tensor
@@ -19,34 +19,34 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     if isinstance(shape, str):
         refuse(f"view as {shape} reads the bits of {x.type} as another type", "convert it with .to(dtype)", "MG0103")
-    return shapes.reshape(x, shape)
+    return x.reshape(shape)
 
 
 @aten("flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if not x.ndim:
-        return shapes.reshape(x, (1,))
+        return x.reshape(1)
     first, last = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
-    return shapes.reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+    return x.reshape(*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :])
 
 
 @aten("unflatten.int")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     dim = axis_of(dim, x.ndim)
     known = math.prod(size for size in sizes if size != -1)
-    return shapes.reshape(x, (*x.shape[:dim], *(x.shape[dim] // known if s == -1 else s for s in sizes), *x.shape[dim + 1 :]))  # fmt: skip
+    return x.reshape(*x.shape[:dim], *(x.shape[dim] // known if s == -1 else s for s in sizes), *x.shape[dim + 1 :])  # fmt: skip
 
 
 @aten("adjoint", "mH", "H", "matrix_H")
 def adjoint(x: Tensor) -> Tensor:
-    return elementwise.conj(shapes.matrix_transpose(x)) if x.ndim else elementwise.conj(x)
+    return x.mT.conj() if x.ndim else x.conj()
 
 
 @aten("squeeze", "squeeze_copy")
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     ones = {axis_of(each, x.ndim) for each in dims if x.ndim}
-    return shapes.reshape(x, [size for d, size in enumerate(x.shape) if d not in ones or size != 1])
+    return x.reshape([size for d, size in enumerate(x.shape) if d not in ones or size != 1])
 
 
 @aten("expand", "expand_copy", "broadcast_to")
@@ -113,7 +113,7 @@ def _split_along(dim: int) -> Callable[..., list[Tensor]]:
 def slice_(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     dim = axis_of(dim, x.ndim)
     rows = slice(start, end, step)
-    return x if range(*rows.indices(x.shape[dim])) == range(x.shape[dim]) else indexing.getitem(x, (slice(None),) * dim + (rows,))  # fmt: skip
+    return x if range(*rows.indices(x.shape[dim])) == range(x.shape[dim]) else x[(slice(None),) * dim + (rows,)]  # fmt: skip
 
 
 @aten("narrow")
@@ -126,7 +126,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     """Windows of `size` along a dim, their elements in a new last dim."""
     if not x.ndim:
-        return slice_(shapes.reshape(x, (1,)), 0, 0, size)
+        return slice_(x.reshape(1), 0, 0, size)
     dim = axis_of(dim, x.ndim)
     count = (x.shape[dim] - size) // step + 1
     if not size:
@@ -139,18 +139,18 @@ def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
 def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
     *lead, c, h, w = x.shape
     n = len(lead)
-    apart = shapes.reshape(x, (*lead, c // factor**2, factor, factor, h, w))
+    apart = x.reshape(*lead, c // factor**2, factor, factor, h, w)
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return shapes.reshape(shapes.transpose(apart, order), (*lead, c // factor**2, h * factor, w * factor))
+    return apart.transpose(order).reshape(*lead, c // factor**2, h * factor, w * factor)
 
 
 @aten("pixel_unshuffle")
 def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
     *lead, c, h, w = x.shape
     n = len(lead)
-    apart = shapes.reshape(x, (*lead, c, h // factor, factor, w // factor, factor))
+    apart = x.reshape(*lead, c, h // factor, factor, w // factor, factor)
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return shapes.reshape(shapes.transpose(apart, order), (*lead, c * factor**2, h // factor, w // factor))
+    return apart.transpose(order).reshape(*lead, c * factor**2, h // factor, w // factor)
 
 
 @aten("atleast_1d")
@@ -161,9 +161,9 @@ def atleast_1d(x: Operand | Sequence[Tensor]) -> Tensor | list[Tensor]:
 @aten("resize")
 def resize(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
     """Return the first elements in another shape; torch leaves elements beyond them uninitialized."""
-    flat, count = shapes.reshape(x, (-1,)), math.prod(size)
+    flat, count = x.reshape(-1), math.prod(size)
     flat = joining.pad(flat, (0, count - x.size)) if count > x.size else slice_(flat, 0, 0, count)
-    return shapes.reshape(flat, size)
+    return flat.reshape(size)
 
 
 _TYPES = {"float": "f32", "half": "f16", "bfloat16": "bf16", "double": "f64", "long": "i64", "int": "i32", "bool": "i1"}
@@ -174,10 +174,10 @@ def _conversion(dtype: str) -> Callable[..., Tensor]:
 
 
 enter_rows({
-    "view_as reshape_as": lambda x, like: shapes.reshape(x, like.shape),
-    "permute permute_copy": lambda x, dims: shapes.transpose(x, dims) if x.ndim else x,
-    "transpose transpose_copy swapaxes swapdims": lambda x, first, second: shapes.swapaxes(x, first, second) if x.ndim else x,
-    "t t_copy numpy_T": lambda x: shapes.transpose(x),
+    "view_as reshape_as": lambda x, like: x.reshape(like.shape),
+    "permute permute_copy": lambda x, dims: x.transpose(dims) if x.ndim else x,
+    "transpose transpose_copy swapaxes swapdims": lambda x, first, second: x.swapaxes(first, second) if x.ndim else x,
+    "t t_copy numpy_T": lambda x: x.transpose(),
     "contiguous detach alias clone resolve_conj resolve_neg lift_fresh lift_fresh_copy lift requires_grad pin_memory alias_copy "
     "detach_copy prims.copy_strided": lambda x, *_, **__: x,
     "expand_as": lambda x, like: broadcast(x, like.shape),
@@ -192,11 +192,11 @@ enter_rows({
     "vsplit": _split_along(0),
     "dsplit": _split_along(2),
     "unbind unbind_copy": lambda x, dim=0: list(joining.unstack(x, axis=dim)),
-    "select.int select_copy.int": lambda x, dim, index: indexing.getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (index,)),
+    "select.int select_copy.int": lambda x, dim, index: x[(slice(None),) * axis_of(dim, x.ndim) + (index,)],
     "roll": lambda x, shifts, dims=(): joining.roll(x, list(shifts), list(dims)) if dims else joining.roll(x, shifts[0]),
     "flip": lambda x, dims: joining.flip(x, list(dims)),
     "diagonal diagonal_copy": indexing.diagonal,
-    "channel_shuffle": lambda x, groups: shapes.reshape(shapes.swapaxes(unflatten(x, 1, (groups, -1)), 1, 2), x.shape),
+    "channel_shuffle": lambda x, groups: unflatten(x, 1, (groups, -1)).swapaxes(1, 2).reshape(x.shape),
     "meshgrid": lambda tensors, indexing="ij": creation.meshgrid(*tensors, indexing=indexing),
     "resize_as": lambda x, like, **_: resize(x, like.shape),
     **{name: _conversion(dtype) for name, dtype in _TYPES.items()},

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 
 from meshgen.frontend.torch.ops import special_fits as fits
 from meshgen.frontend.torch.ops.elementwise import bessel_i1e, sinc
-from meshgen.frontend.torch.ops.table import enter, enter_rows
+from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import floats, promoted, rounded_once
 from meshgen.frontend.tracer import control_flow, elementwise, logic, rounding
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import OPS
-from meshgen.frontend.tracer.reduce import any_, max_
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 _Function = Callable[[Tensor], Tensor]
@@ -180,14 +179,14 @@ def _of_each_degree(first: _Function, step: _Step, is_shifted: bool, x: Tensor, 
         return k + 1, logic.where(is_below, following, now), logic.where(is_below, now, before)
 
     start = (tensor(1, "i64"), broadcast(first(x), x.shape), one)
-    _, top, _ = control_flow.while_loop(lambda held: held[0] < max_(degrees), stepped, start)
+    _, top, _ = control_flow.while_loop(lambda held: held[0] < degrees.max(), stepped, start)
     return logic.where(is_degree, logic.where(n < 0, 0.0, logic.where(degrees == 0, one, top)), math.nan)
 
 
 for _name, (_first, _step) in _POLYNOMIALS.items():
-    enter((f"special_{_name}",), _by_recurrence(_first, _step, is_shifted=False))
+    enter_rows({f"special_{_name}": _by_recurrence(_first, _step, is_shifted=False)})
     if _step is _CHEBYSHEV:
-        enter((f"special_shifted_{_name}",), _by_recurrence(_first, _step, is_shifted=True))
+        enter_rows({f"special_shifted_{_name}": _by_recurrence(_first, _step, is_shifted=True)})
 
 
 _LEAST_STEP = 2.0**-53  # of a sum or product in f64: less changes nothing
@@ -200,7 +199,7 @@ def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
     """Return P(a, x) by its power series, which ends soon where x is below a + 1."""
 
     def more(held: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return any_(held[1] > held[2] * _LEAST_STEP)
+        return (held[1] > held[2] * _LEAST_STEP).any()
 
     def added(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         n, term, total = held
@@ -219,7 +218,7 @@ def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
         return logic.where(elementwise.abs_(value) < tiny, tiny, value)
 
     def more(held: tuple[Tensor, ...]) -> Tensor:
-        return logic.logical_and(held[0] < 500, any_(elementwise.abs_(held[4] - 1) > _LEAST_STEP))
+        return (held[0] < 500) & (elementwise.abs_(held[4] - 1) > _LEAST_STEP).any()
 
     def refined(held: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         i, b, c, d, _, h = held
@@ -248,24 +247,22 @@ def _regularised_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
     def function(a: Operand, x: Operand) -> Tensor:
         narrow_a, narrow_x = promoted(a, x, floats=True)
         dtype, a, x = narrow_a.type.dtype, convert(narrow_a, "f64"), convert(narrow_x, "f64")
-        is_ordinary = logic.logical_and(logic.logical_and(a > 0, x > 0), logic.logical_and(a < math.inf, x < math.inf))
-        is_large = logic.logical_and(is_ordinary, a > _LARGE_SHAPE)
-        is_plain = logic.logical_and(is_ordinary, a <= _LARGE_SHAPE)
+        is_ordinary = ((a > 0) & (x > 0)) & ((a < math.inf) & (x < math.inf))
+        is_large = is_ordinary & (a > _LARGE_SHAPE)
+        is_plain = is_ordinary & (a <= _LARGE_SHAPE)
         is_low = x < a + 1
-        base, low = logic.where(is_plain, a, 1.0), logic.where(logic.logical_and(is_plain, is_low), x, 1.0)
-        high = logic.where(logic.logical_and(is_plain, logic.logical_not(is_low)), x, base + 2)
+        base, low = logic.where(is_plain, a, 1.0), logic.where(is_plain & is_low, x, 1.0)
+        high = logic.where(is_plain & ~is_low, x, base + 2)
         point = logic.where(is_low, low, high)
         scale = elementwise.exp(base * elementwise.log(point) - point - OPS["lgamma"](base))
         lower, upper = _gamma_series(base, low, scale), _gamma_fraction(base, high, scale)
         found = logic.where(is_low, 1 - lower, upper) if is_upper else logic.where(is_low, lower, 1 - upper)
         none, whole = (1.0, 0.0) if is_upper else (0.0, 1.0)
-        edge = logic.where(logic.logical_and(a == 0, x > 0), whole, logic.where(x == 0, none, math.nan))
-        edge = logic.where(logic.logical_and(x == math.inf, a < math.inf), whole, edge)
-        edge = logic.where(logic.logical_and(a == math.inf, x < math.inf), none, edge)
-        is_valid = logic.logical_and(a >= 0, x >= 0)
-        is_valid = logic.logical_and(
-            is_valid, logic.logical_not(logic.logical_and(a == x, logic.logical_or(a == 0, a == math.inf)))
-        )
+        edge = logic.where((a == 0) & (x > 0), whole, logic.where(x == 0, none, math.nan))
+        edge = logic.where((x == math.inf) & (a < math.inf), whole, edge)
+        edge = logic.where((a == math.inf) & (x < math.inf), none, edge)
+        is_valid = (a >= 0) & (x >= 0)
+        is_valid = is_valid & ~((a == x) & ((a == 0) | (a == math.inf)))
         large = _gamma_of_large_shape(logic.where(is_large, a, 1.0), logic.where(is_large, x, 1.0), is_upper)
         edge = logic.where(is_valid, edge, math.nan)
         return convert(logic.where(is_plain, found, logic.where(is_large, large, edge)), dtype)
@@ -273,5 +270,7 @@ def _regularised_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
     return function
 
 
-enter(("igamma", "special_gammainc"), _regularised_gamma(is_upper=False))
-enter(("igammac", "special_gammaincc"), _regularised_gamma(is_upper=True))
+enter_rows({
+    "igamma special_gammainc": _regularised_gamma(is_upper=False),
+    "igammac special_gammaincc": _regularised_gamma(is_upper=True),
+})  # fmt: skip

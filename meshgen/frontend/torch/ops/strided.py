@@ -8,10 +8,8 @@ from operator import mul
 
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.tracer.creation import iota
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.operands import broadcast, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import reshape, transpose
 from meshgen.frontend.tracer.tensor import Tensor
 
 Layout = tuple[Sequence[int], int]  # strides and offset that torch gives a tensor
@@ -44,8 +42,8 @@ def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], start: int | 
 
 @aten("as_strided", "as_strided_copy")
 def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None, layout: Layout | None = None) -> Tensor:  # fmt: skip
-    flat = reshape(transpose(x, _memory_order(x, layout)), (-1,))
-    return getitem(flat, (_places(x, size, stride, storage_offset, layout),))
+    flat = x.transpose(_memory_order(x, layout)).reshape(-1)
+    return flat[_places(x, size, stride, storage_offset, layout)]
 
 
 @aten("as_strided_scatter")
@@ -53,6 +51,6 @@ def as_strided_scatter(x: Tensor, src: Tensor, size: Sequence[int], stride: Sequ
                        layout: Layout | None = None) -> Tensor:  # fmt: skip
     """Return x with the elements of a view replaced."""
     order = _memory_order(x, layout)
-    moved = transpose(x, order)
-    flat = reshape(moved, (-1,)).at[_places(x, size, stride, storage_offset, layout)].set(src)
-    return transpose(reshape(flat, moved.shape), [order.index(d) for d in range(x.ndim)])
+    moved = x.transpose(order)
+    flat = moved.reshape(-1).at[_places(x, size, stride, storage_offset, layout)].set(src)
+    return flat.reshape(moved.shape).transpose([order.index(d) for d in range(x.ndim)])

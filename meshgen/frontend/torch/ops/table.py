@@ -38,15 +38,10 @@ def aten(*names: str, mutates: tuple[int, ...] = ()) -> Callable[[_Function], _F
     """Register a function for operations of the namespace `aten`: `max`, or an overload of it, `max.dim`."""
 
     def register(function: _Function) -> _Function:
-        enter(names, function, mutates)
+        TORCH_OPS.update(dict.fromkeys(names, TorchOp(function, mutates)))
         return function
 
     return register
-
-
-def enter(names: tuple[str, ...] | list[str], function: Callable[..., Any], mutates: tuple[int, ...] = ()) -> None:
-    """As `aten`, of a function made in place."""
-    TORCH_OPS.update(dict.fromkeys(names, TorchOp(function, mutates)))
 
 
 def _as_given(function: _Function) -> _Function:
@@ -56,13 +51,13 @@ def _as_given(function: _Function) -> _Function:
 def enter_rows(rows: Mapping[str, Callable[..., Any]], how: Callable[..., Any] = _as_given) -> None:
     """Register functions by the names of their operations, which spaces separate; `how` converts the operands of each."""
     for names, function in rows.items():
-        enter(names.split(), how(function))
+        aten(*names.split())(how(function))
 
 
 def enter_traced(names: str, how: Callable[..., Any] = _as_given) -> None:
     """Register the tracer's functions of these names; `sgn=sign` is the operation `sgn`, which the function `sign` computes."""
     for name, _, function in (each.partition("=") for each in names.split()):
-        enter([name], how(OPS[function or name]))
+        aten(name)(how(OPS[function or name]))
 
 
 def find_op(target: str) -> TorchOp | None:
@@ -77,12 +72,4 @@ def find_op(target: str) -> TorchOp | None:
     if not name.endswith("_") or name.endswith("__"):
         return None
     plain = TORCH_OPS.get(f"{name[:-1]}.{overload}") or TORCH_OPS.get(name[:-1])
-    return plain and TorchOp(_in_place(plain.function), (0,))
-
-
-def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    def changed(x: Any, *args: Any, **options: Any) -> Any:
-        found = function(x, *args, **options)
-        return found, found
-
-    return changed
+    return plain and TorchOp(lambda x, *args, **options: (plain.function(x, *args, **options),) * 2, (0,))
