@@ -26,7 +26,7 @@ def _per_dim(given: int | Sequence[int] | None, count: int, what: str) -> list[i
     return found
 
 
-def _padding(padding: Padding, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
+def padding_pairs(padding: Padding, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
     """How much is added before and after each spatial dim. `SAME`: so many windows as strides fit into it."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
@@ -68,7 +68,7 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
     between = _per_dim(lhs_dilation, count, "dilation")
     sizes = [max(0, (image.shape[ins.index(c)] - 1) * d + 1) for c, d in zip(spatial, between, strict=True)]
     spans = [(kernel.shape[taps.index(c)] - 1) * d + 1 for c, d in zip(spatial, apart, strict=True)]
-    pads = _padding(padding, sizes, spans, strides)
+    pads = padding_pairs(padding, sizes, spans, strides)
     features, wanted = image.shape[ins.index("C")], kernel.shape[taps.index("I")] * feature_group_count
     if features != wanted or kernel.shape[taps.index("O")] % (feature_group_count * batch_group_count):
         refuse(f"an image of {features} features does not fit a kernel {kernel.type} in {feature_group_count} groups, which takes {wanted}")  # fmt: skip
@@ -100,7 +100,7 @@ def _pooled(kind: str, x: Tensor, window: Sequence[int], strides: int | Sequence
     if x.ndim != count + 2:
         refuse(f"pooling over {count} dims needs a tensor [n, {'...'}, features] of rank {count + 2}, not {x.type}")
     sizes, steps = _per_dim(window, count, "window"), _per_dim(strides, count, "strides")
-    pads = [(0, 0), *_padding(padding, x.shape[1:-1], sizes, steps), (0, 0)]
+    pads = [(0, 0), *padding_pairs(padding, x.shape[1:-1], sizes, steps), (0, 0)]
     combine = {"add": lambda a, b: a + b, "maximum": maximum, "minimum": minimum}[kind]
     low, high = [a for a, _ in pads], [b for _, b in pads]
     return windows(combine, x, neutral, [1, *sizes, 1], [1, *steps, 1], low, high)
