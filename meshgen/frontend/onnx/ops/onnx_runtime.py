@@ -15,12 +15,13 @@ from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.indexing import take_along_axis
 from meshgen.frontend.tracer.joining import concatenate, split, stack
-from meshgen.frontend.tracer.linear import dot_general, matmul
+from meshgen.frontend.tracer.linear import matmul
 from meshgen.frontend.tracer.logic import not_equal, where
-from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.operands import emit, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ops.factors import notation
 
 
 @op("RotaryEmbedding", domain=MICROSOFT)
@@ -124,27 +125,31 @@ def _put(past: Tensor | None, new: Tensor, starts: Tensor, total: int) -> Tensor
 
 
 @op("MatMulNBits", domain=MICROSOFT)
-def matmul_n_bits(call: Call, x: Operand, packed: Operand, scales: Operand, zeros: Operand = None, order: Operand = None,
-                  bias: Operand = None) -> Tensor:  # fmt: skip
+def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor | None = None, order: Tensor | None = None,
+                  bias: Tensor | None = None) -> Tensor:  # fmt: skip
     """x [.., k] with weights [n, k / block, bytes of a block], numbers of 2, 4 or 8 bits of which a block has a scale and a zero point."""
     if order is not None:
         refuse("MatMulNBits with g_idx is not supported")
-    x, n, k, bits = tensor(x), call["N"], call["K"], call["bits"] or 4
-    kind, blocks = kind_of(scales), -(-k // call["block_size"])
-    point: Operand = 2.0 ** (bits - 1)
-    if zeros is not None:
-        point = tensor(zeros)
-        point = convert(_unpacked(reshape(point, (n, -1)), bits)[:, :blocks], kind) if point.type.dtype == "ui8" else point  # fmt: skip
-        point = reshape(point, (n, blocks, 1))
-    numbers = convert(_unpacked(reshape(tensor(packed), (n, blocks, -1)), bits), kind)
-    weights = reshape((numbers - point) * reshape(tensor(scales), (n, blocks, 1)), (n, -1))[:, :k]
-    found = dot_general(x, convert(weights, x.type.dtype), (), (), (x.ndim - 1,), (1,))
-    return found if bias is None else found + tensor(bias)
+    n, bits, block = call["N"], call["bits"] or 4, call["block_size"]
+    if bits not in (2, 4, 8):
+        refuse(f"packed numbers of {bits} bits are not supported")
+    blocks, per_byte = -(-call["K"] // block), 8 // bits
+    point = tensor(2.0 ** (bits - 1), kind_of(scales)) if zeros is None else zeros
+    if point.ndim:
+        point = _unpacked(point.reshape(n, -1), bits)[:, :blocks] if point.type.dtype == "ui8" else point
+        point = point.reshape(n, blocks)
+    rows = padded(x, [(0, 0)] * (x.ndim - 1) + [(0, blocks * block - x.shape[-1])])
+    place = ("g", "i", "p") if per_byte > 1 else ("g", "i")
+    rows = rows.reshape(*x.shape[:-1], blocks, -1, *[per_byte] * (len(place) - 2))
+    lead = tuple(f"r{d}" for d in range(x.ndim - 1))
+    factors = [(*lead, *place), ("n", "g", "i"), ("n", "g"), ("n", "g") if point.ndim else ()]
+    attrs = {"factors": notation(factors, [(*lead, "n")]), "bits": bits % 8}
+    operands = [rows, packed.reshape(n, blocks, -1), scales.reshape(n, blocks), point]
+    found = emit("scaled_dot", operands, x.type.with_shape((*x.shape[:-1], n)), attrs)
+    return found if bias is None else found + bias
 
 
 def _unpacked(packed: Tensor, bits: int) -> Tensor:
     """The numbers in bytes, the lowest bits first, along the last dim."""
-    if bits not in (2, 4, 8):
-        refuse(f"packed numbers of {bits} bits are not supported")
     parts = [(packed >> at) & (2**bits - 1) for at in range(0, 8, bits)]
     return reshape(stack(parts, -1), (*packed.shape[:-1], -1)) if len(parts) > 1 else packed
