@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.elementwise import OF_BITS
 from meshgen.mlir.arith.functions import ignoring_nan
 from meshgen.mlir.arith.payload import Builder, fill_number, mnemonic
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
@@ -28,7 +29,6 @@ KINDS = {
     "maxsi": "maximum", "minimumf": "minimum", "minnumf": "minimum", "minsi": "minimum", "andi": "and", "ori": "or",
     "xori": "xor", "subf": "add", "subi": "add", "fma": "add", "maxui": "maximum", "minui": "minimum",
 }  # fmt: skip
-BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
         terms.append(Term(_factors(others), name in ("subf", "subi")))
         root = rest
     is_bit = isinstance(accumulator.type, IntegerType) and accumulator.type.width.data == 1
-    kinds = {BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
+    kinds = {OF_BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
     flags = {name in ("maxui", "minui") for name in names}, {name in ("maxnumf", "minnumf") for name in names}
     if len(kinds) != 1 or any(len(flag) > 1 for flag in flags):
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Self
 
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import Parser
 
 from meshgen.ir.graph import Node
 from meshgen.ir.loops import with_outside
@@ -40,8 +39,7 @@ class While(GenericOperation):
     """
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         names, operands = assignments(parser)
         types: list[Attribute] = []
         given: list[Attribute] = []
