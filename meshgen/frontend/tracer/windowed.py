@@ -8,6 +8,7 @@ from typing import Any
 
 from meshgen.frontend.tracer.creation import ones
 from meshgen.frontend.tracer.elementwise import as_float, maximum, minimum
+from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.operands import convert, emit, promote, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.reduce import extreme, widened
@@ -84,6 +85,20 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
         "output_batch": outs.index("N"), "output_feature": outs.index("C"), "output_spatial": tuple(outs.index(c) for c in spatial),
     }  # fmt: skip
     return emit("convolution", [image, kernel], TensorType(tuple(extent[c] for c in outs), image.type.dtype), attrs)
+
+
+def conv_transposed(x: Tensor, kernel: Tensor, strides: Sequence[int], cropped: Sequence[tuple[int, int]], added: Sequence[int],
+                    dilation: Sequence[int], groups: int, dimension_numbers: Sequence[str] | None = None) -> Tensor:  # fmt: skip
+    """The adjoint of a convolution: zeros between the elements of the image, and the kernel [features in, features out / groups, ...] reversed.
+
+    `cropped` rows are cut off before and after each dim of the whole result, and `added` rows are put after it.
+    """
+    ins, outs, *taps = kernel.shape
+    parts = flip(kernel, tuple(range(2, kernel.ndim))).reshape(groups, ins // groups, outs, *taps)
+    turned = parts.transpose(0, 2, 1, *range(3, parts.ndim)).reshape(groups * outs, ins // groups, *taps)
+    edges = [(k - 1) * d for k, d in zip(taps, dilation, strict=True)]
+    around = [(edge - a, edge - b + more) for edge, (a, b), more in zip(edges, cropped, added, strict=True)]
+    return conv_general_dilated(x, turned, 1, around, strides, dilation, dimension_numbers, groups)
 
 
 @traced

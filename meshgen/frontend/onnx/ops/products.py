@@ -7,12 +7,11 @@ from typing import Any
 
 from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, enter_rows, enter_traced, op
 from meshgen.frontend.tracer.einsum import einsum
-from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.linear import matmul
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import matrix_transpose
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.frontend.tracer.windowed import conv_general_dilated
+from meshgen.frontend.tracer.windowed import conv_general_dilated, conv_transposed
 
 Pairs = list[tuple[int, int]]
 _NAMED = {"SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER", "VALID": "VALID"}
@@ -72,19 +71,12 @@ def with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
 
 @op("ConvTranspose")
 def conv_transpose(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The adjoint of a convolution: one over the image with zeros between its elements, with the kernel reversed."""
     _require_kernel(call, x, w)
-    count, group = x.ndim - 2, call["group"] or 1
-    ins, outs, *taps = w.shape
+    count = x.ndim - 2
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
-    spans = [(k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True)]
+    spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
     pads, more = _transposed_padding(call, x.shape[2:], spans, strides)
-    parts = w.reshape(group, ins // group, outs, *taps)
-    kernel = parts.transpose(0, 2, 1, *range(3, 3 + count)).reshape(group * outs, ins // group, *taps)
-    kernel = flip(kernel, tuple(range(2, 2 + count)))
-    around = [(s - 1 - a, s - 1 - b + m) for s, (a, b), m in zip(spans, pads, more, strict=True)]
-    found = conv_general_dilated(x, kernel, [1] * count, around, strides, dilations, _dims(count), group)
-    return with_bias(found, bias)
+    return with_bias(conv_transposed(x, w, strides, pads, more, dilations, call["group"] or 1, _dims(count)), bias)
 
 
 def _transposed_padding(call: Call, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> tuple[Pairs, list[int]]:  # fmt: skip
