@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from meshgen.reports.collectives import explained, served
+from meshgen.reports.annotations import hints_that_lost, not_as_required
+from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.comms_tree import comms_tree
 from meshgen.reports.explain import explanations, formula_record, work_records
 from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
-from meshgen.reports.ignored import annotation_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.overlap import overlap_records
+from meshgen.reports.values import known_of
 
 
 def decisions(executable: Compiled) -> dict[str, Any]:
@@ -26,10 +28,12 @@ def decisions(executable: Compiled) -> dict[str, Any]:
 
 def _part_decisions(part: Compiled) -> dict[str, Any]:
     """What was decided for the program of one mesh."""
-    record = annotation_record(part)
+    known = known_of(part) if "propagate" in part.stages else None
+    solved, reasons = (known.solved, known.reasons) if known else (None, None)
+    numbers = range(len(part.comms))
     return {
-        "explained": [explained(each, weighed=False) for each in served(part)],
+        "explained": collective_records_of(part, solved, reasons, numbers, weighed=False),
         "tree": [root.record() for root in comms_tree(part)],
-        "hints_that_lost": record["hints_that_lost"],
-        "not_as_required": record["not_as_required"],
+        "hints_that_lost": [asdict(hint) for hint in hints_that_lost(part, solved)],
+        "not_as_required": [asdict(each) for each in not_as_required(part, solved)],
     }

@@ -20,7 +20,8 @@ def pass_rows(passes: Mapping[str, PassRecord]) -> list[tuple[str, ...]]:
             str(each.fired),
             str(each.kept),
             str(each.rejected),
-            *(_cost_text(cost, each.unit) for cost in (each.before, each.after)),
+            _cost_text(each.before, each.unit),
+            _cost_text(each.after, each.unit),
         )
         for each in passes.values()
         if each.fired

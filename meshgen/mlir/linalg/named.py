@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
-from meshgen.ir.graph import Value
+from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer, Refused
@@ -25,6 +25,7 @@ from meshgen.mlir.linalg.named_forms import (
 from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
 from meshgen.mlir.linalg.structured import input_count, own_maps, structured
 from meshgen.mlir.spread import transposed
+from meshgen.ops.evaluate.common import neutral
 
 
 def _operand_element_types(op: Operation) -> list[Attribute]:
@@ -125,13 +126,15 @@ def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body:
 
 def _softmax(b: Builder, value: Value, _: Value) -> Value:
     """exp(x - max(x)) over its sum along one dim."""
-    axis, shape = int(b.number("dimension") or 0), value.type.shape
+    axis, shape, dtype = int(b.number("dimension") or 0), value.type.shape, value.type.dtype
     if not 0 <= axis < value.type.rank:
         raise Refused("MG0104", f"{value.type} has no dim {axis}")
     kept = [d for d in range(len(shape)) if d != axis]
 
     def along(kind: str, x: Value) -> Value:
-        return b.broadcast(b.reduce(kind, x, (axis,)), shape, kept)
+        init = b.constant(neutral(kind, dtype).item(), TensorType((), dtype))
+        found = b.emit("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
+        return b.broadcast(found, shape, kept)
 
     powers = b.apply("exponential", b.apply("subtract", value, along("maximum", value)))
     return b.apply("divide", powers, along("add", powers))

@@ -48,7 +48,8 @@ def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[A
     structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
     first = len(importer.graph.nodes)
     found = _outputs(structure)
-    importer.bind_results(op, found)
+    for result, value in zip(op.results, found, strict=True):
+        importer.bind(result, value)
     _drop_unused(importer, first, found)
 
 

@@ -11,7 +11,6 @@ from xdsl.printer import Printer
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.sdy.spelling import SpelledMesh, read_axes, read_mesh, read_spelled, spell_axes
-from meshgen.mlir.stablehlo.attributes import Bracketed
 from meshgen.mlir.stablehlo.mesh_axes import AxisRef, parse_part
 
 _Kind = TypeVar("_Kind", bound="Data[object]")
@@ -38,10 +37,18 @@ def _normal(body: str) -> str:
 
 
 @irdl_attr_definition
-class ShardingRuleAttr(Bracketed):
+class ShardingRuleAttr(Data[str]):
     """JAX's rule of a custom call, which is ignored: a supported call has a rule of meshgen."""
 
     name = "sdy.op_sharding_rule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.parse_bracketed()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
 
 
 @irdl_attr_definition
@@ -66,14 +73,18 @@ class MeshAttr(Data[SpelledMesh]):
 
 
 @irdl_attr_definition
-class ShardingAttr(Bracketed):
+class ShardingAttr(Data[str]):
     """`<@mesh, [{"x"}, {}]>`"""
 
     name = "sdy.sharding"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        return _normal(super().parse_parameter(parser))
+        assert isinstance(parser, TextParser)
+        return _normal(parser.parse_bracketed())
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
 
 
 @irdl_attr_definition

@@ -131,9 +131,11 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
     try:
         spec = annotation(reading, body, kind)
     except ShardingError as error:
-        reading.refuse(error.diagnostics, operation)
+        for found in error.diagnostics:
+            importer.fault(found.code, found.message, operation, found.hint)
         return Annotation(Sharding.replicated(kind.rank))
-    reading.refuse(spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)), operation, f"{kind}: ")
+    for found in spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)):
+        importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
     _check_replicated(importer, operation, read_spelled(body).replicated)
     return spec
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I64,
     ArrayAttr,
     DenseArrayBase,
@@ -19,7 +20,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import entries
+from meshgen.mlir.known_integers import constant
 from meshgen.mlir.literals import dictionary, listed, quoted, symbol
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.attributes import SplitAttr, named, partial_text
@@ -91,13 +92,17 @@ def constants(
     static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]
 ) -> list[int]:
     """A list of numbers, some of which are constants of the program; collects a fault where one is not known."""
-    found = entries(static, dynamic)
-    for entry in found:
-        if entry is None:
+    rest, found = list(dynamic), list[int]()
+    for number in static.get_values():
+        if number != DYNAMIC_INDEX:
+            found.append(int(number))
+        elif not rest:
             faults.append(Diagnostic("MG0104", f"{what} '?' needs an operand"))
-        elif isinstance(entry, SSAValue):
+        elif (known := constant(rest.pop(0))) is not None:
+            found.append(known)
+        else:
             faults.append(Diagnostic("MG0103", f"{what} is not known at compile time", hint="use a constant"))
-    return [entry for entry in found if isinstance(entry, int)]
+    return found
 
 
 def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:
