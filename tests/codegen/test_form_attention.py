@@ -69,6 +69,11 @@ def dropped(q: Any, k: Any, v: Any, kept: Any) -> Any:
     return jnp.einsum("bhts,bshd->bthd", jnp.where(kept, shares / 0.9, 0), v)
 
 
+def by_quotient(scores: Any, axis: int) -> Any:
+    powers = jnp.exp(scores - jax.lax.stop_gradient(scores.max(axis, keepdims=True)))
+    return powers / powers.sum(axis, keepdims=True)
+
+
 def distances() -> Any:
     return jnp.arange(T)[None, :] - jnp.arange(T)[:, None]
 
@@ -143,6 +148,25 @@ def test_attention_is_formed_whatever_its_mask(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_gradients_are_formed_with_attention(name: str) -> None:
     assert_formed(entered(*program(name, gradients=True)), _THREE)
+
+
+@pytest.mark.parametrize("softmax", [jax.nn.softmax, by_quotient], ids=["softmax", "quotient"])
+def test_sums_over_keys_are_of_results_where_a_bias_reads_gradients_of_scores(softmax: Function) -> None:
+    def function(q: Any, k: Any, v: Any, b: Any) -> Any:
+        scores = jnp.where(causal(), jnp.einsum("bthd,bshd->bhts", q, k) * 0.3 + b, -1e9)
+        return jnp.einsum("bhts,bshd->bthd", softmax(scores, -1), v)
+
+    def with_gradients(do: Any, *args: Any) -> Any:
+        out, back = jax.vjp(function, *args)
+        return out, *back(do)
+
+    graph = entered(with_gradients, [ROW, ROW, ROW, ROW, shape(H, T, T)])
+    after = formed(graph)
+    over_keys = [sum(n.op == "reduce" and n.attrs.dims == (3,) and n.attrs.kind == "add" and n.operands[0].type.sizes[-1] == T for n in g.nodes) for g in (graph, after)]  # fmt: skip
+    assert over_keys == [2, 1]
+    args = arguments(graph)
+    for one, other, bound in zip(evaluate(graph, args), evaluate(after, args), error_bound(graph, args), strict=True):
+        assert np.all(np.abs(one.astype(np.float64) - other) <= bound)
 
 
 SPLITS = {

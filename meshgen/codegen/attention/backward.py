@@ -9,7 +9,7 @@ random numbers hold. What is between `ds` and the products, the derivative of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from meshgen.codegen.attention.forward import Forward, precision_of, variables_of
 from meshgen.codegen.attention.layouts import Element
@@ -39,6 +39,8 @@ class Backward:
         self.reach = Reach(forward.layouts)
         self.inside: dict[Node, None] = {}
         self.dots: dict[Node, None] = {}
+        self.escapes: dict[Value, None] = {}
+        self.known = {value: place for value, place in forward.placed.items() if self._is_of_scores(value)}
         members = self.attention.members
         self._collect(v for node in members - {self.attention.product} for v in node.results)
         self.product = self._gradient_product()
@@ -59,6 +61,8 @@ class Backward:
         do = layouts.element(*self.change, is_whole=True)
         if do is None or {*do[1]} != {*forward.out}:
             raise UnformedError
+        if self.escapes:
+            return self._with_sums_of_results(probe, roles, do)
         sources = {
             QUERIES: self.reach.chain(forward.queries), KEYS: self.reach.chain(forward.keys), VALUES: self.reach.chain(self.change),
         }  # fmt: skip
@@ -71,34 +75,48 @@ class Backward:
         self._require_order(first, [value for value, _ in (*forward.taken, do)])
         builder = Builder(layouts.graph, first.loc)
         delta = self._delta(builder, do, (out, forward.out))
-        made = self._write(builder, roles, gradient, (rows, delta, do))
+        operands = [*forward.operands, (rows, forward.rows), (delta, forward.rows), do, *forward.elements.operands]
+        made = self._write(builder, roles, gradient, operands)
         before = forward.needed([forward.result[0]])
         after = [node for node in forward.needed(made) if node not in before]
         return {self.attention.product: before, **{dot: [] for dot in self.dots}, first: after}
 
     # ---- the nodes
 
-    def _collect(self, values: Iterator[Value] | Sequence[Value]) -> None:
-        """Note what reads values, and what reads that, up to products."""
-        members, stack = self.attention.members, list(values)
+    def _collect(self, values: Iterable[Value]) -> None:
+        """Note what leads from values to products, and which gradients of scores something else reads, such as that of a bias."""
+        stack = list(values)
         while stack:
-            value = stack.pop()
-            if value in self.uses.outputs:
-                raise UnformedError
-            for node in self.uses.of(value):
-                if node in members or node in self.inside or node in self.dots:
+            for node in self.uses.of(stack.pop()):
+                if node in self.attention.members or node in self.inside or node in self.dots:
                     continue
                 if node.op in DOTS:
                     self.dots[node] = None
-                elif node.option is None and (
-                    node.op in POINTWISE or node.op in LAYOUT - LEAVING or node.op in REDUCTIONS
-                ):
+                elif node.option is None and (node.op in POINTWISE | REDUCTIONS or node.op in LAYOUT - LEAVING):
                     self.inside[node] = None
                     stack += node.results
-                else:
-                    raise UnformedError
             if len(self.inside) > _MOST_NODES:
                 raise UnformedError
+        needed = {value for dot in self.dots for value in dot.operands}
+        for node in sorted(
+            self.inside, key=lambda node: self.uses.graph.index.positions[node.results[0]], reverse=True
+        ):
+            if needed.isdisjoint(node.results):
+                del self.inside[node]
+            else:
+                needed.update(node.operands)
+        made = (v for node in (*self.inside, *self.attention.members - {self.attention.product}) for v in node.results)
+        self.escapes = dict.fromkeys(v for v in made if v in self.uses.outputs or not all(map(self._follows, self.uses.of(v))))  # fmt: skip
+
+    def _follows(self, node: Node) -> bool:
+        return node in self.dots or self._passes(node)
+
+    def _located(self, value: Value) -> Index:
+        """The index of a value that is computed from scores."""
+        return self.reach.located(value, self.known, self._passes)
+
+    def _passes(self, node: Node) -> bool:
+        return node in self.inside or node in self.attention.members
 
     def _gradient_product(self) -> Node:
         """The product of the result's gradient with the values: the one of the scores' size that what is inside reads."""
@@ -130,13 +148,12 @@ class Backward:
 
     def _end(self, dot: Node) -> End:
         """The scores' side of a product, and the index of both operands."""
-        known = {value: place for value, place in self.forward.placed.items() if self._is_of_scores(value)}
         inner = [number for number in (0, 1) if self._is_inside(dot.operands[number])]
         if len(inner) != 1:
             raise UnformedError
         (side,) = inner
         value, other = dot.operands[side], dot.operands[1 - side]
-        index = self.reach.located(value, known, lambda node: node in self.inside or node in self.attention.members)
+        index = self._located(value)
         anchors = self.reach.chain(self.forward.queries) | self.reach.chain(self.forward.keys)
         if not self.reach.shares(other, anchors):
             anchors = self.reach.chain(self.change)
@@ -173,23 +190,17 @@ class Backward:
         return dot.operands[other], tuple(found[d] for d in range(len(found)))
 
     def _placed_product(self) -> Index:
-        known = {value: place for value, place in self.forward.placed.items() if self._is_of_scores(value)}
-        inside = self.inside
-
-        def passes(node: Node) -> bool:
-            return node in inside or node in self.attention.members
-
-        for node in inside:
+        for node in self.inside:
             if node.op not in POINTWISE:
                 continue
             for value in node.operands:
-                if not self.reach.reaches(value, {self.product.result}, passes):
+                if not self.reach.reaches(value, {self.product.result}, self._passes):
                     continue
                 try:
-                    index = self.reach.located(node.result, known, passes)
+                    index = self._located(node.result)
                 except UnformedError:
                     continue
-                return self.reach.walked(value, index, self.product.result, passes)
+                return self.reach.walked(value, index, self.product.result, self._passes)
         raise UnformedError
 
     # ---- what is written
@@ -229,11 +240,39 @@ class Backward:
         dims = tuple(range(len(forward.rows), len(order)))
         return builder.emit("reduce", [builder.elementwise("multiply", *sides), zero], kind, kind="add", dims=dims)
 
-    def _write(self, builder: Builder, roles: Roles, gradient: tuple[Region, Value], rows: tuple[Value, Value, Element]) -> list[Value]:  # fmt: skip
+    def _with_sums_of_results(self, probe: Probe, roles: Roles, do: Element) -> Mapping[Node, list[Node]]:
+        """Where something else reads the gradient of scores, as a bias does, their sums over keys become sums over elements of the result.
+
+        before   %r = reduce add (%p * %dp), over keys            %ds = %p * (%dp - %r)          scores are read for %r, and for %ds
+        after    %r = reduce add (%do * %o), over elements
+        """
+        forward, layouts, found = self.forward, self.forward.layouts, dict[Node, list[Node]]()
+        product, total = self.attention.product.result, self.attention.total.result
+        out = layouts.element(product, forward.loops.result)
+        totals = layouts.element(total, forward.placed[total])
+        if out is None or totals is None:
+            raise UnformedError
+        written = set[Node]()
+        for node, value in probe.sums.items():
+            self._require_order(node, [out[0], do[0], self.change[0]])
+            builder = Builder(layouts.graph, node.loc)
+            power, is_negative = roles.factor(value)
+            row = self._delta(builder, do, out)
+            if power:
+                each = builder.permuted(totals[0], [totals[1].index(f) for f in forward.rows])
+                row = builder.elementwise("multiply" if power > 0 else "divide", row, builder.convert(each, STATISTIC))
+            row = builder.elementwise("negate", row) if is_negative else row
+            names = forward.named(node.result, probe.places[node])
+            moved = builder.permuted(row, [forward.rows.index(f) for f in names])
+            builder.reshape(builder.convert(moved, node.result.type.dtype), node.result.type.shape)
+            builder.make([node.result])
+            found[node] = [each for each in forward.needed([node.result]) if each not in written]
+            written.update(found[node])
+        return found
+
+    def _write(self, builder: Builder, roles: Roles, gradient: tuple[Region, Value], operands: Sequence[Element]) -> list[Value]:  # fmt: skip
         """Write the ops of the gradients; returns these."""
-        forward, (lse, delta, do) = self.forward, rows
-        first, taken = forward.operands, list(forward.elements.operands)
-        operands = [*first, (lse, forward.rows), (delta, forward.rows), do, *taken]
+        forward, first = self.forward, self.forward.operands
         region, value = gradient
         regions = (forward.score_region(), forward.share.close(forward.weight), region.close(value))
         precision = {precision_of(end.dot, end.side) for role, end in roles.ends.items() if role != VALUES}

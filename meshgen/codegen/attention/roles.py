@@ -9,7 +9,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.attention.forward import Forward, variables_of
 from meshgen.codegen.attention.indices import before_reduce
 from meshgen.codegen.attention.recognition import splat
-from meshgen.codegen.attention.samples import Found, Samples
+from meshgen.codegen.attention.samples import Found, Samples, near
 from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.layout_indices import Index
@@ -94,6 +94,7 @@ class Roles:
         sizes = {name: var.high + 1 for var, name in forward.layouts.names.items()}
         samples = Samples(probe, (scores, maxima, totals, probe.product), *functions, sizes)
         found = samples.solved(exponential, {probe.sums[node]: made for node, made in summed.items()})
+        self.found = found
         self.ends: dict[int, End] = {}
         self.changes: list[tuple[tuple[Value, Index], bool]] = []
         for end in ends:
@@ -106,6 +107,14 @@ class Roles:
             self.changes = self._changes(probe, found, positions)
         if any(not found.are_equal(alike[0], each) for each in alike):
             raise UnformedError
+
+    def factor(self, value: Value) -> tuple[int, bool]:
+        """A sum over keys, by its argument of the probe, as that of probabilities times their gradients: the power of the row's total that multiplies it, and whether it is negative."""
+        for power in (0, -1, 1):
+            for sign in (1, -1):
+                if near(self.found.factors[value], sign * self.found.total**power, self.found.is_sound):
+                    return power, sign < 0
+        raise UnformedError
 
     def _role(self, end: End, forward: Forward, found: Found, made: Value) -> int:
         if found.are_equal(found.values[made], found.weights):

@@ -27,9 +27,15 @@ _ENOUGH = 32  # arguments that must say something
 
 @dataclass(frozen=True)
 class Found:
-    """Values of all functions, `ds` as `change`, what is multiplied as `weights`, and which arguments say something."""
+    """Values of all functions, `ds` as `change`, what is multiplied as `weights`, and which arguments say something.
+
+    Attributes:
+        factors: each sum over keys as a factor of the sum of probabilities times their gradients; `total`: of each row, the sum of exponentials.
+    """
 
     values: Mapping[Value, Array]
+    factors: Mapping[Value, Array]
+    total: Array
     change: Array
     weights: Array
     scale: Array
@@ -80,7 +86,7 @@ class Samples:
 
     def _solved(self, draws: Sequence[_Draw], sums: Mapping[Value, Value]) -> Found:
         delta = self.random.standard_normal(COUNT)
-        sound, waiting = np.ones(COUNT, bool), dict(sums)
+        sound, waiting, factors = np.ones(COUNT, bool), dict(sums), dict[Value, Array]()
         while waiting:
             ready = [each for each, made in waiting.items() if all(made in draw.values for draw in draws)]
             if not ready:
@@ -89,15 +95,15 @@ class Samples:
                 (first, says), (second, also) = (draw.share_of(waiting[each]) for draw in draws)
                 if not near(first, second, says & also):
                     raise UnformedError
-                factor, sound = np.where(says, first, second), sound & (says | also)
+                factors[each], sound = np.where(says, first, second), sound & (says | also)
                 for draw in draws:
-                    draw.values[each] = (factor * delta).astype(np.float32)
+                    draw.values[each] = (factors[each] * delta).astype(np.float32)
                 del waiting[each]
             for draw in draws:
                 draw.go_on()
         draw = draws[0]
         change, scale = draw.shares * (draw.change - delta), draw.shares * (np.abs(draw.change) + np.abs(delta))
-        return Found(draw.values, change, draw.weights, scale, sound)
+        return Found(draw.values, factors, self.total, change, draw.weights, scale, sound)
 
     def _draws(self, exponential: Value) -> list[_Draw]:
         """Two, of the same rows: maxima are near the scores of the first one, unless those are masked."""
