@@ -27,10 +27,11 @@ from meshgen.pipeline import Timing
 from meshgen.reports.comms import comms_table
 from meshgen.reports.cost import cost_table
 from meshgen.reports.gathers import gathers
+from meshgen.reports.kernels import kernel_table
 from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
 from meshgen.reports.passes import pass_records, pass_table
-from meshgen.reports.tables import bytes_text, kernel_table, seconds_table
+from meshgen.reports.tables import bytes_text, seconds_table
 from meshgen.runtime.module_file import tensors
 from meshgen.runtime.module_file.container import refuse_place
 from meshgen.runtime.module_file.files import write_file, write_text
@@ -108,7 +109,7 @@ def _tell_warnings(executable: Executable, output: Output) -> None:
 
 def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
     """Print the tables of a program without open sizes, except the last; returns the JSON document, if there is to be one."""
-    if found := [gather for part in executable.parts for gather in gathers(part)]:
+    if found := gathers(executable):
         moved = bytes_text(sum(gather.ring_bytes for gather in found))
         output.note(
             f"note: {len(found)} gather{'s' if len(found) > 1 else ''} that no annotation requires, {moved} per device: explain lists them"

@@ -11,7 +11,7 @@ from meshgen.errors import NumbersDiffer
 from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import launch_bytes
 from meshgen.reports.growth import FIGURES, limit_of
-from meshgen.reports.tables import bytes_text, seconds_text, table_of
+from meshgen.reports.tables import figure_text, table_of
 from meshgen.reports.what_if import changed_collectives, changed_record, changes_text
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
@@ -35,18 +35,13 @@ def run(options: argparse.Namespace, output: Output) -> int:
     modules = [load(path, runs=False) for path in (options.before, options.after)]
     before, after = map(figures, modules)
     names = sorted({*before, *after})
+    pairs = {name: _pair(before, after, name) for name in names}
     rows = [
-        (
-            name,
-            *(_with_unit(name, value) for value in _pair(before, after, name, "")),
-            _change(*_pair(before, after, name)),
-        )
-        for name in names
+        (name, *("" if value is None else figure_text(name, value) for value in pair), _change(*pair))
+        for name, pair in pairs.items()
     ]
     output.tables(table_of(f"{options.before} -> {options.after}", ("figure", "before", "after", "change"), rows))
-    changed = {
-        name: {"before": old, "after": new} for name in names for old, new in [_pair(before, after, name)] if old != new
-    }
+    changed = {name: {"before": old, "after": new} for name, (old, new) in pairs.items() if old != new}
     moved = changed_collectives(*map(_comms, modules))
     output.text("\n".join(changes_text(*moved)))
     exceeded = [line for limit in limits for line in sorted(limit.exceeded(before, after))]
@@ -97,17 +92,10 @@ def _totals(module: LoadedModule) -> dict[str, Any]:
     }
 
 
-def _pair(before: dict[str, Any], after: dict[str, Any], name: str, lacking: Any = None) -> tuple[Any, Any]:
-    """The figure of both modules; missing collectives count as 0, another missing figure is `lacking`."""
-    other = 0 if "collectives: " in name else lacking
+def _pair(before: dict[str, Any], after: dict[str, Any], name: str) -> tuple[Any, Any]:
+    """The figure of both modules; missing collectives count as 0, another missing figure is None."""
+    other = 0 if "collectives: " in name else None
     return before.get(name, other), after.get(name, other)
-
-
-def _with_unit(name: str, value: Any) -> str:
-    """A figure with its unit."""
-    if value == "" or not name.endswith(("bytes", "seconds")):
-        return str(value)
-    return bytes_text(value) if name.endswith("bytes") else seconds_text(value)
 
 
 def _change(old: float | None, new: float | None) -> str:

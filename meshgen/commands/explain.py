@@ -23,7 +23,6 @@ from meshgen.reports.comms_tree import comms_tree, tree_text
 from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
 from meshgen.reports.explain import (
-    annotation_record,
     explain_collective,
     explanations,
     formula_record,
@@ -33,6 +32,7 @@ from meshgen.reports.explain import (
 from meshgen.reports.filters import Filter, refuse_unknown
 from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
+from meshgen.reports.ignored import annotation_record
 from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import alike_table, memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table

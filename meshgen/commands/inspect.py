@@ -10,8 +10,9 @@ from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.comms import collective_records, comms_of, comms_table
+from meshgen.reports.kernels import binary_table, kernel_record, kernel_table
 from meshgen.reports.memory import memory_of, memory_record, memory_table
-from meshgen.reports.tables import binary_table, kernel_table, seconds_text, table_of
+from meshgen.reports.tables import seconds_text, table_of
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Binding
@@ -161,27 +162,9 @@ def _schedule_rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:
     """The table of kernels, as `compile` shows it."""
-    launches = module.schedule.launch_counts()
+    launches, measured = module.schedule.launch_counts(), module.record().get("tuning", {})
     return [
-        {
-            "name": name,
-            "launches": launches[name],
-            "template": kernel.template,
-            "grid": list(kernel.grid),
-            "constants": dict(kernel.constants),
-            "measured": module.record().get("tuning", {}).get(name, {}).get("device", ""),
-            "binaries": {
-                arch: {
-                    "regs": b.regs,
-                    "spill_bytes": b.spill_bytes,
-                    "stack_bytes": b.stack_bytes,
-                    "shared": b.shared,
-                    "threads": b.threads,
-                    "instructions": dict(b.instructions),
-                }
-                for arch, b in kernel.binaries.items()
-            },
-        }
+        kernel_record(name, launches[name], kernel, measured.get(name, {}).get("device", ""), kernel.binaries)
         for name, kernel in module.manifest.kernels.items()
     ]
 

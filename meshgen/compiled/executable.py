@@ -161,7 +161,7 @@ class Executable(CompiledProgram):
         """The values that are gathered though no annotation replicates them, those that move most first."""
         from meshgen.reports.gathers import gathers
 
-        return [gather for part in self.parts for gather in gathers(part)]
+        return gathers(self)
 
     @property
     def warnings(self) -> list[Diagnostic]:

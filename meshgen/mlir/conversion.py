@@ -5,7 +5,7 @@ Records of dialects (`dialect.py`) say how each operation is converted, `module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,13 +13,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
-from meshgen.ir.graph import (
-    Graph,
-    Node,
-    OpenSizeError,
-    TensorType,
-    Value,
-)
+from meshgen.ir.graph import Graph, Node, OpenSizeError, TensorType, Value
 from meshgen.ir.regions import rewired
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
@@ -93,6 +87,11 @@ class Importer:
         value.sharding = value.sharding or self.reading.sharding(ssa.type, ssa)
         value.name = value.name or self.reading.source.name(ssa)
 
+    def bind_results(self, operation: Operation, values: Iterable[Value]) -> None:
+        """Bind the results of an operation; a loop may carry further values, which the text does not name."""
+        for result, value in zip(operation.results, values, strict=False):
+            self.bind(result, value)
+
     def type(self, ssa: SSAValue) -> TensorType:
         return self.reading.type(ssa.type, ssa)
 
@@ -119,18 +118,27 @@ class Importer:
         """One node for one operation: emit with its operands and result types, and bind its results."""
         arguments = self.values(source.operands if operands is None else operands)
         types = [self.type(result) for result in source.results]
-        for result, value in zip(
-            source.results, self.emit(op, arguments, types, attrs or {}, source, regions), strict=True
-        ):
-            self.bind(result, value)
+        self.bind_results(source, self.emit(op, arguments, types, attrs or {}, source, regions))
         return self.graph.nodes[-1]
 
     def region(self, region: Region) -> tuple[Graph, list[SSAValue]]:
         """The graph of a region of one block, and what it uses from outside (its last inputs)."""
-        inner = Importer(self.reading, Graph(""), self)
-        inner.body(region.block)
-        inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
-        return inner.graph, inner.captures
+        (graph,), captures = self.blocks([region.block])
+        return graph, captures
+
+    def blocks(self, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[SSAValue]]:
+        """The graphs of blocks over their arguments, and then over the same values from outside.
+
+        Returns:
+            The graphs, and the values from outside: `more`, and then what any of the blocks uses.
+        """
+        inner = [Importer(self.reading, Graph(""), self) for _ in blocks]
+        for each, block in zip(inner, blocks, strict=True):
+            each.body(block)
+        captures = list(dict.fromkeys([*more, *(ssa for each in inner for ssa in each.captures)]))
+        for each in inner:
+            each.graph.inputs += [each.taken(ssa) for ssa in captures]
+        return [each.graph for each in inner], captures
 
     def body(self, block: Block) -> None:
         """Convert a block: its arguments, operations, and the operands of its terminator as outputs."""
@@ -194,6 +202,10 @@ class Importer:
         (result,) = operation.results
         value = self._values[result] = recipe.follow(self.values(operation.operands), loc, self.graph)
         value.name = value.name or self.reading.source.name(result)
+
+    def bind_unknown(self, operation: Operation) -> None:
+        """Bind the results of an operation that has a fault, whose values are unknown."""
+        self.bind_results(operation, [Value(self.type(result)) for result in operation.results])
 
     def _bind_refused(self, operation: Operation) -> None:
         """Bind the results of a refused operation, so that their uses are not further faults."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, IntegerAttr, ShapedType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, AffineMapAttr, DenseArrayBase, IntegerAttr, ShapedType
 from xdsl.ir import Operation, SSAValue
 
 # What arith has under another name; `add` is `addi` and so on.
@@ -62,6 +62,17 @@ def constant(value: SSAValue) -> int | None:
     if op in _ARITHMETIC:
         return _ARITHMETIC[op](left, right)
     return _DIVISIONS[op](left, right) if left >= 0 and right > 0 else None
+
+
+def entries(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | SSAValue | None]:
+    """A list of numbers of which some are operands: those that are not known as values, and None where an operand is missing."""
+    rest = iter(dynamic)
+    found: list[int | SSAValue | None] = []
+    for number in static.get_values():
+        value = next(rest, None) if number == DYNAMIC_INDEX else None
+        known = int(number) if number != DYNAMIC_INDEX else constant(value) if value is not None else None
+        found.append(value if known is None else known)
+    return found
 
 
 def _mapped(op: Operation) -> int | None:

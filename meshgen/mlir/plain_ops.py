@@ -8,7 +8,7 @@ from typing import Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.text_operation import TextOperation
@@ -22,8 +22,7 @@ class Plain(TextOperation):
     """Operands, attributes and, after a colon, one type that all operands and results have."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         operands, properties = cls._head(parser)
         attributes = cls._attributes(parser)
         parser.parse_punctuation(":")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -121,10 +121,13 @@ class Reading:
 
     def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
         """Collect a fault, once; all are reported together when the module has been read."""
+        self.refuse([Diagnostic(code, message, hint=hint)], source)
+
+    def refuse(self, faults: Iterable[Diagnostic], source: Operation | SSAValue | None, prefix: str = "") -> None:
+        """Collect faults that were found without their location, each once."""
         loc = None if source is None else self.source.locate(source)
-        found = Diagnostic(code, message, loc, hint=hint)
-        if found not in self.faults:
-            self.faults.append(found)
+        located = (replace(fault, message=prefix + fault.message, loc=loc) for fault in faults)
+        self.faults += [fault for fault in dict.fromkeys(located) if fault not in self.faults]
 
     def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
         """Add a mesh, with sizes that it leaves open from the user.

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.ops.evaluate.common import neutral
 
 Loops = tuple[int, ...]
 
@@ -60,9 +59,7 @@ def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) ->
         for dim in reversed(dims):
             value = reshaped_dim(builder, value, dim, [])
         return Spread(value, loops)
-    init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
-    shape = value.type.with_shape(size for dim, size in enumerate(value.type.shape) if dim not in dims)
-    return Spread(builder.emit("reduce", [value, init], shape, dims=dims, kind=kind), loops)
+    return Spread(builder.reduce(kind, value, dims), loops)
 
 
 def in_order(builder: Builder, spread: Spread, place: Loops) -> Value:

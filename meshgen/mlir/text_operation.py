@@ -1,4 +1,4 @@
-"""Operations that are read: a signature says what an operation is made of, `parse` how its pretty form is written.
+"""Operations that are read: a signature says what an operation is made of, `read` how its pretty form is written.
 
     define(Plain, "arith", {"2 float -> 1": "addf subf", "2 integer -> 1": "addi subi"})
 
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
 
 class TextOperation(Operation):
-    """An operation that its signature defines. Without `parse` it has the generic form only."""
+    """An operation that its signature defines. Without `read` it has the generic form only."""
 
     signature: ClassVar[Signature]
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -63,6 +63,16 @@ class TextOperation(Operation):
             raise VerifyException(f"property '{unknown[0]}' is not defined; attributes in braces may be anything")
         for trait in self.traits:
             trait.verify(self)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        return cls.read(parser)
+
+    @classmethod
+    def read(cls, parser: TextParser) -> Self:
+        """Parse the pretty form."""
+        return super().parse(parser)
 
     @classmethod
     def create(cls, *, properties: Mapping[str, Attribute] = {}, attributes: Mapping[str, Attribute] = {}, **others: Any) -> Self:  # fmt: skip
@@ -88,8 +98,7 @@ class Yield(TextOperation):
     traits = traits_def(IsTerminator())
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         return cls.of(parser.parse_typed_values() if parser.at_value() else [], [], {})
 
 

@@ -1,11 +1,14 @@
-"""Composites by factors: normalizations of rows, as layer norm, RMS norm and group norm, and their gradients."""
+"""Composites by factors: normalizations of rows, as layer norm, RMS norm and group norm, and their gradients; products with scaled numbers."""
 
 from __future__ import annotations
 
-from meshgen.ir.attributes.composites import Normalize, NormalizeGradient
+import math
+
+from meshgen.ir.attributes.composites import Normalize, NormalizeGradient, ScaledDot
 from meshgen.ir.graph import Node
-from meshgen.ops.decompositions import normalize
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, TypeOf
+from meshgen.ops.decompositions import normalize, scaled_dot
+from meshgen.ops.factors import parsed
+from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, Trait, TypeOf
 from meshgen.ops.rules import composites as rules
 from meshgen.ops.types import composites as types
 
@@ -16,10 +19,23 @@ def _normalize_flops(node: Node, type_of: TypeOf) -> float:
     return _PER_ELEMENT * type_of(node.results[0]).size
 
 
+def _scaled_dot_flops(node: Node, type_of: TypeOf) -> float:
+    """The sum of products, and the scaling of each number."""
+    operands, (out,) = parsed(node.attrs.factors)
+    values = zip(operands, node.operands, strict=True)
+    sizes = {f: size for names, value in values for f, size in zip(names, type_of(value).sizes, strict=True)}
+    summed = math.prod(sizes[f] for f in operands[0] if f not in out)
+    numbers = type_of(node.operands[1]).size * (8 // node.attrs.bits if node.attrs.bits else 1)
+    return 2.0 * type_of(node.results[0]).size * summed + 2.0 * numbers
+
+
 OPS = (
     Op(name="normalize", operands=AtLeast(1), results=None, types=types.normalize, evaluate=NO_MEANING, error=ANY_ERROR,
        rule=rules.normalize, kernel=NO_KERNEL, flops=_normalize_flops, attributes=Normalize, decompose=normalize.normalize),
     Op(name="normalize_gradient", operands=AtLeast(3), types=types.normalize_gradient, evaluate=NO_MEANING, error=ANY_ERROR,
        rule=rules.normalize_gradient, kernel=NO_KERNEL, flops=_normalize_flops, attributes=NormalizeGradient,
        decompose=normalize.normalize_gradient),
+    Op(name="scaled_dot", operands=AtLeast(3), types=types.scaled_dot, evaluate=NO_MEANING, error=ANY_ERROR, rule=rules.scaled_dot,
+       kernel=NO_KERNEL, flops=_scaled_dot_flops, attributes=ScaledDot, traits=frozenset((Trait.CONTRACTS,)),
+       decompose=scaled_dot.scaled_dot),
 )  # fmt: skip

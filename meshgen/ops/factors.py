@@ -158,3 +158,10 @@ def _role_faults(factors: Factors) -> list[str]:
         )
         checks.append((fits, "a gradient has not the factors of what it is the gradient of"))
     return [text for holds, text in checks if not holds]
+
+
+def packing_factor(operands: Sequence[Names], result: Names) -> str:
+    """The factor that counts the numbers in a byte of the second operand: the one that the first operand alone has; "" if it is not one."""
+    first, *others = operands
+    alone = [f for f in first if f not in result and all(f not in names for names in others)]
+    return alone[0] if len(alone) == 1 else ""

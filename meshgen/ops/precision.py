@@ -15,13 +15,14 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.attributes.attention import Attention
+from meshgen.ir.attributes.composites import ScaledDot
 from meshgen.ir.attributes.contraction import ConvolutionDims, Dot, Ragged
 from meshgen.ir.graph import Graph, Module, Node, is_float, is_inexact, real_dtype
 
 TF32, TF32X3 = "tf32", "tf32x3"
 PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}  # as JAX's users name them
 EXACT = ("HIGHEST", "HIGHEST")  # of products whose source says f32 and means it
-_PRODUCTS = (Dot, Ragged, ConvolutionDims, Attention)
+_PRODUCTS = (Dot, Ragged, ConvolutionDims, Attention, ScaledDot)
 _FIELDS = ("precision", "value_precision", "gradient_precision")  # of the products of a node
 _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
 

@@ -20,7 +20,7 @@ from meshgen.reports.advice_scatters import scatters
 from meshgen.reports.advice_splits import splits
 from meshgen.reports.changes import Advice, Change, figures_of
 from meshgen.reports.interface import Compiled
-from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
+from meshgen.reports.tables import Table, figure_text, table_of
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 LEAST_TRIED, SECONDS, MOST_SECONDS = (
@@ -121,9 +121,5 @@ def advice_table(executable: Compiled, found: Iterable[Advice]) -> Table:
 _NAMES = ("moved", "step", "peak memory")
 
 
-def _figure_texts(figures: Mapping[str, float]) -> tuple[str, str, str]:
-    return (
-        bytes_text(figures["ring_bytes"]),
-        seconds_text(figures["step_seconds"]),
-        bytes_text(figures["peak_memory_bytes"]),
-    )
+def _figure_texts(figures: Mapping[str, float]) -> list[str]:
+    return [figure_text(*figure) for figure in figures.items()]

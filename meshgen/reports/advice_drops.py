@@ -9,9 +9,9 @@ from functools import partial
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.ir.predicates import is_annotation
 from meshgen.reports.changes import Change
-from meshgen.reports.collectives import collective_records_of
+from meshgen.reports.collectives import served
 from meshgen.reports.interface import Compiled
-from meshgen.reports.values import known_of, link_parts
+from meshgen.reports.values import known_of
 from meshgen.sharding.propagation.donated import untied_outputs
 from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
 from meshgen.sharding.propagation.reach import seeds
@@ -44,20 +44,11 @@ class _Origin:
 def _annotations(executable: Compiled, numbers: Sequence[int] | None) -> dict[str, float]:
     """The annotations that cause collectives, as chains name them, with the seconds that these take; of all meshes."""
     found: dict[str, float] = {}
-    first = 0
-    if len(executable.parts) > 1:
-        link_parts(executable.parts)
-    for part in executable.parts:
-        known, count = known_of(part), len(part.comms)
-        of_part = range(first, first + count)
-        asked = [number - first for number in (of_part if numbers is None else numbers) if number in of_part]
-        first += count
-        if known.solved is None:
-            continue
-        for record in collective_records_of(part, known.solved, known.reasons, asked, weighed=False):
-            chains = [*record["chains"], *(chain for edge in record["edges"] for chain in edge["chains"])]
-            for annotation in dict.fromkeys(chain["annotation"] for chain in chains):
-                found[annotation] = found.get(annotation, 0.0) + record["seconds"] * record["times"]
+    for each in served(executable):
+        if numbers is None or each.number in numbers:
+            users = [value for edge in each.edges for value in edge.users]
+            for annotation in dict.fromkeys(chain.annotation for _, chain in each.chains(*each.values(), *users)):
+                found[annotation] = found.get(annotation, 0.0) + each.row.seconds * each.row.times
     return found
 
 

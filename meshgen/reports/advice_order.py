@@ -22,7 +22,7 @@ from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.registry import has_rule, rule_of
 from meshgen.reports.changes import Change
-from meshgen.reports.interface import Compiled
+from meshgen.reports.interface import Compiled, numbered_parts
 
 Column = tuple[Value, int]  # a value, and the dim along which its elements would be stored in another order
 
@@ -46,8 +46,7 @@ class _Cut:
 
 def orders(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
     """Weights in another order, those that are alike together, with the time of the fetches that they need now; for some collectives by number, or all."""
-    first = 0
-    for part in executable.parts:
+    for part, first in numbered_parts(executable):
         if module := part.stages.get("optimize"):
             groups: dict[tuple[object, ...], list[_Cut]] = {}
             for cut in _cuts(module.graph, part):
@@ -55,7 +54,6 @@ def orders(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
             for group in groups.values():
                 if seconds := _fetch_seconds(part, group, None if numbers is None else {n - first for n in numbers}):
                     yield _change(executable, group, seconds)
-        first += len(part.comms)
 
 
 def _fetch_seconds(part: Compiled, group: Sequence[_Cut], numbers: set[int] | None) -> float:

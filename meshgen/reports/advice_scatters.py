@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
-from meshgen.ir.graph import Value
+from meshgen.ir.graph import Module, Value
 from meshgen.mesh import Mesh
-from meshgen.notation import format_sharding
 from meshgen.reports.causes import Group, groups_of
-from meshgen.reports.changes import Change
-from meshgen.reports.collectives import Edge, edges_of
+from meshgen.reports.changes import Change, annotation, split_along, split_further
+from meshgen.reports.collectives import Served, served
 from meshgen.reports.interface import Compiled
-from meshgen.reports.what_if import annotated_values, values_by_id
+from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
 GROUPS = 4  # causes that are tried, those that the step waits for longest
@@ -31,48 +29,34 @@ def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Ch
     asked = None if numbers is None else {*numbers}
     found = [group for group in groups_of(executable) if group.kind == "all_reduce" and group.reduction == "sum"]
     found = [group for group in found if asked is None or asked & {*group.numbers}]
-    entered, first = values_by_id(executable.stages["import"].graph), 0
+    module, collectives = executable.stages["import"], served(executable)
+    entered = values_by_id(module.graph)
     for part in executable.parts:
-        module = part.stages.get("materialize")
-        edges, own = edges_of(module) if module else {}, range(first, first + len(part.comms))
-        several = len(executable.parts) > 1
-        for group in [each for each in found if each.numbers[0] in own][:GROUPS]:
-            yield from _of_group(executable, part, group, [n - first for n in group.numbers], edges, entered, several)
-        first += len(part.comms)
+        of_part = [group for group in found if collectives[group.numbers[0]].part is part]
+        for group in of_part[:GROUPS]:
+            yield from _of_group(module, group, [collectives[number] for number in group.numbers], entered)
 
 
-def _of_group(
-    executable: Compiled, part: Compiled, group: Group, own: Sequence[int], edges: Mapping[int, Edge],
-    entered: Mapping[int, Value], several: bool,
-) -> Iterator[Change]:  # fmt: skip
+def _of_group(module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]) -> Iterator[Change]:
     """A change for each of the largest dims of what first reads the sums."""
-    mine = [edges[edge] for number in own for edge in part.comms[number].edges if edge in edges]
-    read = [edge.users[0] for edge in mine if edge.users]
+    mesh, several = sums[0].part.mesh, bool(sums[0].mesh)
+    read = [edge.users[0] for each in sums for edge in each.edges if edge.users]
     values = [entered[value.id] for value in dict.fromkeys(read) if value.id in entered]
     if not values or read[0].sharding is None:
         return
     same = [value for value in values if value.type == values[0].type]
-    for sharding in _split(read[0], group.axes, part.mesh):
-        placed = replace(sharding, mesh=part.mesh.name) if several else sharding
-        spec, name = format_sharding(placed), same[0].name
-        text = f"annotate {f'%{name}' if name else 'what reads the sum'}"
-        text += f" and {len(same) - 1} more alike" if same[1:] else ""
-        program = partial(annotated_values, executable.stages["import"], dict.fromkeys(same, placed))
-        then = partial(_told, str(placed), spec)
-        yield Change("annotate", f"{text} as {spec}", name, f"sum {same[0].id}", group.exposed_seconds, program, then)
-
-
-def _told(sharding: str, spec: str, after: Compiled) -> tuple[str, str]:
-    del after  # it is annotated so
-    return sharding, spec
+    for sharding in _split(read[0], group.axes, mesh):
+        placed = replace(sharding, mesh=mesh.name) if several else sharding
+        sums_of = f"sum {same[0].id}"
+        yield annotation(
+            module, same, placed, group=sums_of, seconds=group.exposed_seconds, unnamed="what reads the sum"
+        )
 
 
 def _split(value: Value, axes: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
     """The value's sharding with the axes on one more dim, evenly, those of the longest tiles first."""
-    assert value.sharding is not None, "values have a sharding after materialize"
-    now, count = value.sharding.without_partial(), mesh.group_size(axes)
+    now, tiles = split_along(value, mesh)
     if {*axes} & {*now.used_axes}:
         return []
-    tiles = now.local_shape(value.type.sizes, mesh)
-    dims = sorted((dim for dim in range(now.rank) if tiles[dim] % count == 0), key=lambda dim: -tiles[dim])
-    return [Sharding(tuple(used + axes * (dim == each) for dim, used in enumerate(now.dims))) for each in dims[:DIMS]]
+    dims = [dim for dim, size in tiles.items() if size % mesh.group_size(axes) == 0]
+    return [split_further(now, {dim: axes}) for dim in dims[:DIMS]]

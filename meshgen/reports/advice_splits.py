@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from meshgen.codegen.roofline.kernel_time import device_of, memory_seconds
 from meshgen.codegen.targets import predicted_on
-from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
-from meshgen.notation import format_sharding
 from meshgen.ops.classes import CONTRACTIONS
 from meshgen.ops.precision import multiplied_as
-from meshgen.reports.changes import Change
+from meshgen.reports.changes import Change, annotation, split_along, split_further
 from meshgen.reports.gathers import gathers
-from meshgen.reports.interface import Compiled
+from meshgen.reports.interface import Compiled, numbered_parts
 from meshgen.reports.repeated import Repeated, repeated_work
-from meshgen.reports.what_if import annotated_values, values_by_id
+from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
 GROUPS, SPLITS = (
@@ -32,10 +29,10 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
     Ops that are alike, as those of repeated layers, are annotated together. With `numbers` of collectives only those
     ops that they gather for.
     """
-    entered, first = values_by_id(executable.stages["import"].graph), 0
-    for part in executable.parts:
+    module = executable.stages["import"]
+    entered = values_by_id(module.graph)
+    for part, first in numbered_parts(executable):
         gathered = _gather_seconds_by_value(part, None if numbers is None else {number - first for number in numbers})
-        first += len(part.comms)
         found = [(_seconds(each, part, gathered), each) for each in repeated_work(part)]
         asked = [pair for pair in found if numbers is None or _ids(pair[1]) & gathered.keys()]
         for seconds, each in sorted(asked, key=lambda pair: -pair[0])[:GROUPS]:
@@ -43,7 +40,7 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
             for sharding in _shardings(each, part.mesh):
                 placed = replace(sharding, mesh=part.mesh.name) if len(executable.parts) > 1 else sharding
                 if values:
-                    yield _change(executable, values, placed, seconds)
+                    yield annotation(module, values, placed, group=str(values[0].id), seconds=seconds)
 
 
 def _gather_seconds_by_value(part: Compiled, numbers: set[int] | None) -> dict[int, float]:
@@ -73,24 +70,9 @@ def _seconds(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> 
 
 def _shardings(repeated: Repeated, mesh: Mesh) -> list[Sharding]:
     """The sharding of the value with the idle axes on one dim more or, two of them, on two; on dims with the largest tiles first."""
-    value, axes = repeated.value, repeated.axes
-    now = (value.sharding or Sharding.replicated(value.type.rank)).without_partial()
-    tiles = now.local_shape(value.type.sizes, mesh)
-    dims = sorted((dim for dim in range(now.rank) if tiles[dim] > 1), key=lambda dim: -tiles[dim])
+    axes, (now, tiles) = repeated.axes, split_along(repeated.value, mesh)
+    dims = [dim for dim, size in tiles.items() if size > 1]
     ways = [{dim: axes} for dim in dims if tiles[dim] >= repeated.devices]
     if len(axes) == 2:
         ways[1:1] = [{a: axes[:1], b: axes[1:]} for a in dims[:2] for b in dims[:2] if a != b]
-    return [_with(now, way) for way in ways[:SPLITS]]
-
-
-def _with(sharding: Sharding, way: dict[int, tuple[str, ...]]) -> Sharding:
-    return Sharding(tuple(axes + way.get(dim, ()) for dim, axes in enumerate(sharding.dims)))
-
-
-def _change(executable: Compiled, values: Sequence[Value], sharding: Sharding, seconds: float) -> Change:
-    name, spec = values[0].name, format_sharding(sharding)
-    what = f"annotate {f'%{name}' if name else 'it'}" + (f" and {len(values) - 1} more alike" if values[1:] else "")
-    program = partial(annotated_values, executable.stages["import"], dict.fromkeys(values, sharding))
-    return Change(
-        "annotate", f"{what} as {spec}", name, str(values[0].id), seconds, program, lambda _: (str(sharding), spec)
-    )
+    return [split_further(now, way) for way in ways[:SPLITS]]

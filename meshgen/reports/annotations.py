@@ -18,7 +18,6 @@ from meshgen.sharding.materialize import annotations_of
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.joints import edges_of
 from meshgen.sharding.propagation.labels import asks_use, is_as_asked
-from meshgen.sharding.propagation.rejected import LostHint, lost_hints
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import same_layout
 
@@ -37,16 +36,6 @@ class Unmade:
         where = bracketed(self.location)
         kind = "required annotation" if self.required else "hint"
         return f"{kind} {self.asked} of {self.value}{where}: {self.why}"
-
-
-def hints_that_lost(executable: Compiled, solved: Solved | None) -> list[LostHint | Unmade]:
-    """The hints that propagation did not follow, and those whose values optimisation dropped."""
-    return [*(lost_hints(solved) if solved else ()), *(each for each in unmade(executable) if not each.required)]
-
-
-def not_as_required(executable: Compiled, solved: Solved | None) -> list[Unmade | OtherUse]:
-    """The required annotations that no value of the optimised program follows, and the uses that contradict one."""
-    return [*(each for each in unmade(executable) if each.required), *(other_uses(solved) if solved else ())]
 
 
 def unmade(executable: Compiled) -> list[Unmade]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.reports.alike import joined, skeleton
-from meshgen.reports.collectives import edges_of
-from meshgen.reports.comms import Collective, numbers_text
+from meshgen.reports.collectives import Served, served
+from meshgen.reports.comms import numbers_text, total_of
 from meshgen.reports.filters import ALL, Filter
 from meshgen.reports.interface import Compiled
-from meshgen.reports.sentences import scope_of, sentence_of
+from meshgen.reports.sentences import sentence_of
 from meshgen.reports.tables import bytes_text, seconds_text
-from meshgen.reports.values import known_of, link_parts
 
 _PYTHON_LINE = re.compile(r"\.py:\d+")
 _NUMBER = re.compile(r"\d+")
@@ -79,61 +78,41 @@ class Group:
 
 def groups_of(executable: Compiled, asked: Filter = ALL) -> list[Group]:
     """The groups of what is asked for, those that the step waits for longest first, then those that take longest; of all meshes."""
-    several = len(executable.parts) > 1
-    if several:
-        link_parts(executable.parts)
-    found: list[Group] = []
-    first = 0
-    for part in executable.parts:
-        found += _of_part(part, first, part.mesh.name if several else "", asked)
-        first += len(part.comms)
-    return sorted(found, key=lambda group: (-group.exposed_seconds, -group.seconds, group.numbers))
+    alike: dict[tuple[object, ...], list[tuple[Served, str]]] = {}
+    for each in served(executable):
+        if asked.takes(each):
+            sentence = sentence_of(each)
+            alike.setdefault(_cause(each, sentence), []).append((each, sentence))
+    groups = [_group([each for each, _ in rows], [text for _, text in rows]) for rows in alike.values()]
+    return sorted(groups, key=lambda group: (-group.exposed_seconds, -group.seconds, group.numbers))
 
 
-def _of_part(part: Compiled, first: int, mesh: str, asked: Filter) -> Iterator[Group]:
-    module = part.stages.get("materialize")
-    edges = edges_of(module) if module else {}
-    reasons = known_of(part).reasons if "propagate" in part.stages else None
-    alike: dict[tuple[object, ...], list[tuple[int, Collective, str, str, bool]]] = {}
-    for number, row in enumerate(part.comms):
-        scope, backward = scope_of(row, edges)
-        if not asked.takes(row, scope):
-            continue
-        sentence = sentence_of(row, edges, reasons)
-        lines = tuple(_PYTHON_LINE.findall(sentence))
-        key = (
-            row.kind,
-            row.reduction,
-            row.axes,
-            row.peer,
-            backward,
-            _NUMBER.sub("*", scope),
-            skeleton(sentence),
-            lines,
-        )
-        alike.setdefault(key, []).append((number + first, row, sentence, scope, backward))
-    for rows in alike.values():
-        yield _group(rows, mesh)
+def _cause(each: Served, sentence: str) -> tuple[object, ...]:
+    """What collectives of one group have in common."""
+    row, (scope, backward) = each.row, each.scope
+    kind = (each.mesh, row.kind, row.reduction, row.axes, row.peer)
+    lines = tuple(_PYTHON_LINE.findall(sentence))
+    return *kind, backward, _NUMBER.sub("*", scope), skeleton(sentence), lines
 
 
-def _group(found: Sequence[tuple[int, Collective, str, str, bool]], mesh: str) -> Group:
-    rows = [row for _, row, *_ in found]
-    first = rows[0]
+def _group(found: Sequence[Served], sentences: Sequence[str]) -> Group:
+    rows = [each.row for each in found]
+    first, total = found[0], total_of(rows)
     largest = sorted(rows, key=lambda row: -row.ring_bytes)
     return Group(
-        numbers=tuple(number for number, *_ in found),
-        kind=first.kind,
-        reduction=first.reduction,
-        axes=first.axes,
-        way=first.way,
-        mesh=mesh,
+        numbers=tuple(each.number for each in found),
+        kind=first.row.kind,
+        reduction=first.row.reduction,
+        axes=first.row.axes,
+        way=first.row.way,
+        mesh=first.mesh,
         operands=tuple(dict.fromkeys(row.operand for row in largest)),
-        scope=joined([scope for *_, scope, _ in found]),
-        backward=found[0][4],
+        scope=joined([each.scope[0] for each in found]),
+        backward=first.scope[1],
         places=tuple(dict.fromkeys(row.source for row in largest)),
-        sentence=joined([sentence for _, _, sentence, *_ in found]),
-        times=sum(row.times for row in rows),
-        ring_bytes=sum(row.ring_bytes * row.times for row in rows),
-        seconds=sum(row.seconds * row.times for row in rows),
-        exposed_seconds=sum(row.exposed_seconds * row.times for row in rows),
+        sentence=joined(sentences),
+        times=total.times,
+        ring_bytes=total.ring_bytes,
+        seconds=total.seconds,
+        exposed_seconds=total.exposed_seconds,
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Module, Value
+from meshgen.mesh import Mesh
+from meshgen.notation import format_sharding
 from meshgen.reports.interface import Compiled
+from meshgen.reports.what_if import annotated_values
+from meshgen.spec import Sharding
 
 FIGURES = ("ring_bytes", "step_seconds", "peak_memory_bytes")
 
@@ -50,6 +55,28 @@ class Advice:
     def record(self) -> dict[str, Any]:
         """For `--json`."""
         return asdict(self)
+
+
+def annotation(
+    module: Module, values: Sequence[Value], sharding: Sharding, *, group: str, seconds: float, unnamed: str = "it"
+) -> Change:
+    """The annotation of values that are alike, the first of which is called `unnamed` if it has no name."""
+    name, spec = values[0].name, format_sharding(sharding)
+    what = f"annotate {f'%{name}' if name else unnamed}" + (f" and {len(values) - 1} more alike" if values[1:] else "")
+    program = partial(annotated_values, module, dict.fromkeys(values, sharding))
+    return Change("annotate", f"{what} as {spec}", name, group, seconds, program, lambda _: (str(sharding), spec))
+
+
+def split_along(value: Value, mesh: Mesh) -> tuple[Sharding, dict[int, int]]:
+    """The sharding of a value without partial sums, and the sizes of a device's tiles by dim, the largest first."""
+    now = (value.sharding or Sharding.replicated(value.type.rank)).without_partial()
+    tiles = dict(enumerate(now.local_shape(value.type.sizes, mesh)))
+    return now, dict(sorted(tiles.items(), key=lambda tile: -tile[1]))
+
+
+def split_further(sharding: Sharding, way: Mapping[int, tuple[str, ...]]) -> Sharding:
+    """A sharding with more axes on some dims."""
+    return Sharding(tuple(axes + way.get(dim, ()) for dim, axes in enumerate(sharding.dims)))
 
 
 def figures_of(executable: Compiled) -> dict[str, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 
 from meshgen.reports.interface import Compiled
-from meshgen.reports.page.timeline import stream_names
+from meshgen.reports.page.timeline import streams
 from meshgen.reports.tables import WIDTH, seconds_text
 from meshgen.runtime.plan import Item
 
@@ -15,35 +16,18 @@ _LONGEST = 5  # launches that are named
 
 def timeline_text(executable: Compiled, width: int = WIDTH) -> str:
     """Streams of all meshes over the predicted step, and what takes longest on each."""
-    step = executable.cost.step_seconds
-    several = len(executable.parts) > 1
-    names = [
-        [f"{f'@{part.mesh.name} ' if several else ''}{name}" for name in stream_names(part.plan)]
-        for part in executable.parts
-    ]
-    left = max(len(name) for own in names for name in own) + 2
+    step, lanes = executable.cost.step_seconds, list(streams(executable))
+    left = max(len(name) for name, _ in lanes) + 2
     columns = max(width - left, 10)
-    lines = [f"{'':{left}}{_axis(step, columns)}"]
-    launches: list[tuple[float, float, Item]] = []
-    for number, part in enumerate(executable.parts):
-        spans = [
-            (start, start + item.seconds, item)
-            for start, item in zip(executable.started(number), part.plan.items, strict=True)
-        ]
-        for stream, name in enumerate(names[number]):
-            own = [(start, end) for start, end, item in spans if item.stream == stream]
-            lines.append(f"{name:{left}}{_bar(own, step, columns)}".rstrip())
-        launches += spans
-    longest = sorted(launches, key=lambda span: span[0] - span[1])[:_LONGEST]
-    lines += [
-        "",
-        "longest",
-        *(
-            f"  {seconds_text(item.seconds):>9}  from {seconds_text(start):>9}  {item.located()}"
-            for start, _, item in longest
-        ),
-    ]
-    return "\n".join(lines)
+    bars = [_bar([span[:2] for span in launches], step, columns) for _, launches in lanes]
+    lines = [f"{name:{left}}{bar}".rstrip() for (name, _), bar in zip(lanes, bars, strict=True)]
+    launches = [each for _, launches in lanes for each in launches]
+    longest = sorted(launches, key=lambda span: (span[0] - span[1], span[0]))[:_LONGEST]
+    return "\n".join([f"{'':{left}}{_axis(step, columns)}", *lines, "", "longest", *starmap(_launch_line, longest)])
+
+
+def _launch_line(start: float, _: float, item: Item) -> str:
+    return f"  {seconds_text(item.seconds):>9}  from {seconds_text(start):>9}  {item.located()}"
 
 
 def _axis(step: float, columns: int) -> str:

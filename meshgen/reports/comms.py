@@ -6,7 +6,7 @@ They are read off the schedule that runs, so a report cannot disagree with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,6 +63,28 @@ class Collective(NamedTuple):
     def line(self) -> int | None:
         """The line of the program that it comes from."""
         return line_of_place(self.source)
+
+
+class Total(NamedTuple):
+    """Sums over the runs of collectives in a step: their count, bytes per device, and seconds."""
+
+    times: int
+    ring_bytes: int
+    seconds: float
+    hidden_seconds: float
+    exposed_seconds: float
+
+
+def total_of(rows: Iterable[Collective]) -> Total:
+    """Sum up all runs of some collectives in a step."""
+    rows = list(rows)
+    return Total(
+        times=sum(row.times for row in rows),
+        ring_bytes=sum(row.ring_bytes * row.times for row in rows),
+        seconds=sum(row.seconds * row.times for row in rows),
+        hidden_seconds=sum(row.hidden_seconds * row.times for row in rows),
+        exposed_seconds=sum(row.exposed_seconds * row.times for row in rows),
+    )
 
 
 @dataclass(frozen=True)
@@ -164,28 +186,17 @@ def collective_record(row: Collective) -> dict[str, Any]:
 
 def comms_table(comms: Comms, first: int = 0) -> Table:
     """The collectives, numbered from `first` on; those that are alike, of the trips of a loop or of layers, in one row with their sums."""
-    alike: dict[tuple[str, ...], list[int]] = {}
-    for number, row in enumerate(comms):
-        alike.setdefault((*_comms_words(row), skeleton(row.why)), []).append(number)
-    rows = [
-        (
-            numbers_text([number + first for number in numbers]),
-            sum(comms[number].times for number in numbers),
-            *words,
-            bytes_text(sum(comms[number].ring_bytes * comms[number].times for number in numbers)),
-            seconds_text(sum(comms[number].hidden_seconds * comms[number].times for number in numbers)),
-            seconds_text(sum(comms[number].exposed_seconds * comms[number].times for number in numbers)),
-            joined([comms[number].why for number in numbers]),
-        )
-        for (*words, _), numbers in alike.items()
-    ]
+    alike: dict[tuple[str, ...], dict[int, Collective]] = {}
+    for number, row in enumerate(comms, first):
+        alike.setdefault((*_comms_words(row), skeleton(row.why)), {})[number] = row
+    rows: list[tuple[object, ...]] = []
+    for (*words, _), group in alike.items():
+        total, why = total_of(group.values()), joined([row.why for row in group.values()])
+        times = (seconds_text(total.hidden_seconds), seconds_text(total.exposed_seconds))
+        rows.append((numbers_text([*group]), total.times, *words, bytes_text(total.ring_bytes), *times, why))
     title = f"Collectives: {comms.runs}{comms.in_schedule}, {bytes_text(comms.ring_bytes)} per device"
-    return table_of(
-        title,
-        ("#", "times", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
-        rows,
-        left=("kind", "axes", "operand", "why"),
-    )
+    columns = ("#", "times", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why")
+    return table_of(title, columns, rows, left=("kind", "axes", "operand", "why"))
 
 
 def _comms_words(row: Collective) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.errors import place_text
 from meshgen.ir.graph import Node
-from meshgen.reports.collectives import Edge, edges_of
-from meshgen.reports.comms import Collective, Comms
+from meshgen.reports.collectives import Served, served
+from meshgen.reports.comms import Collective, Comms, total_of
+from meshgen.reports.edges import Edge
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text
 
@@ -30,37 +31,29 @@ class Root:
     source: str
     counts: dict[str, int]
     ring_bytes: int
-    branches: tuple[Branch, ...]
+    edges: tuple[Branch, ...]
 
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        return {
-            "op": self.op,
-            "source": self.source,
-            "counts": self.counts,
-            "ring_bytes": self.ring_bytes,
-            "edges": [{"edge": b.edge, "collectives": list(b.collectives)} for b in self.branches],
-        }
+        return asdict(self)
 
 
 def comms_tree(executable: Compiled) -> list[Root]:
     """The operations for which something is moved, in the order in which their first collective runs."""
-    module = executable.stages.get("materialize")
-    edges = edges_of(module) if module else {}
     found: dict[tuple[str, str], dict[str, list[int]]] = {}
-    for number, row in enumerate(executable.comms):
-        for op, source, text in _branches(row, edges):
-            found.setdefault((op, source), {}).setdefault(text, []).append(number)
+    for each in served(executable):
+        for op, source, text in _branches(each):
+            found.setdefault((op, source), {}).setdefault(text, []).append(each.number)
     return [_root(*key, branches, executable.comms) for key, branches in found.items()]
 
 
-def _branches(row: Collective, edges: Mapping[int, Edge]) -> list[tuple[str, str, str]]:
+def _branches(each: Served) -> list[tuple[str, str, str]]:
     """Operation, its place and the edge, for each edge that a collective serves."""
-    mine = [edges[number] for number in row.edges if number in edges]
-    if not mine:  # its reason says which operation it is for
+    row = each.row
+    if not each.edges:  # its reason says which operation it is for
         crossing = row.why if row.kind.startswith("transfer_") else ""
         return [(row.why.partition(" needs ")[0] if " needs " in row.why else row.kind, row.source, crossing)]
-    return [(*_user(edge), _edge_text(edge)) for edge in mine]
+    return [(*_user(edge), _edge_text(edge)) for edge in each.edges]
 
 
 def _user(edge: Edge) -> tuple[str, str]:
@@ -88,7 +81,7 @@ def _root(op: str, source: str, branches: Mapping[str, list[int]], comms: Comms)
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.kind] = counts.get(row.kind, 0) + row.times
-    moved = sum(row.ring_bytes * row.times for row in rows)
+    moved = total_of(rows).ring_bytes
     return Root(op, source, counts, moved, tuple(Branch(edge, tuple(each)) for edge, each in branches.items()))
 
 
@@ -99,7 +92,7 @@ def tree_text(roots: Iterable[Root], comms: Comms) -> str:
         counts = ", ".join(f"{count} {kind}" for kind, count in root.counts.items())
         where = f"  at {root.source}" if root.source and root.source not in root.op else ""
         lines.append(f"{root.op}: {bytes_text(root.ring_bytes)} in {counts}{where}")
-        for branch in root.branches:
+        for branch in root.edges:
             indent = "  "
             if branch.edge:
                 lines.append(f"  {branch.edge}")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from meshgen.reports.annotations import hints_that_lost, not_as_required
-from meshgen.reports.collectives import collective_records_of
+from meshgen.reports.collectives import explained, served
 from meshgen.reports.comms_tree import comms_tree
 from meshgen.reports.explain import explanations, formula_record, work_records
 from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
+from meshgen.reports.ignored import annotation_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.overlap import overlap_records
-from meshgen.reports.values import known_of
 
 
 def decisions(executable: Compiled) -> dict[str, Any]:
@@ -28,12 +26,10 @@ def decisions(executable: Compiled) -> dict[str, Any]:
 
 def _part_decisions(part: Compiled) -> dict[str, Any]:
     """What was decided for the program of one mesh."""
-    known = known_of(part) if "propagate" in part.stages else None
-    solved, reasons = (known.solved, known.reasons) if known else (None, None)
-    numbers = range(len(part.comms))
+    record = annotation_record(part)
     return {
-        "explained": collective_records_of(part, solved, reasons, numbers, weighed=False),
+        "explained": [explained(each, weighed=False) for each in served(part)],
         "tree": [root.record() for root in comms_tree(part)],
-        "hints_that_lost": [asdict(hint) for hint in hints_that_lost(part, solved)],
-        "not_as_required": [asdict(each) for each in not_as_required(part, solved)],
+        "hints_that_lost": record["hints_that_lost"],
+        "not_as_required": record["not_as_required"],
     }

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.notation import parse_sharding
-from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.chart import timeline_text
-from meshgen.reports.collectives import collective_records_of, collective_text, numbers_about
+from meshgen.reports.collectives import Served, collective_text, explained, served
 from meshgen.reports.comms import comms_table
 from meshgen.reports.gathers import gathers, gathers_table
+from meshgen.reports.ignored import ignored_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import Across
 from meshgen.reports.picture import Picture, show
-from meshgen.reports.summary import ignored_of, summary_of
+from meshgen.reports.summary import summary_of
 from meshgen.reports.tables import WIDTH, render, table_of
-from meshgen.reports.values import Question, known_of
+from meshgen.reports.values import Question, known_of, parts_about
 from meshgen.spec import Sharding
 
 
@@ -29,53 +29,43 @@ def explain(executable: Compiled, what: Question = None, *, verbose: bool = Fals
     """
     if what is None and not verbose:
         return summary_of(executable).text()
-    if (across := _across(executable)) is None:
-        return _explain_one(executable, what, None)
-    texts = [(across.heading(part), _explain_one(part, what, across)) for part in _about(executable, what)]
-    return "\n\n".join(f"{heading}\n{text}" for heading, text in texts)
+    across, collectives = _across(executable), served(executable)
+    texts: list[str] = []
+    for part in parts_about(executable, what):
+        own = [each for each in collectives if each.part is part]
+        text = _program_text(part, own) if what is None else _value_text(part, own, what, across)
+        texts.append(f"{across.heading(part)}\n{text}" if across else text)
+    return "\n\n".join(texts)
 
 
 def _across(executable: Compiled) -> Across | None:
     """How a program's meshes interact; None if it is on one."""
-    if len(executable.parts) == 1:
-        return None
-    return Across(executable)
+    return Across(executable) if len(executable.parts) > 1 else None
 
 
-def _explain_one(executable: Compiled, what: Question, across: Across | None) -> str:
-    """The text about the program of one mesh; `across` knows the other meshes, if any."""
-    if what is None:
-        first = across.first[executable.mesh.name] if across else 0
-        lines = [line for title, each in ignored_of(executable) for line in ("", title, *each)]
-        found = gathers(executable)
-        tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
-        return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
-    texts = [_value_record_text(record) for record in _values(executable, what, across)]
-    numbers = {*numbers_about(executable, what), *(across.transfers_about(executable, what) if across else ())}
-    records = _collectives(executable, sorted(numbers), across)
-    return "\n".join([*texts, *(f"\n{collective_text(record)}" for record in records)])
+def _program_text(part: Compiled, own: Sequence[Served]) -> str:
+    """All collectives of one mesh, the bytes of each kind as formulas, gathers, and what the plan does not follow."""
+    first = own[0].number if own else 0
+    lines = [line for title, each in ignored_of(part) for line in ("", title, *each)]
+    found = gathers(part)
+    tables = [*formula_tables(part), *(["", gathers_table(found, first)] if found else [])]
+    return "\n".join([render(comms_table(part.comms, first), *tables).rstrip("\n"), *lines])
 
 
-def annotation_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: the hints that lost, the required annotations that no value follows, and the axes without a proof, of all meshes."""
-    parts = [(part, known_of(part).solved) for part in executable.parts if "propagate" in part.stages]
-    return {
-        "hints_that_lost": [asdict(hint) for part, solved in parts for hint in hints_that_lost(part, solved)],
-        "not_as_required": [asdict(each) for part, solved in parts for each in not_as_required(part, solved)],
-        "not_proven_best": [gap._asdict() for _, solved in parts if solved for gap in solved.gaps()],
-    }
+def _value_text(part: Compiled, own: Sequence[Served], what: str | int, across: Across | None) -> str:
+    """The values of one mesh that are asked for, and the collectives about them."""
+    texts = [_value_record_text(record) for record in _values(part, what, across)]
+    moved = [each for each in own if each.is_about(what) or (across and across.is_about(each, what))]
+    return "\n".join([*texts, *(f"\n{collective_text(_collective(each, across))}" for each in moved)])
 
 
-def _values(executable: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
-    records = known_of(executable).records(what)
-    return [across.placed(executable, value, record) if across else record for value, record in records]
+def _values(part: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
+    records = known_of(part).records(what)
+    return [across.placed(part, value, record) if across else record for value, record in records]
 
 
-def _collectives(executable: Compiled, numbers: Sequence[int], across: Across | None) -> list[dict[str, Any]]:
-    """Records of collectives; if the program was written with them, it is their reason."""
-    known = known_of(executable) if "propagate" in executable.stages else None
-    records = collective_records_of(executable, known and known.solved, known and known.reasons, numbers)
-    return [across.collective(executable, record) for record in records] if across else records
+def _collective(each: Served, across: Across | None) -> dict[str, Any]:
+    return across.collective(each, explained(each)) if across else explained(each)
 
 
 def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]]:
@@ -83,31 +73,11 @@ def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]
 
     Raises UsageError (MG0001) for a number that is too large.
     """
-    count = len(executable.comms)
-    if not 0 <= number < count:
-        hint = f"they are numbered from 0 to {count - 1}" if count else "it has none"
+    collectives = served(executable)
+    if not 0 <= number < len(collectives):
+        hint = f"they are numbered from 0 to {len(collectives) - 1}" if collectives else "it has none"
         raise UsageError(Diagnostic("MG0001", f"the program has no collective {number}", hint=hint))
-    across = _across(executable)
-    firsts = across.first if across else {executable.mesh.name: 0}
-    part = next(part for part in reversed(executable.parts) if firsts[part.mesh.name] <= number)
-    return _collectives(part, [number - firsts[part.mesh.name]], across)
-
-
-def _about(executable: Compiled, what: Question) -> list[Compiled]:
-    """The parts that know a value or line, all of them for everything. Raises UsageError MG0001 where none does."""
-    if what is None:
-        return list(executable.parts)
-    found: list[Compiled] = []
-    faults: list[Diagnostic] = []
-    for part in executable.parts:
-        try:
-            known_of(part).values(what)
-            found.append(part)
-        except UsageError as error:
-            faults += error.diagnostics
-    if not found:
-        raise UsageError(*faults)
-    return found
+    return [_collective(collectives[number], _across(executable))]
 
 
 def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
@@ -120,7 +90,7 @@ def pictures(executable: Compiled, what: str | int) -> list[Picture]:
     from meshgen.frontend.tracer import spec  # it imports all operations of the tracer
 
     found: list[Picture] = []
-    for part in _about(executable, what):
+    for part in parts_about(executable, what):
         for record in known_of(part).values(what):
             sharding = replace(parse_sharding(record["spec"]), mesh="") if record["spec"] else Sharding.replicated(0)
             found.append(show(sharding, spec(record["type"]).sizes, part.mesh))
@@ -169,9 +139,8 @@ def explanations(executable: Compiled, what: Question = None) -> list[dict[str, 
     """
     if what is None and "propagate" not in executable.stages:
         return []
-    if (across := _across(executable)) is None:
-        return known_of(executable).values(what)
-    return [record for part in _about(executable, what) for record in _values(part, what, across)]
+    across = _across(executable)
+    return [record for part in parts_about(executable, what) for record in _values(part, what, across)]
 
 
 def _value_record_text(record: dict[str, Any]) -> str:

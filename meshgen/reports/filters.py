@@ -11,9 +11,8 @@ from meshgen.ir.regions import all_nodes
 from meshgen.mesh import overlaps
 from meshgen.names import nearest_names
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.reports.comms import Collective
+from meshgen.reports.collectives import Served, plain_scope
 from meshgen.reports.interface import Compiled
-from meshgen.reports.sentences import plain_scope
 
 _SHOWN = 12  # parts of a program in a hint
 
@@ -26,10 +25,11 @@ class Filter:
     axis: str = ""
     layer: str = ""
 
-    def takes(self, row: Collective, scope: str) -> bool:
+    def takes(self, each: Served) -> bool:
+        row = each.row
         is_kind = not self.kind or self.kind.replace("-", "_") == row.kind
         is_axis = not self.axis or any(overlaps(self.axis, axis) for axis in row.axes)
-        return is_kind and is_axis and (not self.layer or self.is_of(scope))
+        return is_kind and is_axis and (not self.layer or self.is_of(each.scope[0]))
 
     def is_of(self, scope: str) -> bool:
         """Whether this part of the program is the one asked for, or inside of it."""

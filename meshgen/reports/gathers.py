@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from dataclasses import asdict
+from typing import Any, NamedTuple, TypeAlias
 
 from meshgen.axis_refs import parts_left
-from meshgen.errors import Diagnostic, Location, ShardingError, UsageError, place_text
+from meshgen.errors import Diagnostic, Location, ShardingError, place_text
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.mesh import Mesh, overlaps
-from meshgen.reports.collectives import Edge, chains_of, edges_of
-from meshgen.reports.interface import Compiled
+from meshgen.reports.comms import total_of
+from meshgen.reports.edges import Edge, edges_of
+from meshgen.reports.interface import Compiled, numbered_parts
 from meshgen.reports.tables import bytes_text, seconds_text, table_of
 from meshgen.sharding.propagation.sites import annotation_of
 from meshgen.spec import Sharding
@@ -23,8 +24,7 @@ Strict = bool | Sequence[str | int]  # everywhere, or for values by name and for
 MOST_ADVISED = 4  # refused gathers, those that move most, for which the best change is searched
 
 
-@dataclass(frozen=True)
-class Gather:
+class Gather(NamedTuple):
     """An edge over which a value becomes whole along `axes`; bytes per device and step, time on idle links."""
 
     value: str
@@ -41,23 +41,25 @@ class Gather:
 
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        fields = ("value", "user", "axes", "source", "target", "ring_bytes", "seconds", "numbers")
         places = {"made": self.made and asdict(self.made), "used": self.used and asdict(self.used)}
-        return {name: getattr(self, name) for name in fields} | places
+        return {name: getattr(self, name) for name in self._fields if name not in (*places, "edge")} | places
 
 
 _Asked: TypeAlias = dict[int, list[Sharding]]  # per value, by its id
 
 
 def gathers(executable: Compiled) -> list[Gather]:
-    """The gathers that nothing asks for, those that move most first. Empty if the program was written with its collectives."""
-    module, entered = executable.stages.get("materialize"), executable.stages.get("import")
-    if module is None or entered is None:
+    """The gathers that nothing asks for, those of each mesh that move most first. Empty if the program was written with its collectives."""
+    return [gather for part in executable.parts for gather in _gathers(part)]
+
+
+def _gathers(executable: Compiled) -> list[Gather]:
+    if (entered := executable.stages.get("import")) is None:
         return []
     asked: _Asked = {}
     for value, sharding in _wholes(entered.graph):
         asked.setdefault(value.id, []).append(sharding)
-    found = [_gather(number, edge, executable, asked) for number, edge in edges_of(module).items()]
+    found = [_gather(number, edge, executable, asked) for number, edge in edges_of(executable).items()]
     return sorted((each for each in found if each), key=lambda each: (-each.ring_bytes, each.numbers))
 
 
@@ -67,14 +69,15 @@ def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gat
     axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(edge.value.id, ())))
     if not rows or not axes or not edge.users:  # an unused value is an output: its sharding is annotated or chosen
         return None
+    total = total_of(row for _, row in rows)
     return Gather(
         edge.value.name,
         edge.users[0].name,
         axes,
         str(edge.source),
         str(edge.target),
-        sum(row.ring_bytes * row.times for _, row in rows),
-        sum(row.seconds * row.times for _, row in rows),
+        total.ring_bytes,
+        total.seconds,
         edge.value.loc or next(reversed(edge.places), None),
         next(iter(edge.places), None),
         tuple(at for at, _ in rows),
@@ -111,39 +114,22 @@ def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequenc
     Args:
         best: from numbers of collectives to the change that saves the most, as a hint; empty if none does.
     """
-    if not isinstance(strict, bool):
-        _refuse_unknown(executable, strict)
-    found: list[tuple[Gather, Compiled, int]] = []
-    first = 0
-    for part in executable.parts:
-        found += [
-            (gather, part, first)
-            for gather in gathers(part)
-            if strict is True or _concerns(gather, strict if isinstance(strict, Sequence) else ())
-        ]
-        first += len(part.comms)
+    from meshgen.reports.values import parts_about
+
+    for each in () if isinstance(strict, bool) else strict:
+        parts_about(executable, each)  # a typo must not make it less strict
+    found = [
+        (gather, part, first)
+        for part, first in numbered_parts(executable)
+        for gather in gathers(part)
+        if strict is True or _concerns(gather, strict if isinstance(strict, Sequence) else ())
+    ]
     if strict and found:
         hints = [best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]]
         hints += [""] * (len(found) - len(hints))
         raise ShardingError(
             *(_unasked_gather(gather, part, hint) for (gather, part, _), hint in zip(found, hints, strict=True))
         )
-
-
-def _refuse_unknown(executable: Compiled, strict: Sequence[str | int]) -> None:
-    """Raises UsageError MG0001 for a value or line that the program does not have: a typo must not make it less strict."""
-    from meshgen.reports.values import known_of
-
-    for each in strict:
-        faults: Sequence[Diagnostic] = ()
-        for part in executable.parts:
-            try:
-                known_of(part).values(each)
-                break
-            except UsageError as error:
-                faults = error.diagnostics
-        else:
-            raise UsageError(*faults)
 
 
 def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
@@ -154,13 +140,11 @@ def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
 
 def _unasked_gather(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
     """The fault, with the annotations that made both sides, and the best change."""
-    from meshgen.reports.values import known_of
+    from meshgen.reports.values import chains_to
 
-    known = known_of(executable)
-    notes: list[tuple[str, Location | None]] = []
-    for axis in gather.axes:
-        for chain in chains_of(gather.edge, (axis,), known.reasons):
-            notes.append((f"{chain['value']}: {chain['axis']} {chain['state']}, from {chain['annotation']}", None))
+    values = (gather.edge.value, *gather.edge.users)
+    chains = [found for axis in gather.axes for found in chains_to(executable, values, (axis,))]
+    notes = [(f"{name}: {chain.axis} {chain.state}, from {chain.annotation}", None) for name, chain in chains]
     name = f"%{gather.value}" if gather.value else "the value"
     message = (
         f"{name} has sharding {gather.source}, but is needed as {gather.target} for "

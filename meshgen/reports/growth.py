@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.reports.tables import figure_text
 
 # What may be limited, and how figures of `diff` of that kind end; `collectives` is all kinds together.
 FIGURES = {
@@ -38,7 +38,7 @@ class Limit:
         for figure in old.keys() & new.keys():
             most = old[figure] * (1 + self.share) + self.amount
             if new[figure] > most * (1 + 1e-12):
-                shown = [_figure_text(self.name, value) for value in (old[figure], new[figure], most)]
+                shown = [figure_text(FIGURES[self.name], value) for value in (old[figure], new[figure], most)]
                 yield f"{figure}: {shown[0]} -> {shown[1]}, at most {shown[2]} is allowed"
 
 
@@ -63,9 +63,3 @@ def figures_named(figures: Mapping[str, Any], name: str) -> dict[str, float]:
         elif name != "collectives" and re.fullmatch(rf"(?:.*[: ])?{FIGURES[name]}", figure) and not figure.endswith("distinct kernels"):  # fmt: skip
             found[figure] = value
     return found
-
-
-def _figure_text(name: str, value: float) -> str:
-    if name in ("bytes", "memory", "traffic"):
-        return bytes_text(value)
-    return seconds_text(value) if name in ("step", "exposed") else f"{value:g}"

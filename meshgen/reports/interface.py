@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -25,80 +25,61 @@ class Compiled(Protocol):
 
     @property
     def parts(self) -> Sequence[Compiled]: ...
-
     @property
     def name(self) -> str: ...
-
     @property
     def mesh(self) -> Mesh: ...
-
     @property
     def place(self) -> str: ...
-
     @property
     def target(self) -> str: ...
-
     @property
     def options(self) -> Options: ...
-
     @property
     def specialised(self) -> Mapping[str, Any]: ...
-
     @property
     def seconds(self) -> Mapping[str, float]: ...
-
     @property
     def passes(self) -> Mapping[str, PassRecord]: ...
-
     @property
     def decisions(self) -> Decisions: ...
-
     @property
     def stages(self) -> Mapping[str, Module]: ...
-
     @property
     def fused(self) -> Module: ...
-
     @property
     def plan(self) -> Schedule: ...
-
     @cached_property
     def comms(self) -> Comms: ...
-
     @cached_property
     def memory(self) -> Memory: ...
-
     @cached_property
     def cost(self) -> Cost: ...
-
     @cached_property
     def work(self) -> Sequence[Work] | None: ...
-
     @cached_property
     def analysis(self) -> Analysis | None: ...
-
     @cached_property
     def volume(self) -> Volume | None: ...
-
     @cached_property
     def overlap(self) -> Sequence[ChunkDecision]: ...
-
     @property
     def built(self) -> Mapping[tuple[str, str], Any]: ...
-
     @property
     def forms(self) -> Mapping[tuple[str, str], Any]: ...
-
     @cached_property
     def sources(self) -> dict[str, Any]: ...
-
     @property
     def warnings(self) -> Sequence[Diagnostic]: ...
-
     def started(self, number: int = 0) -> Sequence[float]: ...
-
     def busy_seconds(self, number: int) -> float: ...
-
     def as_text(self, stage: str = "fuse") -> str: ...
-
     def record(self) -> dict[str, Any]: ...
+
+
+def numbered_parts(executable: Compiled) -> Iterator[tuple[Compiled, int]]:
+    """The program of each mesh, with the number of its first collective: numbers run through all meshes."""
+    first = 0
+    for part in executable.parts:
+        yield part, first
+        first += len(part.comms)

@@ -10,7 +10,7 @@ from meshgen.codegen.targets import machine_title, predicted_machine
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_record
 from meshgen.mesh import Mesh
-from meshgen.reports.comms import Collective
+from meshgen.reports.comms import Collective, total_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 
@@ -30,9 +30,6 @@ class LinkClass(NamedTuple):
     ring_bytes: int
     seconds: float
     exposed_seconds: float
-
-    def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in type(self).__annotations__} | {"axes": list(self.axes)}
 
 
 def link_of(mesh: Mesh, axes: tuple[str, ...]) -> str:
@@ -58,14 +55,9 @@ def link_classes(executable: Compiled) -> list[LinkClass]:
 
 
 def _link_class(name: str, rows: Sequence[Collective]) -> LinkClass:
-    return LinkClass(
-        name,
-        axes=tuple(dict.fromkeys(axis for row in rows for axis in row.axes)),
-        times=sum(row.times for row in rows),
-        ring_bytes=sum(row.ring_bytes * row.times for row in rows),
-        seconds=sum(row.seconds * row.times for row in rows),
-        exposed_seconds=sum(row.exposed_seconds * row.times for row in rows),
-    )
+    axes = tuple(dict.fromkeys(axis for row in rows for axis in row.axes))
+    total = total_of(rows)
+    return LinkClass(name, axes, total.times, total.ring_bytes, total.seconds, total.exposed_seconds)
 
 
 def link_tables(executable: Compiled) -> list[Table]:
@@ -83,7 +75,7 @@ def link_tables(executable: Compiled) -> list[Table]:
 def link_record(executable: Compiled) -> dict[str, Any]:
     """Return the machine that times are predicted for, and the classes of its links, for `--json`; no classes if none was named."""
     machine = _machines(executable)[0]
-    links = [each.record() for each in link_classes(executable)]
+    links = [each._asdict() for each in link_classes(executable)]
     return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from meshgen.codegen.passes.loop_unroll import unrolled
 from meshgen.ir.graph import Module, Value
+from meshgen.reports.collectives import Served
 from meshgen.reports.interface import Compiled
-from meshgen.reports.tables import bytes_text, seconds_text
-from meshgen.reports.values import known_of, link_parts
+from meshgen.reports.tables import seconds_text
+from meshgen.reports.values import chain_record, link_parts, reasons_of
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
 from meshgen.sharding.multi_mesh.crossings import Crossing, Way, crossings
 from meshgen.sharding.multi_mesh.place import is_on_several, place
@@ -24,8 +24,6 @@ class Across:
     def __init__(self, executable: Compiled) -> None:
         link_parts(executable.parts)
         self.executable = executable
-        counts = [len(part.comms) for part in executable.parts]
-        self.first = {part.mesh.name: sum(counts[:number]) for number, part in enumerate(executable.parts)}
         propagated = executable.stages.get("propagate")
         self.crossings = crossings(propagated.parts) if propagated else {}
         self._placed = _placements(executable.stages.get("import"))
@@ -43,33 +41,30 @@ class Across:
         why = received[0].notes.why if received else why
         return record | {"mesh": part.mesh.name, "placed": why}
 
-    def transfers_about(self, part: Compiled, what: str | int) -> list[int]:
-        """Which collectives of a part carry a value to or from another mesh, or are from a line."""
-        name = what.lstrip("%") if isinstance(what, str) else ""
-        return [
-            number
-            for number, row in enumerate(part.comms)
-            if row.channel in self.crossings
-            and (row.line == what or (name and self.crossings[row.channel].got.results[0].name == name))
-        ]
+    def is_about(self, each: Served, what: str | int) -> bool:
+        """Whether a collective carries a value to or from another mesh, or carries any and is from a line."""
+        crossing = self.crossings.get(each.row.channel)
+        if crossing is None:
+            return False
+        return crossing.got.results[0].name == what.lstrip("%") if isinstance(what, str) else each.row.line == what
 
-    def collective(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
-        """The record of a collective, numbered over the whole program; for a transfer also what it carries and why."""
-        found = record | {"number": record["number"] + self.first[part.mesh.name], "mesh": part.mesh.name}
-        if (crossing := self.crossings.get(record.get("channel", -1))) is None:
-            return found
-        return found | {"crossing": _crossing_record(crossing), "chains": [*record["chains"], *self._chains(crossing)]}
+    def collective(self, each: Served, record: dict[str, Any]) -> dict[str, Any]:
+        """The record of a collective with its mesh; for a transfer also what it carries and why."""
+        record = record | {"mesh": each.mesh}
+        if (crossing := self.crossings.get(each.row.channel)) is None:
+            return record
+        return record | {"crossing": _crossing_record(crossing), "chains": [*record["chains"], *self._chains(crossing)]}
 
     def _chains(self, crossing: Crossing) -> list[dict[str, Any]]:
         """Why the value has its sharding on both meshes."""
         sides = {mesh.name: (node.op, node.attrs.channel) for mesh, node in crossing.sides}
         found: list[dict[str, Any]] = []
         for part in self.executable.parts:
-            reasons = known_of(part).reasons if part.mesh.name in sides else None
+            reasons = reasons_of(part) if part.mesh.name in sides else None
             if isinstance(reasons, ReasonsAcross):
                 value = reasons.transfers[sides[part.mesh.name]].value
                 name = f"{reasons.name(value)} on @{part.mesh.name}"
-                found += [{"value": name} | c.record() | {"text": c.lines()} for c in reasons.chains(value)]
+                found += [chain_record(name, chain) for chain in reasons.chains(value)]
         return found
 
 
@@ -103,18 +98,6 @@ def _crossing_record(crossing: Crossing) -> dict[str, Any]:
 
 def _way_record(way: Way) -> dict[str, Any]:
     return {"source": str(way.source), "target": str(way.target), "moved": way.moved, "seconds": way.seconds}
-
-
-def crossing_lines(record: Mapping[str, Any]) -> list[str]:
-    """Text: what a transfer carries, and between which other shardings it could."""
-    lines = [
-        f"it is made as {record['made']}, crosses from {record['source']} to {record['target']}, and is used as {record['wanted']}"
-    ]
-    lines += [
-        f"instead: from {way['source']} to {way['target']}: {bytes_text(way['moved'])} with what is moved on both meshes, {seconds_text(way['seconds'])}"
-        for way in record["alternatives"]
-    ]
-    return lines
 
 
 def heading(executable: Compiled, part: Compiled) -> str:

@@ -20,8 +20,7 @@ def pass_rows(passes: Mapping[str, PassRecord]) -> list[tuple[str, ...]]:
             str(each.fired),
             str(each.kept),
             str(each.rejected),
-            _cost_text(each.before, each.unit),
-            _cost_text(each.after, each.unit),
+            *(_cost_text(cost, each.unit) for cost in (each.before, each.after)),
         )
         for each in passes.values()
         if each.fired

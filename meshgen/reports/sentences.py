@@ -9,13 +9,16 @@ The words come from the edge that the collective serves and from the chains of i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from meshgen.errors import Location, bracketed, place_text
 from meshgen.mesh import overlaps
-from meshgen.reports.collectives import Edge
+from meshgen.reports.collectives import Served
 from meshgen.reports.comms import Collective
-from meshgen.sharding.propagation.chains import Chain, Reasons
+from meshgen.reports.edges import Edge
+from meshgen.reports.tables import counted
+from meshgen.reports.values import reasons_of
+from meshgen.sharding.propagation.chains import Chain
 from meshgen.spec import Sharding
 
 _ANNOTATION = re.compile(
@@ -26,28 +29,13 @@ _KINDS = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"
 REDUCING = ("all_reduce", "reduce_scatter")
 
 
-def sentence_of(row: Collective, edges: Mapping[int, Edge], reasons: Reasons | None) -> str:
+def sentence_of(each: Served) -> str:
     """The reason of a collective; of one that serves several edges that of the first."""
-    mine = [edges[number] for number in row.edges if number in edges]
-    if not mine:
-        return _as_noted(row)
-    edge, more = mine[0], len(mine) - 1
-    others = f"; {more} more value{'s' if more > 1 else ''} in the same message" if more else ""
-    return f"{_of_edge(row, edge, reasons)}{others}"
-
-
-def scope_of(row: Collective, edges: Mapping[int, Edge]) -> tuple[str, bool]:
-    """The user's name of the part of the program that a collective belongs to, and whether that is its backward pass."""
-    places = [place for number in row.edges if number in edges for place in edges[number].places[::-1]]
-    scope = next((place.scope for place in places if place.scope), row.source.partition(" in ")[2])
-    return plain_scope(scope)
-
-
-def plain_scope(scope: str) -> tuple[str, bool]:
-    """A part of the program without what JAX adds to its name, and whether it is its backward pass."""
-    parts = re.sub(r"transpose\(([^()]*)\)", r"\1", scope).removeprefix("transpose").strip("/").split("/")
-    is_backward = "transpose" in scope
-    return "/".join(part for part in parts if "->" not in part), is_backward  # JAX names an einsum by its subscripts
+    if not each.edges:
+        return _as_noted(each.row)
+    edge, more = each.edges[0], len(each.edges) - 1
+    others = f"; {counted(more, 'more value')} in the same message" if more else ""
+    return f"{_of_edge(each, edge)}{others}"
 
 
 def named(name: str) -> str:
@@ -61,8 +49,8 @@ def op_text(op: str, loc: Location | None) -> str:
     return op + bracketed(place_text(loc).partition(" in ")[0])
 
 
-def _of_edge(row: Collective, edge: Edge, reasons: Reasons | None) -> str:
-    chains = _chains(edge, row.axes, reasons)
+def _of_edge(each: Served, edge: Edge) -> str:
+    row, chains = each.row, [chain for _, chain in each.chains(edge.value)]
     over, use, kept = " and ".join(row.axes), _use(edge), _kept(edge.target, row.axes)
     if row.kind in REDUCING:
         whole = "the whole" if row.kind == "all_reduce" else "it in another layout"
@@ -71,19 +59,12 @@ def _of_edge(row: Collective, edge: Edge, reasons: Reasons | None) -> str:
         why = " and ".join(_partial_because(chain, kind) for chain in chains) or f"{_made(edge)} is reduced over {over}"
         return f"{why}, so each device has a partial {kind}; {use} {needed}"
     why = " and ".join(_split_because(chain, edge) for chain in chains) or f"{_made(edge)} is split over {over}"
-    own = _own_work(edge, row.axes, reasons)
+    own = _own_work(each, edge)
     if row.kind == "all_gather":
         return f"{why}; {use} {f'more of it ({kept})' if kept else 'all of it'}{own}"
     if row.kind == "all_to_all":
         return f"{why}; {use} it split along another dim ({kept or over}){own}"
     return f"{why}; {use} rows that other devices hold"
-
-
-def _chains(edge: Edge, axes: Sequence[str], reasons: Reasons | None) -> list[Chain]:
-    """The chains of the edge's value along the axes of a collective."""
-    same = reasons.same(edge.value) if reasons else None
-    found = reasons.chains(same) if reasons and same else []
-    return [chain for chain in found if any(overlaps(chain.axis, axis) for axis in axes)]
 
 
 def _made(edge: Edge) -> str:
@@ -99,7 +80,7 @@ def _use(edge: Edge) -> str:
     if not edge.uses:
         return "the result of the program needs"
     node, more = edge.uses[0], len(edge.uses) - 1
-    others = f" and {more} more use{'s' if more > 1 else ''} need" if more else " needs"
+    others = f" and {counted(more, 'more use')} need" if more else " needs"
     return op_text(node.op, node.loc) + others
 
 
@@ -133,13 +114,13 @@ def _split_because(chain: Chain, edge: Edge) -> str:
     return f"{made} is split over {chain.axis} ({_origin(chain.annotation)})"
 
 
-def _own_work(edge: Edge, axes: Sequence[str], reasons: Reasons | None) -> str:
+def _own_work(each: Served, edge: Edge) -> str:
     """Why the use does not take the value as it is: the devices along the axes split other work of it."""
-    found = [same for value in edge.users if reasons and (same := reasons.same(value))]
-    chains = [chain for same in found[:1] if reasons for chain in reasons.chains(same)]
-    kept = [chain for chain in chains if any(overlaps(chain.axis, axis) for axis in axes)]
+    reasons = reasons_of(each.part)
+    planned = [value for value in edge.users if reasons and reasons.same(value)]
+    chains = each.chains(*planned[:1])
     return "".join(
-        f", because its own work is split over {each.axis} ({_origin(each.annotation)})" for each in kept[:1]
+        f", because its own work is split over {chain.axis} ({_origin(chain.annotation)})" for _, chain in chains[:1]
     )
 
 

@@ -8,14 +8,13 @@ from textwrap import wrap
 from typing import Any
 
 from meshgen.errors import place_text
-from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.causes import ALL, Filter, Group, groups_of
 from meshgen.reports.comms import numbers_text
 from meshgen.reports.gathers import gathers
+from meshgen.reports.ignored import ignored_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.sentences import named
 from meshgen.reports.tables import WIDTH, bytes_text, counted, seconds_text
-from meshgen.reports.values import known_of
 from meshgen.reports.verdict import Verdict, verdict_of
 
 TOP = 10  # groups of collectives in text
@@ -56,7 +55,7 @@ def summary_of(executable: Compiled, asked: Filter = ALL) -> Summary:
 
 def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The values that are gathered though no annotation asks for it, those that move most first."""
-    found = sorted((gather for part in executable.parts for gather in gathers(part)), key=lambda each: -each.ring_bytes)
+    found = sorted(gathers(executable), key=lambda each: -each.ring_bytes)
     lines = [
         f"{named(each.value) or place_text(each.made) or 'a value'} over {', '.join(each.axes)}, "
         f"for {place_text(each.used) or named(each.user) or 'its use'}: {bytes_text(each.ring_bytes)}"
@@ -64,30 +63,6 @@ def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
     ]
     if lines:
         yield "Gathered though no annotation asks for it (--strict refuses it)", tuple(lines)
-
-
-def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Hints that lost, required annotations that no value follows, and decisions that are not proven best, of all meshes."""
-    parts = [(part, known_of(part).solved if "propagate" in part.stages else None) for part in executable.parts]
-    found = {
-        "Hints that lost": [each for part, solved in parts for each in hints_that_lost(part, solved)],
-        "Required annotations that no value follows": [
-            each for part, solved in parts for each in not_as_required(part, solved)
-        ],
-        "Decisions not proven best": [gap for _, solved in parts if solved for gap in solved.gaps()],
-        "Meshes whose order of devices is not kept": _reordered_meshes(executable),
-    }
-    yield from ((title, tuple(map(str, each))) for title, each in found.items() if each)
-
-
-def _reordered_meshes(executable: Compiled) -> list[str]:
-    """Return the meshes that list the devices of another mesh in an order that none of its axes have."""
-    modules = [part.stages["import"] for part in executable.parts if "import" in part.stages]
-    orders = {symbol: order for module in modules for symbol, order in module.reordered.items()}
-    return [
-        f"@{symbol}, devices {[*order]}: its tiles are on the ranks of another mesh over these devices"
-        for symbol, order in orders.items()
-    ]
 
 
 def _runs_text(groups: Sequence[Group]) -> str:

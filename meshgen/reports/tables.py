@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unicodedata import combining, east_asian_width
 
 from meshgen.printable import bytes_text as bytes_text
@@ -103,6 +104,15 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
+def figure_text(figure: str, value: float) -> str:
+    """A figure with the unit that its name ends with, such as `ring_bytes`, `step seconds` or `flops_per_device`; a count without one."""
+    words = re.split(r"[ _]", figure)
+    for unit, text in (("bytes", bytes_text), ("seconds", seconds_text), ("flops", flops_text)):
+        if unit in words:
+            return text(value)
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
 def counted(count: int, word: str) -> str:
     """`1 launch`, `2 launches`, `3 ranks`."""
     return f"{count} {word}{'' if count == 1 else 'es' if word.endswith('ch') else 's'}"
@@ -138,46 +148,3 @@ def seconds_table(seconds: Mapping[str, float]) -> Table:
     total = sum(seconds.values())
     rows = [(stage, f"{value:.2f}", f"{100 * value / total if total else 0:.0f} %") for stage, value in seconds.items()]
     return table_of("Where time went", ("stage", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "100 %")])
-
-
-def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = ()) -> Table:
-    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture; `refused` have no code."""
-    archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
-    columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]
-    measured = any(kernel["measured"] for kernel in kernels)
-    rows = [
-        (
-            kernel["name"],
-            kernel["template"],
-            kernel["launches"],
-            "x".join(map(str, kernel["grid"])),
-            *([kernel["measured"]] if measured else []),
-            *(
-                kernel["binaries"].get(arch, {}).get(key, "")
-                for arch in archs
-                for key in ("regs", "spill_bytes", "shared")
-            ),
-        )
-        for kernel in kernels
-    ]
-    launches = sum(kernel["launches"] for kernel in kernels)
-    return table_of(
-        f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct, {len(refused)} refused",
-        ("kernel", "template", "launches", "grid", *(["tile measured on"] if measured else []), *columns),
-        rows,
-    )
-
-
-def binary_table(kernel: Mapping[str, Any]) -> Table:
-    """Resources of a kernel on each architecture, and how many of its machine instructions are of characteristic kinds."""
-    figures = ("regs", "spill_bytes", "stack_bytes", "shared", "threads")
-    rows = [
-        (
-            arch,
-            *(binary[key] for key in figures),
-            ", ".join(f"{n} {count}" for n, count in binary["instructions"].items()),
-        )
-        for arch, binary in kernel["binaries"].items()
-    ]
-    columns = ("architecture", "registers", "spills", "stack", "shared", "threads", "instructions")
-    return table_of(f"Binaries of {kernel['name']}", columns, rows, left=("instructions",))

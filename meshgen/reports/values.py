@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.predicates import is_annotation, is_branching, is_loop, is_manual, is_transfer_recv, is_transfer_send
 from meshgen.ir.regions import program_nodes
+from meshgen.mesh import overlaps
 from meshgen.names import nearest_names
 from meshgen.notation import format_sharding
 from meshgen.reports.annotations import unmade_values
@@ -141,6 +142,50 @@ def known_of(executable: Compiled) -> Known:
     if module.graph not in known:
         known[module.graph] = _known_of(executable, module)
     return known[module.graph]
+
+
+def parts_about(executable: Compiled, what: Question) -> list[Compiled]:
+    """Return the programs of the meshes that know a value or line, all of them for None. Raises UsageError MG0001 where none does."""
+    found: list[Compiled] = []
+    faults: list[Diagnostic] = []
+    for part in executable.parts:
+        try:
+            if what is not None:
+                known_of(part).values(what)
+            found.append(part)
+        except UsageError as error:
+            faults += error.diagnostics
+    if not found:
+        raise UsageError(*faults)
+    return found
+
+
+def solved_of(part: Compiled) -> Solved | None:
+    """Return the decisions of the propagation of one mesh; None for a program that was entered later, or made none."""
+    return known_of(part).solved if "propagate" in part.stages else None
+
+
+def reasons_of(part: Compiled) -> Reasons | None:
+    """Return the reasons of the shardings of one mesh; None for a program that was entered later."""
+    return known_of(part).reasons if "propagate" in part.stages else None
+
+
+def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> list[tuple[str, Chain]]:
+    """The chains that lead to some axes on values of a later stage, each with the name of its value."""
+    reasons = reasons_of(part)
+    planned = [reasons.same(value) for value in dict.fromkeys(values)] if reasons else []
+    return [
+        (reasons.name(value), chain)
+        for value in planned
+        if reasons and value
+        for chain in reasons.chains(value)
+        if any(overlaps(chain.axis, axis) for axis in axes)
+    ]
+
+
+def chain_record(name: str, chain: Chain) -> dict[str, Any]:
+    """A chain of the value with this name, as plain values and as text."""
+    return {"value": name} | chain.record() | {"text": chain.lines()}
 
 
 def link_parts(parts: Sequence[Compiled]) -> None:

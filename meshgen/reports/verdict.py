@@ -32,9 +32,6 @@ class Point:
     text: str
     command: str
 
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -52,7 +49,7 @@ class Verdict:
 
     def record(self) -> dict[str, Any]:
         """For `--json` and the page."""
-        return {"lines": list(self.lines), "points": [point.record() for point in self.points]}
+        return asdict(self)
 
 
 def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
@@ -151,8 +148,7 @@ def _more_memory(executable: Compiled) -> Iterator[Point]:
 
 def _gathers(executable: Compiled) -> Iterator[Point]:
     """Gathers that no annotation asks for."""
-    found = [gather for part in executable.parts for gather in gathers(part)]
-    if found:
+    if found := gathers(executable):
         moved, first = sum(each.ring_bytes for each in found), found[0]
         name = named(first.value) or f"the value of {place_text(first.made) or 'an operation'}"
         text = f"{counted(len(found), 'value')} gathered though no annotation asks for it, {bytes_text(moved)}; most for {name}"

@@ -13,9 +13,9 @@ from meshgen.ir.predicates import is_annotation
 from meshgen.ir.regions import program_regions
 from meshgen.names import whole_number
 from meshgen.reports.alike import joined, skeleton
-from meshgen.reports.comms import Collective, Comms, collective_records
+from meshgen.reports.comms import Collective, Comms, collective_records, total_of
 from meshgen.reports.interface import Compiled
-from meshgen.reports.tables import Table, bytes_text, flops_text, seconds_text, table_of
+from meshgen.reports.tables import Table, bytes_text, figure_text, table_of
 from meshgen.reports.values import near_names
 from meshgen.sizes.program import input_names
 from meshgen.spec import Sharding, fit
@@ -149,7 +149,7 @@ def _meaning(row: Collective) -> tuple[object, ...]:
 
 
 def _kind_bytes(executable: Compiled, kind: str) -> int:
-    return sum(row.ring_bytes * row.times for row in executable.comms if row.kind == kind)
+    return total_of(row for row in executable.comms if row.kind == kind).ring_bytes
 
 
 def changes_text(vanish: Comms, appear: Comms) -> list[str]:
@@ -162,20 +162,13 @@ def changes_text(vanish: Comms, appear: Comms) -> list[str]:
 
 
 def _change_line(word: str, rows: Sequence[Collective]) -> str:
-    first, count = rows[0], sum(row.times for row in rows)
-    what = f"{f'{count} x ' if count > 1 else ''}{first.kind} {first.way} of {first.operand}"
+    first, total = rows[0], total_of(rows)
+    what = f"{f'{total.times} x ' if total.times > 1 else ''}{first.kind} {first.way} of {first.operand}"
     where = f", at {joined([row.source for row in rows])}" if first.source else ""
-    return f"{word}: {what}, {bytes_text(sum(row.ring_bytes * row.times for row in rows))}{where}"
+    return f"{word}: {what}, {bytes_text(total.ring_bytes)}{where}"
 
 
 def comparison_table(rows: list[tuple[str, Any, Any]], shardings: Mapping[str, Sharding]) -> Table:
-    def shown(figure: str, count: float) -> str:
-        if figure.endswith("bytes"):
-            return bytes_text(count)
-        if "flops" in figure:
-            return flops_text(count)
-        return seconds_text(count) if figure.endswith("seconds") else f"{count:.4g}"
-
     title = "If " + " and ".join(f"{name} were {sharding}" for name, sharding in shardings.items())
-    table = [(figure, shown(figure, old), shown(figure, new)) for figure, old, new in rows]
+    table = [(figure, figure_text(figure, old), figure_text(figure, new)) for figure, old, new in rows]
     return table_of(title, ("", "before", "after"), table)

@@ -61,6 +61,22 @@ def with_data(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
     return b.elementwise("select", both, b.elementwise("add", s, e), b.splat(-1e30, F))
 
 
+def shared(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
+    """Each value is an operand of the next one twice: a walk along each path to the score would take 2**40 steps."""
+    flag = b.convert(inside(b, row, key), "f32")
+    score = b.elementwise("multiply", b.elementwise("multiply", s, b.splat(2.0**-40, F)), flag)
+    for _ in range(40):
+        score = b.elementwise("add", score, score)
+    fill = b.elementwise("multiply", b.splat(-1e9, F), b.elementwise("subtract", b.splat(1, F), flag))
+    return b.elementwise("add", score, fill)
+
+
+def shared_inside(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
+    for _ in range(40):
+        s = b.elementwise("maximum", s, s)
+    return subtracted(b, s, e, row, key)
+
+
 SIZE = 4
 ROW, KEY = (Var(name, 0, SIZE - 1) for name in "ts")
 
@@ -76,7 +92,9 @@ def attention(write: Write) -> tuple[Positions, Graph]:
     return Positions(node, table_of(node), lambda value: None, lambda axes: ZERO), node.regions[0]
 
 
-@pytest.mark.parametrize("write", [subtracted, multiplied, inverted, scaled_after, window, with_data])
+@pytest.mark.parametrize(
+    "write", [subtracted, multiplied, inverted, scaled_after, window, with_data, shared, shared_inside]
+)
 def test_masks_by_position_bound_keys(write: Write) -> None:
     """Inside of the bounds the function without comparisons is the same, outside it is the fill, or has it added."""
     positions, region = attention(write)

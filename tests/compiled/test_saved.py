@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen import api
 from meshgen.cli import main
 from meshgen.compiled import saved_objects
 from meshgen.compiled.restored import saved_program
@@ -79,6 +80,19 @@ def test_explanations_of_a_module_are_read_from_it(name: str, tmp_path: Path, no
     no_planning()
     program = mg.replan(mg.load(tmp_path / "m.mgx"))
     assert _said(program) == _said(executable)
+
+
+OTHERS = (  # what a plan may have: each kind of loop, collective and rewrite has records of its own
+    "chunks", "collective-combine", "expand-attention", "expand-linalg", "fft-to-pencils", "loop-to-recurrence", "masked-dot-to-ragged",
+    "scan-prefetch", "slice-to-halo", "softmax-in-one-read",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_decisions_of_all_programs_are_saved(name: str) -> None:
+    """A record that is not saved would only show as a program that is planned again."""
+    program = Path(__file__).parents[1] / "passes" / "gains" / f"{name}.mlir"
+    assert saved_member(api.plan(program), Resources())
 
 
 @pytest.mark.parametrize("asked", [[], ["-v"], ["--tree"], ["--memory"], ["--collective", "0"], ["w2"], ["--json"]])

@@ -124,7 +124,6 @@ ABOUT = {
     "sharding/rewrites/pad_sum_to_concatenate.py": "add concatenate pad",
     "sharding/rewrites/row_views.py": "broadcast_in_dim constant",
     "sharding/rewrites/scatter_drop_zero_indices.py": "scatter",
-    "sharding/rewrites/slice_into_concatenate.py": "concatenate slice",
     "sharding/rewrites/slice_into_dot.py": "slice",
     "sharding/rewrites/slice_into_pad.py": "pad slice",
     "sharding/rewrites/slice_to_halo.py": "concatenate dynamic_update_slice gather iota pad reduce scatter",

@@ -37,15 +37,15 @@ def test_the_operation_the_reshard_and_the_collective() -> None:
 def test_every_collective_hangs_on_an_operation(path: Path) -> None:
     executable = plan_of(path)
     roots = comms_tree(executable)
-    assert {n for root in roots for b in root.branches for n in b.collectives} == set(range(len(executable.comms)))
-    assert all(root.ring_bytes == sum(executable.comms[n].ring_bytes for n in {n for b in root.branches for n in b.collectives}) for root in roots)  # fmt: skip
+    assert {n for root in roots for b in root.edges for n in b.collectives} == set(range(len(executable.comms)))
+    assert all(root.ring_bytes == sum(executable.comms[n].ring_bytes for n in {n for b in root.edges for n in b.collectives}) for root in roots)  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_programs_have_whole_trees(seed: int) -> None:
     executable = api.plan_module(random_program(seed), Options("cpu"), Timing())
     roots = comms_tree(executable)
-    assert {n for root in roots for b in root.branches for n in b.collectives} == set(range(len(executable.comms)))
+    assert {n for root in roots for b in root.edges for n in b.collectives} == set(range(len(executable.comms)))
 
 
 def test_the_dump_holds_every_decision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,3 +64,23 @@ def test_variance_of_split_rows_keeps_its_digits_beside_a_large_mean() -> None:
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
     np.testing.assert_allclose(result, expected, atol=2e-3)  # the mean is rounded to 5e-4
+
+
+SCALED = """module @scaled {
+  sdy.mesh @mesh = <["x"=2, "y"=3]>
+  func.func public @main(%x: tensor<4x5x4x2xf32>, %w: tensor<7x5x4xui8> SPLIT, %s: tensor<7x5xf32>, %z: tensor<7x5xf32>) -> tensor<4x7xf32> {
+    %r = "sched.scaled_dot"(%x, %w, %s, %z) <{factors = "m g i p, n g i, n g, n g -> m n", bits = 4 : i64}> : (tensor<4x5x4x2xf32>, tensor<7x5x4xui8>, tensor<7x5xf32>, tensor<7x5xf32>) -> tensor<4x7xf32>
+    return %r : tensor<4x7xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("dims", [("", "", ""), ("x", "", ""), ("", "x", ""), ("", "", "y"), ("x", "y", ""), ("y", "", "x"), ("", "xy", "")])  # fmt: skip
+def test_scaled_numbers_are_split_where_they_are(dims: tuple[str, ...]) -> None:
+    local = partitioned(with_split(SCALED, *dims))
+    (packed,) = (value for value in local.graph.inputs if value.type.dtype == "ui8")
+    moved = [node for node in local.graph.nodes if node.op.startswith("all_") and node.operands[0] is packed]
+    assert not moved
+    summed = any(dims[1:])
+    assert any(node.op in ("all_reduce", "reduce_scatter") for node in local.graph.nodes) == summed

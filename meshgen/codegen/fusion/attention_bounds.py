@@ -11,7 +11,7 @@ half of it; a fill that is added to anything else sets no bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from meshgen.codegen.expr import Expr, Quotient, Var
 from meshgen.codegen.fusion.specialize import specialized
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.predicates import is_constant
+from meshgen.ir.walks import reachable
 from meshgen.ops.factors import Factors, fixed
 
 _UNDERFLOW = 128.0  # exp(-104) is less than half of the least number of f32
@@ -168,28 +169,39 @@ def _fill(inside: Graph, outside: Graph) -> tuple[float, float] | None:
     for other, fill in (node.operands, node.operands[::-1]) if node is not None and node.op == "add" else ():
         number = _fixed_number(outside.index.producers.get(fill))
         if number is not None and number <= LARGE_FILL:
-            is_inner = _written_out(outside, other) == _written_out(inside, inside.outputs[0])
+            is_inner = _are_same(outside, other, inside, inside.outputs[0])
             return (number, number / 2) if is_inner or _is_zero(outside, other) else None
     return None
 
 
-def _written_out(region: Graph, value: Value) -> Any:
-    """A key that is equal for values that are computed alike from the arguments of a function."""
-    node = region.index.producers.get(value)
-    if node is None:
-        return value
-    if is_constant(node):
-        return value.type, np.asarray(node.attrs.value).tobytes()
-    return node.op, node.attrs, tuple(_written_out(region, operand) for operand in node.operands)
+def _are_same(first: Graph, value: Value, second: Graph, other: Value) -> bool:
+    """Whether values of two functions of the same arguments are computed alike."""
+    table: dict[Any, int] = {}
+
+    def numbered(region: Graph) -> dict[Value, int]:
+        numbers = {v: table.setdefault(v, len(table)) for v in region.inputs}
+        for node in region.nodes:
+            operands = tuple(numbers[v] for v in node.operands)
+            attrs = np.asarray(node.attrs.value).tobytes() if is_constant(node) else node.attrs
+            numbers[node.result] = table.setdefault((node.op, attrs, node.result.type, operands), len(table))
+        return numbers
+
+    return numbered(first)[value] == numbered(second)[other]
 
 
 def _is_zero(region: Graph, value: Value) -> bool:
     """Whether a value is a product with 0, as a score that is multiplied by its mask, or a sum of such products."""
     producer = region.index.producers
-    node = producer.get(value)
-    if node is not None and node.op == "add":
-        return all(_is_zero(region, operand) for operand in node.operands)
-    return node is not None and node.op == "multiply" and 0 in [_fixed_number(producer.get(v)) for v in node.operands]
+
+    def terms(value: Value) -> Sequence[Value]:
+        node = producer.get(value)
+        return node.operands if node is not None and node.op == "add" else ()
+
+    makers = [producer.get(each) for each in reachable([value], terms) if not terms(each)]
+    products = [node.operands for node in makers if node is not None and node.op == "multiply"]
+    return len(products) == len(makers) and all(
+        0 in [_fixed_number(producer.get(v)) for v in operands] for operands in products
+    )
 
 
 def _fixed_number(node: Node | None) -> float | None:

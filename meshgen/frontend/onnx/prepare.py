@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -10,6 +11,7 @@ from meshgen.budget import require_operations
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.onnx.ops.table import MICROSOFT, TABLE
+from meshgen.frontend.onnx.schemas import schema_of
 
 SMALL = 1024  # elements of an initializer that stays in the model: the bodies of some functions depend on their numbers
 _DOMAINS = {"ai.onnx": ""}
@@ -80,24 +82,16 @@ def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
 
 def _light(model: Any, onnx: Any) -> Any:
     """A copy of the model in which large initializers are inputs."""
-    light = onnx.ModelProto()
-    for field, value in model.ListFields():
-        if field.name != "graph":
-            _set(light, field.name, value)
-    graph = light.graph
-    given = {each.name for each in model.graph.input}
-    for field, value in model.graph.ListFields():
-        if field.name != "initializer":
-            _set(graph, field.name, value)
+    without_initializers = onnx.GraphProto(**_fields(model.graph, "initializer"))
+    light = onnx.ModelProto(**_fields(model, "graph"), graph=without_initializers)
+    graph, given = light.graph, {each.name for each in model.graph.input}
     for each in model.graph.initializer:
-        size = 1
-        for dim in each.dims:
-            size *= dim
-        if size <= SMALL and each.data_location != onnx.TensorProto.EXTERNAL:
+        info = onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims))
+        if math.prod(each.dims) <= SMALL and each.data_location != onnx.TensorProto.EXTERNAL:
             graph.initializer.append(each)
-            graph.value_info.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
+            graph.value_info.append(info)
         elif each.name not in given:
-            graph.input.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
+            graph.input.append(info)
     for node in nodes_of(graph):  # ONNX Runtime writes some of its own operators into the domain of the standard
         if not domain_of(node.domain) and ("", node.op_type) not in TABLE and (MICROSOFT, node.op_type) in TABLE:
             node.domain = MICROSOFT
@@ -106,32 +100,20 @@ def _light(model: Any, onnx: Any) -> Any:
     return light
 
 
+def _fields(message: Any, without: str) -> dict[str, Any]:
+    return {field.name: value for field, value in message.ListFields() if field.name != without}
+
+
 def _typed(model: Any, onnx: Any) -> Any:
     """The model with types of all inputs and outputs, which the check of the package wants: those that are missing are of no meaning."""
-    infos = [each for each in (*model.graph.input, *model.graph.output) if _is_open(each)]
-    if not infos:
-        return model
     typed = onnx.ModelProto()
     typed.CopyFrom(model)
-    for each in (each for each in (*typed.graph.input, *typed.graph.output) if _is_open(each)):
-        kind = each.type.tensor_type
-        kind.elem_type = kind.elem_type or onnx.TensorProto.FLOAT
-        kind.shape.SetInParent()
+    for each in (*typed.graph.input, *typed.graph.output):
+        has_type, kind = each.type.WhichOneof("value") is not None, each.type.tensor_type
+        if not has_type or (each.type.HasField("tensor_type") and not kind.HasField("shape")):
+            kind.elem_type = kind.elem_type or onnx.TensorProto.FLOAT
+            kind.shape.SetInParent()
     return typed
-
-
-def _is_open(info: Any) -> bool:
-    """Whether an input or output has no type, or no rank."""
-    held = info.type.WhichOneof("value")
-    return held is None or (held == "tensor_type" and not info.type.tensor_type.HasField("shape"))
-
-
-def _set(message: Any, name: str, value: Any) -> None:
-    held = getattr(message, name)
-    if hasattr(held, "MergeFrom"):
-        held.MergeFrom(value)
-    else:
-        setattr(message, name, value)
 
 
 def _refuse_many_calls(model: Any, file: str) -> None:
@@ -161,7 +143,7 @@ def _without_functions(model: Any, file: str, onnx: Any) -> Any:
     local = {(each.domain, each.name) for each in model.functions}
     used = {(node.domain, node.op_type) for node in nodes_of(model.graph)}
     used |= {(node.domain, node.op_type) for each in model.functions for node in each.node}
-    expanded = [key for key in used - local if _is_expanded(key, versions, onnx)]
+    expanded = [key for key in used - local if _is_expanded(key, versions)]
     if not local and not expanded:
         return model
     kept = [key for key in used - local if key not in expanded]
@@ -169,9 +151,8 @@ def _without_functions(model: Any, file: str, onnx: Any) -> Any:
     if expanded:
         _with_defaults(model.graph, {*expanded}, versions, onnx)
         model = onnx.shape_inference.infer_shapes(model)
-        model.graph.value_info.append(
-            onnx.ValueInfoProto()
-        )  # the type of operands that are left out, which the package asks for
+        # The package asks for the type of operands that are left out.
+        model.graph.value_info.append(onnx.ValueInfoProto())
     return onnx.inliner.inline_selected_functions(model, kept, exclude=True, inline_schema_functions=True)
 
 
@@ -185,16 +166,13 @@ def _with_defaults(graph: Any, keys: set[tuple[str, str]], versions: dict[str, i
             node.attribute.extend(each for each in defaults if each.type)
 
 
-def _is_expanded(key: tuple[str, str], versions: dict[str, int], onnx: Any) -> bool:
+def _is_expanded(key: tuple[str, str], versions: dict[str, int]) -> bool:
     """Whether an operator is a function of the standard that is not in the table."""
     domain, name = domain_of(key[0]), key[1]
     if (domain, name) in TABLE or domain not in versions:
         return False
-    try:
-        schema = onnx.defs.get_schema(name, versions[domain], domain)
-    except Exception:  # SchemaError, which is not exported under one name by all versions
-        return False
-    return schema.has_function or schema.has_context_dependent_function
+    schema = schema_of(domain, name, versions[domain])
+    return schema is not None and schema.is_composite
 
 
 def _one_line(error: Exception) -> str:

@@ -154,13 +154,13 @@ class Walk:
         given = given if domain else with_newer_operands(call, given)
         if _is_known(call, given) and (folded := _folded(operator, call, given, self.most_folded)) is not None:
             return folded
-        results = _listed(operator.function(call, *given))
+        results = _listed(operator(call, given))
         if len(results) < call.results:
             refuse(f"{call.results} results are read, but the first {len(results)} only are supported", code="MG0103")
         return results
 
     def _operand(self, operator: Operator, number: int, given: Any) -> Any:
-        if number in (*operator.known, *operator.constant) and isinstance(given, Weight):
+        if isinstance(given, Weight) and (number in operator.known or number in operator.constant):
             return given.array
         if number in operator.known and given is not None:
             return array_of(given, f"operand {number + 1}")
@@ -212,7 +212,7 @@ def _folded(operator: Operator, call: Call, operands: Sequence[Any], most: int) 
     """The results as arrays; None where they are large, or sequences."""
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
-        found = _listed(operator.function(call, *operands))
+        found = _listed(operator(call, operands))
         if not all(isinstance(each, (Tensor, np.ndarray)) for each in found):
             return None
         trace.graph.outputs = [tensor(each).value for each in found if isinstance(each, Tensor)]

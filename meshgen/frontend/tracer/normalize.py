@@ -33,13 +33,14 @@ def normalized(x: Tensor, dims: Sequence[int], epsilon: float, scale: Operand = 
     """(x - mean) / sqrt(variance + epsilon) * scale + bias over dims, computed in f32 at least.
 
     Args:
-        scale, bias: broadcast with x; a bias needs a scale.
+        scale, bias: broadcast with x; a bias without a scale is added to the normalized tensor as it is.
         centered: False: nothing is subtracted, and the variance is the mean of the squares.
     Raises:
         ProgramError: a dim that is normalized over has no elements, or an operand does not broadcast with x.
     """
     if any(x.shape[d] == 0 for d in dims):
         refuse(f"the mean over {tuple(dims)} of {x.type} has no elements")
+    scale = tensor(1.0, x.type.dtype) if scale is None and bias is not None else scale
     names = tuple(letters(x.ndim))
     rows = tuple(name for d, name in enumerate(names) if d not in dims)
     affine = [_beside(tensor(each), x, names) for each in (scale, bias) if each is not None]

@@ -8,6 +8,7 @@ from typing import Any
 
 from meshgen.frontend.tracer.creation import ones
 from meshgen.frontend.tracer.elementwise import as_float, maximum, minimum
+from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.operands import convert, emit, promote, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.reduce import extreme, widened
@@ -26,7 +27,7 @@ def _per_dim(given: int | Sequence[int] | None, count: int, what: str) -> list[i
     return found
 
 
-def _padding(padding: Padding, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
+def padding_pairs(padding: Padding, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
     """How much is added before and after each spatial dim. `SAME`: so many windows as strides fit into it."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
@@ -68,7 +69,7 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
     between = _per_dim(lhs_dilation, count, "dilation")
     sizes = [max(0, (image.shape[ins.index(c)] - 1) * d + 1) for c, d in zip(spatial, between, strict=True)]
     spans = [(kernel.shape[taps.index(c)] - 1) * d + 1 for c, d in zip(spatial, apart, strict=True)]
-    pads = _padding(padding, sizes, spans, strides)
+    pads = padding_pairs(padding, sizes, spans, strides)
     features, wanted = image.shape[ins.index("C")], kernel.shape[taps.index("I")] * feature_group_count
     if features != wanted or kernel.shape[taps.index("O")] % (feature_group_count * batch_group_count):
         refuse(f"an image of {features} features does not fit a kernel {kernel.type} in {feature_group_count} groups, which takes {wanted}")  # fmt: skip
@@ -86,6 +87,20 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
     return emit("convolution", [image, kernel], TensorType(tuple(extent[c] for c in outs), image.type.dtype), attrs)
 
 
+def conv_transposed(x: Tensor, kernel: Tensor, strides: Sequence[int], cropped: Sequence[tuple[int, int]], added: Sequence[int],
+                    dilation: Sequence[int], groups: int, dimension_numbers: Sequence[str] | None = None) -> Tensor:  # fmt: skip
+    """The adjoint of a convolution: zeros between the elements of the image, and the kernel [features in, features out / groups, ...] reversed.
+
+    `cropped` rows are cut off before and after each dim of the whole result, and `added` rows are put after it.
+    """
+    ins, outs, *taps = kernel.shape
+    parts = flip(kernel, tuple(range(2, kernel.ndim))).reshape(groups, ins // groups, outs, *taps)
+    turned = parts.transpose(0, 2, 1, *range(3, parts.ndim)).reshape(groups * outs, ins // groups, *taps)
+    edges = [(k - 1) * d for k, d in zip(taps, dilation, strict=True)]
+    around = [(edge - a, edge - b + more) for edge, (a, b), more in zip(edges, cropped, added, strict=True)]
+    return conv_general_dilated(x, turned, 1, around, strides, dilation, dimension_numbers, groups)
+
+
 @traced
 def conv(x: Operand, kernel: Operand, strides: int | Sequence[int] = 1, padding: Padding = "SAME", *,
          dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
@@ -100,7 +115,7 @@ def _pooled(kind: str, x: Tensor, window: Sequence[int], strides: int | Sequence
     if x.ndim != count + 2:
         refuse(f"pooling over {count} dims needs a tensor [n, {'...'}, features] of rank {count + 2}, not {x.type}")
     sizes, steps = _per_dim(window, count, "window"), _per_dim(strides, count, "strides")
-    pads = [(0, 0), *_padding(padding, x.shape[1:-1], sizes, steps), (0, 0)]
+    pads = [(0, 0), *padding_pairs(padding, x.shape[1:-1], sizes, steps), (0, 0)]
     combine = {"add": lambda a, b: a + b, "maximum": maximum, "minimum": minimum}[kind]
     low, high = [a for a, _ in pads], [b for _, b in pads]
     return windows(combine, x, neutral, [1, *sizes, 1], [1, *steps, 1], low, high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.attributes.base import Attributes, Number
+from meshgen.ir.attributes.base import Attributes, Number, Texts
 
 
 class NormalizeGradient(Attributes):
@@ -16,3 +16,11 @@ class Normalize(NormalizeGradient):
     """`epsilon` is added to the mean of the squares."""
 
     epsilon: Number
+
+
+class ScaledDot(Attributes):
+    """What the dims of operands and results are. `bits`: of a packed number; 0: numbers are not packed. `precision`: StableHLO's, of the product."""
+
+    factors: str
+    bits: int = 0
+    precision: Texts = ()

@@ -21,6 +21,7 @@ from meshgen.mlir.plain_ops import ROUNDING
 
 NODES = {
     "negf": "negate", "absf": "abs", "absi": "abs", "exp": "exponential", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt",
+    **{name: name for name in ("sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh", "erfc")},
     "tanh": "tanh", "sin": "sine", "cos": "cosine", "tan": "tan", "floor": "floor", "ceil": "ceil", "erf": "erf",
     "expm1": "exponential_minus_one", "log1p": "log_plus_one", "ctpop": "popcnt", "ctlz": "count_leading_zeros",
     "roundeven": "round_nearest_even", "round": "round_nearest_afz",

@@ -42,47 +42,6 @@ def _trunc(builder: Builder, x: Value) -> Value:
     return builder.select(is_negative, builder.apply("ceil", x), builder.apply("floor", x))
 
 
-def _sinh(builder: Builder, x: Value) -> Value:
-    """(u + u / (u + 1)) / 2 with u = exp(x) - 1, which does not cancel near 0."""
-    u = builder.apply("exponential_minus_one", x)
-    other = builder.apply("divide", u, builder.apply("add", u, _scalar(builder, 1, x)))
-    return builder.apply("multiply", builder.apply("add", u, other), _scalar(builder, 0.5, x))
-
-
-def _cosh(builder: Builder, x: Value) -> Value:
-    ends = [builder.apply("exponential", side) for side in (x, builder.apply("negate", x))]
-    return builder.apply("multiply", builder.apply("add", *ends), _scalar(builder, 0.5, x))
-
-
-def _other_side(builder: Builder, x: Value) -> Value:
-    """sqrt((1 - x) (1 + x))"""
-    unit = _scalar(builder, 1, x)
-    below, above = builder.apply("subtract", *builder.together([unit, x])), builder.apply("add", x, unit)
-    return builder.apply("sqrt", builder.apply("multiply", below, above))
-
-
-def _asinh(builder: Builder, x: Value) -> Value:
-    """sign(x) log(1 + (a + a^2 / (1 + sqrt(a^2 + 1)))) with a = |x|"""
-    a, unit = builder.apply("abs", x), _scalar(builder, 1, x)
-    square = builder.apply("multiply", a, a)
-    root = builder.apply("sqrt", builder.apply("add", square, unit))
-    rest = builder.apply("divide", square, builder.apply("add", root, unit))
-    log = builder.apply("log_plus_one", builder.apply("add", a, rest))
-    return builder.apply("multiply", builder.apply("sign", x), log)
-
-
-def _acosh(builder: Builder, x: Value) -> Value:
-    """log(1 + (t + sqrt(t (t + 2)))) with t = x - 1"""
-    t = builder.apply("subtract", x, _scalar(builder, 1, x))
-    product = builder.apply("multiply", t, builder.apply("add", t, _scalar(builder, 2, x)))
-    return builder.apply("log_plus_one", builder.apply("add", t, builder.apply("sqrt", product)))
-
-
-def _atanh(builder: Builder, x: Value) -> Value:
-    logs = [builder.apply("log_plus_one", side) for side in (x, builder.apply("negate", x))]
-    return builder.apply("multiply", builder.apply("subtract", *logs), _scalar(builder, 0.5, x))
-
-
 def _copysign(builder: Builder, x: Value, sign: Value) -> Value:
     raw = builder.bits(sign, f"i{8 * DTYPES[sign.type.dtype].itemsize}")
     size = builder.apply("abs", x)
@@ -181,15 +140,7 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": one(_trunc),
     "square": one(lambda b, x: b.apply("multiply", x, x)),
     "reciprocal": one(lambda b, x: b.apply("divide", *b.together([_scalar(b, 1, x), x]))),
-    "sinh": one(_sinh),
-    "cosh": one(_cosh),
-    "asin": one(lambda b, x: b.apply("atan2", x, _other_side(b, x))),
-    "acos": one(lambda b, x: b.apply("atan2", _other_side(b, x), x)),
     "atan": one(lambda b, x: b.apply("atan2", *b.together([x, _scalar(b, 1, x)]))),
-    "asinh": one(_asinh),
-    "acosh": one(_acosh),
-    "atanh": one(_atanh),
-    "erfc": one(lambda b, x: b.apply("subtract", *b.together([_scalar(b, 1, x), b.apply("erf", x)]))),
     "copysign": one(_copysign),
     "cttz": one(_cttz),
     "fpowi": one(lambda b, x, n: b.apply("power", x, b.convert(n, x.type.dtype))),

@@ -7,7 +7,7 @@ from typing import Self
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i1
 from xdsl.ir import Attribute
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes
@@ -18,7 +18,7 @@ class Constant(TextOperation):
     """`arith.constant 1.0 : f32`, `arith.constant dense<0> : tensor<4xi32>`, `arith.constant true`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
         kind = getattr(value, "type", None) or getattr(getattr(value, "data", None), "type", None)
@@ -31,8 +31,7 @@ class OfIndices(Plain):
     """`%a, %b`: indices, without types."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         names, properties = cls._head(parser)
         operands = parser.resolve_operands(names, [IndexType()] * len(names), parser.pos)
         return cls.of(operands, [i1 if properties else IndexType()], parser.parse_optional_attr_dict(), properties)
@@ -52,7 +51,7 @@ class IndexConstant(TextOperation):
     """`3`, or `true`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         number = int(parser.parse_integer(allow_boolean=True, allow_negative=True))
         value = IntegerAttr(number, IndexType()) if cls.name == "index.constant" else IntegerAttr(number, i1)
         return cls.of([], [value.type], {}, {"value": value})
@@ -62,7 +61,7 @@ class Mapped(TextOperation):
     """`affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         map = parser.parse_attribute()
         brackets = (parser.Delimiter.PAREN, parser.Delimiter.SQUARE)
         lists = [parser.parse_optional_comma_separated_list(each, parser.parse_unresolved_operand) for each in brackets]

@@ -19,6 +19,8 @@ from meshgen.mlir.conversion import OF_VALUES, Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import ImportOp
 from meshgen.mlir.known_integers import AS_ARITH
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.precision import EXACT
 from meshgen.ops.registry import broadcasts
 
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
@@ -137,6 +139,58 @@ class Builder(GraphBuilder):
         kind = value.type.with_shape(shape)
         return value if kind == value.type else self.lazy("reshape", [value], kind)
 
+    def reduce(self, kind: str, value: Value, dims: Sequence[int]) -> Value:
+        """The value folded over dims."""
+        init = self.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
+        shape = value.type.with_shape(size for dim, size in enumerate(value.type.shape) if dim not in dims)
+        return self.emit("reduce", [value, init], shape, dims=tuple(dims), kind=kind)
+
+    def dot(self, left: Value, right: Value, result: TensorType, contract: tuple[Sequence[int], Sequence[int]],
+            batch: tuple[Sequence[int], Sequence[int]] = ((), ()), precision: tuple[str, ...] = EXACT) -> Value:  # fmt: skip
+        """A `dot_general`; `contract` and `batch` are dims of the left and of the right side."""
+        names = ("lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch")
+        dims = dict(zip(names, map(tuple, (*contract, *batch)), strict=True))
+        return self.emit("dot_general", [left, right], result, **dims, precision=precision)
+
+    def gather(self, table: Value, indices: Value, dims: Sequence[int], vector: int, batch: Sequence[int] = (),
+               sizes: Sequence[int] | None = None, result: TensorType | None = None) -> Value:  # fmt: skip
+        """Slices at computed indices of `dims`: result[indices[:vector], rest of the table's dims].
+
+        Args:
+            vector: the dim of the indices that has an index for each of `dims`; past the last one where there is one index.
+            batch: dims of the table that go together with the first dims of the indices.
+            sizes: how much of each dim of the table is taken; all by default.
+        """
+        taken = {*dims, *batch}
+        slices = tuple(1 if d in taken else size for d, size in enumerate(sizes or table.type.sizes))
+        shape = [*indices.type.shape[:vector], *(size for d, size in enumerate(slices) if d not in taken)]
+        numbering = {
+            "offset_dims": tuple(range(vector, len(shape))), "collapsed_slice_dims": tuple(dims), "operand_batching_dims": tuple(batch),
+            "start_indices_batching_dims": tuple(range(len(batch))), "start_index_map": tuple(dims), "index_vector_dim": vector,
+        }  # fmt: skip
+        return self.emit("gather", [table, indices], result or table.type.with_shape(shape), **numbering, slice_sizes=slices)  # fmt: skip
+
+    def replaced(self, table: Value, indices: Value, rows: Value, dims: Sequence[int], vector: int,
+                 batch: Sequence[int] = ()) -> Value:  # fmt: skip
+        """The table with slices at different indices of `dims` replaced by `rows`; the inverse of `gather`."""
+        attrs = {
+            "update_window_dims": tuple(range(vector, rows.type.rank)), "inserted_window_dims": tuple(dims), "input_batching_dims": tuple(batch),
+            "scatter_indices_batching_dims": tuple(range(len(batch))), "scatter_dims_to_operand_dims": tuple(dims), "index_vector_dim": vector,
+            "indices_are_sorted": False, "unique_indices": True,
+        }  # fmt: skip
+        region = Graph("", [Value(table.type.with_shape(())) for _ in range(2)])
+        region.outputs = region.inputs[1:]
+        return self.append("scatter", [table, indices, rows], [table.type], attrs, (region,))[0]
+
+    def entry(self, table: np.ndarray[Any, Any], dtype: str, index: Value) -> Value:
+        """The element of a constant list at a computed index."""
+        listed = self.emit("constant", [], TensorType(table.shape, dtype), value=table)
+        return self.reshape(self.emit("dynamic_slice", [listed, index], TensorType((1,), dtype), slice_sizes=(1,)), ())
+
+    def process_index(self, axes: Sequence[str]) -> Value:
+        """The number of the device in its group over mesh axes, an i32."""
+        return self.emit("process_index", [], TensorType((), "i32"), axes=tuple(axes))
+
     def compare(self, direction: str, left: Value, right: Value) -> Value:
         kind = "FLOAT" if is_float(left.type.dtype) else ""
         return self.apply("compare", left, right, dtype="i1", direction=direction, compare_type=kind)
@@ -161,8 +215,7 @@ def computed(compute: Compute) -> ImportOp:
     def import_computed(importer: Importer, op: Operation) -> None:
         operands = importer.values([operand for operand in op.operands if isinstance(operand.type, OF_VALUES)])
         found = compute(Builder(importer, op), *operands)
-        for result, value in zip(op.results, [found] if isinstance(found, Value) else found, strict=True):
-            importer.bind(result, value)
+        importer.bind_results(op, [found] if isinstance(found, Value) else found)
 
     return import_computed
 

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import Value, is_complex, real_dtype
@@ -19,7 +18,7 @@ from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, Word
+from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, enumeration
 from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
 from meshgen.mlir.stablehlo.fields import listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
@@ -29,14 +28,8 @@ from meshgen.mlir.text_operation import Field, Properties, Values, define
 _DIMS = listed("broadcast_dimensions", "dims")._replace(is_required=False)
 
 
-@irdl_attr_definition
-class ChloDirection(Word):
-    name = "chlo.comparison_direction"
-
-
-@irdl_attr_definition
-class ChloType(Word):
-    name = "chlo.comparison_type"
+ChloDirection = enumeration("chlo.comparison_direction")
+ChloType = enumeration("chlo.comparison_type")
 
 
 class TopK(HloOperation):

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from xdsl.ir import Operation
-from xdsl.irdl import irdl_attr_definition
 
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.stablehlo.attributes import Struct, Word, precision_of
+from meshgen.mlir.stablehlo.attributes import enumeration, precision_of, struct
 from meshgen.mlir.stablehlo.fields import precisions
 from meshgen.mlir.stablehlo.ragged_dot import import_ragged_dot
 from meshgen.mlir.text_operation import Field, TextOperation, define
 
-
-@irdl_attr_definition
-class RaggedDotDimensions(Struct):
-    name = "chlo.ragged_dot"
-    names = ("lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
-             "rhs_contracting_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions")  # fmt: skip
-
-
-@irdl_attr_definition
-class ChloPrecision(Word):
-    name = "chlo.precision"
+RaggedDotDimensions = struct(
+    "chlo.ragged_dot",
+    "lhs_batching_dimensions rhs_batching_dimensions lhs_contracting_dimensions rhs_contracting_dimensions lhs_ragged_dimensions rhs_group_dimensions",
+)
+ChloPrecision = enumeration("chlo.precision")
 
 
 def _import_ragged_dot(importer: Importer, operation: Operation) -> None:

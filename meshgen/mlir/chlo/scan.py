@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import Parser
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
@@ -18,6 +17,7 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import boolean_of, integer, integer_of, integers
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer, Refused
+from meshgen.mlir.counted_loops import counting_condition
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.spread import fold_region, sliced
@@ -32,8 +32,7 @@ class Scan(TextOperation):
     """`%0:2 = chlo.scan(%x) inits(%c) dimension=0 attributes {is_reverse = true} {...} : (types) -> (types)`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         parser.parse_keyword("inits")
         inits = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
@@ -75,9 +74,7 @@ class _Site(NamedTuple):
 
 def _import_scan(importer: Importer, operation: Operation) -> None:
     site = _read(importer, operation)
-    found = _folded(site) or _looped(site)
-    for result, value in zip(operation.results, found, strict=True):
-        importer.bind(result, value)
+    importer.bind_results(operation, _folded(site) or _looped(site))
 
 
 def _read(importer: Importer, operation: Operation) -> _Site:
@@ -163,9 +160,8 @@ def _looped(site: _Site) -> list[Value]:
     outer = Builder(site.importer, site.operation)
     results = [outer.constant(0, kind) for kind in site.outputs]
     carried = [outer.constant(0, _INDEX), *site.inits, *results, *site.inputs, *site.outside]
-    condition, body = (Graph("", [Value(value.type) for value in carried]) for _ in range(2))
-    decides = Builder(Importer(site.importer.reading, condition, site.importer), site.operation)
-    condition.outputs = [decides.compare("LT", condition.inputs[0], decides.constant(site.steps, _INDEX))]
+    condition = counting_condition(site.importer, site.operation, carried, site.steps)
+    body = Graph("", [Value(value.type) for value in carried])
     _build_step(site, body)
     found = site.importer.emit("while", carried, [v.type for v in carried], {}, site.operation, (condition, body))
     first = 1 + len(site.inits)

@@ -186,20 +186,7 @@ class Body:
         if len(columns) > 1:
             kind = joined.type.with_shape((*batch, len(columns)))
             joined = builder.emit("concatenate", columns, kind, dim=len(batch))
-        rest = [size for size, loop in zip(sizes, kept, strict=True) if loop is not None]
-        value = builder.emit(
-            "gather",
-            [table, joined],
-            table.type.with_shape([*batch, *rest]),
-            offset_dims=tuple(range(len(batch), len(batch) + len(rest))),
-            collapsed_slice_dims=looked,
-            operand_batching_dims=(),
-            start_indices_batching_dims=(),
-            start_index_map=looked,
-            index_vector_dim=len(batch),
-            slice_sizes=tuple(sizes),
-        )
-        return Spread(value, loops + taken)
+        return Spread(builder.gather(table, joined, looked, len(batch), sizes=sizes), loops + taken)
 
 
 def depends_on(value: SSAValue, argument: SSAValue) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.counted_loops import counting_condition, nested_numbers
 from meshgen.mlir.linalg.body import Body, Structure
 from meshgen.mlir.linalg.maps import read
 from meshgen.mlir.spread import Loops, Spread, over
@@ -36,7 +37,8 @@ def looped(structure: Structure, places: Sequence[Loops]) -> list[Value] | None:
     if body is None:
         return None
     operands += captured
-    condition = _condition(structure, operands, math.prod(sizes[loop] or 0 for loop in folded))
+    trips = math.prod(sizes[loop] or 0 for loop in folded)
+    condition = counting_condition(builder.importer, structure.op, operands, trips)
     types = [value.type for value in operands]
     results = builder.importer.emit("while", operands, types, {}, structure.op, (condition, body))
     return [builder.reshape(found, old.type.shape) for found, old in zip(results[1:], before, strict=False)]
@@ -57,7 +59,7 @@ def _folding_loop_body(structure: Structure, places: Sequence[Loops], folded: Lo
     inner.graph.inputs = [Value(value.type, value.name) for value in operands]
     number, *rest = inner.graph.inputs
     carried, whole = rest[: len(places)], rest[len(places) :]
-    digits = _digits(builder, number, [structure.sizes[loop] or 0 for loop in folded])
+    digits = nested_numbers(builder, number, [structure.sizes[loop] or 0 for loop in folded])
     body = Body(builder, structure.block, structure.sizes, structure)
     body.indices = {loop: Spread(digit, ()) for loop, digit in zip(folded, digits, strict=True)}
     for position, element, value in zip(used, elements, whole, strict=True):
@@ -75,18 +77,6 @@ def _folding_loop_body(structure: Structure, places: Sequence[Loops], folded: Lo
     return inner.graph, [outer.value(ssa) for ssa in inner.captures]
 
 
-def _digits(builder: Builder, number: Value, sizes: Sequence[int]) -> list[Value]:
-    """The numbers of several loops from the number of steps taken by all of them together."""
-    if len(sizes) == 1:
-        return [number]
-    found: list[Value] = []
-    for position, size in enumerate(sizes):
-        below = math.prod(sizes[position + 1 :])
-        digit = builder.apply("divide", number, builder.constant(below, INDEX))
-        found.append(builder.apply("remainder", digit, builder.constant(size, INDEX)))
-    return found
-
-
 def _at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread:
     """An operand at the present numbers of the loops that are walked."""
     value, walked = element.value, [loop for loop in element.loops if loop in indices]
@@ -99,13 +89,3 @@ def _at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread
     ones = (*([1] * len(walked)), *rest)
     found = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
     return Spread(builder.reshape(found, rest), element.loops[len(walked) :])
-
-
-def _condition(structure: Structure, operands: Sequence[Value], steps: int) -> Graph:
-    """Whether steps are left."""
-    outer = structure.builder.importer
-    inner = Importer(outer.reading, Graph(""), outer)
-    inner.graph.inputs = [Value(value.type, value.name) for value in operands]
-    builder = Builder(inner, structure.op)
-    inner.graph.outputs = [builder.compare("LT", inner.graph.inputs[0], builder.constant(steps, INDEX))]
-    return inner.graph

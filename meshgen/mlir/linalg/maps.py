@@ -123,20 +123,8 @@ def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr]
     if any(place.min() < 0 or place.max() >= shape[dim] for dim, place in zip(hard, places, strict=True)):
         raise UnreadableMap("reads outside of the operand")
     index = np.stack(places, -1).astype(np.int32)
-    rest = [dim for dim in range(len(shape)) if dim not in hard]
     table = builder.emit("constant", [], TensorType(index.shape, "i32"), value=index)
-    found = builder.emit(
-        "gather",
-        [value, table],
-        value.type.with_shape([*(sizes[loop] for loop in loops), *(shape[dim] for dim in rest)]),
-        offset_dims=tuple(range(len(loops), len(loops) + len(rest))),
-        collapsed_slice_dims=tuple(hard),
-        operand_batching_dims=(),
-        start_indices_batching_dims=(),
-        start_index_map=tuple(hard),
-        index_vector_dim=len(loops),
-        slice_sizes=tuple(1 if dim in hard else size for dim, size in enumerate(shape)),
-    )
+    found = builder.gather(value, table, hard, len(loops))
     left = [line for dim, line in enumerate(lines) if dim not in hard and line is not None]
     return found, [*(Line(((loop, 1),), 0) for loop in loops), *left]
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer, Refused
@@ -25,7 +25,6 @@ from meshgen.mlir.linalg.named_forms import (
 from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
 from meshgen.mlir.linalg.structured import input_count, own_maps, structured
 from meshgen.mlir.spread import transposed
-from meshgen.ops.evaluate.common import neutral
 
 
 def _operand_element_types(op: Operation) -> list[Attribute]:
@@ -126,15 +125,13 @@ def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body:
 
 def _softmax(b: Builder, value: Value, _: Value) -> Value:
     """exp(x - max(x)) over its sum along one dim."""
-    axis, shape, dtype = int(b.number("dimension") or 0), value.type.shape, value.type.dtype
+    axis, shape = int(b.number("dimension") or 0), value.type.shape
     if not 0 <= axis < value.type.rank:
         raise Refused("MG0104", f"{value.type} has no dim {axis}")
     kept = [d for d in range(len(shape)) if d != axis]
 
     def along(kind: str, x: Value) -> Value:
-        init = b.constant(neutral(kind, dtype).item(), TensorType((), dtype))
-        found = b.emit("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
-        return b.broadcast(found, shape, kept)
+        return b.broadcast(b.reduce(kind, x, (axis,)), shape, kept)
 
     powers = b.apply("exponential", b.apply("subtract", value, along("maximum", value)))
     return b.apply("divide", powers, along("add", powers))

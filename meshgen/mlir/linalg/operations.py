@@ -11,7 +11,6 @@ from typing import Self
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, StringAttr, TensorType, i32, i64
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Region, SSAValue
-from xdsl.parser import Parser
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import entries
@@ -34,8 +33,7 @@ class Structured(TextOperation):
     """
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         properties = cls._head(parser)
         inputs, outputs = _group(parser, "ins"), _group(parser, "outs")
         for name in LISTS:
@@ -90,7 +88,7 @@ class Index(TextOperation):
     """`linalg.index 1 : index`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         dim = parser.parse_integer()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -101,8 +99,7 @@ class Generic(TextOperation):
     """`linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         attributes = parser.parse_optional_attr_dict()
         inputs, outputs = _group(parser, "ins"), _group(parser, "outs")
         if parser.parse_optional_keyword("attrs") is not None:
@@ -134,8 +131,7 @@ class Relayout(TextOperation):
     """`linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : a -> b`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         source = parser.parse_unresolved_operand()
         pads: list[SSAValue] = []
         if parser.parse_optional_keyword("padding_value") is not None:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.elementwise import OF_BITS
 from meshgen.mlir.arith.functions import ignoring_nan
 from meshgen.mlir.arith.payload import Builder, fill_number, mnemonic
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
@@ -22,14 +23,12 @@ from meshgen.mlir.linalg.maps import lines_of
 from meshgen.mlir.linalg.windowed import convolved, folded_windows
 from meshgen.mlir.spread import Loops, Spread, in_order, reduced
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.precision import EXACT
 
 KINDS = {
     "addf": "add", "addi": "add", "mulf": "multiply", "muli": "multiply", "maximumf": "maximum", "maxnumf": "maximum",
     "maxsi": "maximum", "minimumf": "minimum", "minnumf": "minimum", "minsi": "minimum", "andi": "and", "ori": "or",
     "xori": "xor", "subf": "add", "subi": "add", "fma": "add", "maxui": "maximum", "minui": "minimum",
 }  # fmt: skip
-BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
         terms.append(Term(_factors(others), name in ("subf", "subi")))
         root = rest
     is_bit = isinstance(accumulator.type, IntegerType) and accumulator.type.width.data == 1
-    kinds = {BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
+    kinds = {OF_BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
     flags = {name in ("maxui", "minui") for name in names}, {name in ("maxnumf", "minnumf") for name in names}
     if len(kinds) != 1 or any(len(flag) > 1 for flag in flags):
         return None
@@ -196,14 +195,7 @@ def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int]
     batch, contracted = [x for x in a_loops if x in shared and x in place], [x for x in a_loops if x in shared and x not in place]  # fmt: skip
     free = [x for x in a_loops if x not in shared] + [x for x in b_loops if x not in shared]
     sizes = dict(zip(a_loops, left.value.type.shape, strict=True)) | dict(zip(b_loops, right.value.type.shape, strict=True))  # fmt: skip
-    found = builder.emit(
-        "dot_general",
-        [left.value, right.value],
-        TensorType(tuple(sizes[loop] for loop in batch + free), dtype),
-        lhs_batch=tuple(a_loops.index(x) for x in batch),
-        rhs_batch=tuple(b_loops.index(x) for x in batch),
-        lhs_contract=tuple(a_loops.index(x) for x in contracted),
-        rhs_contract=tuple(b_loops.index(x) for x in contracted),
-        precision=EXACT,
-    )
+    kind = TensorType(tuple(sizes[loop] for loop in batch + free), dtype)
+    sums, batches = ([[side.index(x) for x in role] for side in (a_loops, b_loops)] for role in (contracted, batch))
+    found = builder.dot(left.value, right.value, kind, (sums[0], sums[1]), (batches[0], batches[1]))
     return in_order(builder, Spread(found, tuple(batch + free)), place)

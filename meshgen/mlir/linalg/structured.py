@@ -48,8 +48,7 @@ def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[A
     structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
     first = len(importer.graph.nodes)
     found = _outputs(structure)
-    for result, value in zip(op.results, found, strict=True):
-        importer.bind(result, value)
+    importer.bind_results(op, found)
     _drop_unused(importer, first, found)
 
 

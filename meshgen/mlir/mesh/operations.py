@@ -60,7 +60,7 @@ class Cluster(TextOperation):
     """`mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`; missing sizes, and those below 1, are unknown."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
         with parser.in_parens():
             parser.parse_keyword("rank")
@@ -90,8 +90,7 @@ class SubCluster(TextOperation):
     """
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
         with parser.in_parens():
             properties["cluster"] = SymbolRefAttr(parser.parse_symbol_name())
@@ -108,7 +107,7 @@ class OnTensor(TextOperation):
     """`$src {attributes} : type -> type`, where an attribute may be a bare `#mesh.shard<...>`."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         source = parser.parse_unresolved_operand()
         entries = parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, lambda: _attribute_entry(parser))
         parser.parse_punctuation(":")
@@ -121,8 +120,7 @@ class Shard(TextOperation):
     """`$src to <@mesh0, [[0]]> annotate_for_users : type`: an annotation as LLVM first wrote it."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         source = parser.parse_unresolved_operand()
         parser.parse_keyword("to")
         is_short = parser.at_mark("<")
@@ -148,7 +146,7 @@ class Query(TextOperation):
     """`mesh.idx(0)`, or `mesh.idx {axis = 0 : index} : i64`."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         if parser.parse_optional_punctuation("(") is not None:
             axis: Attribute | None = integer(parser.parse_integer())
             parser.parse_punctuation(")")

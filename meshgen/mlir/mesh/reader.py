@@ -53,9 +53,7 @@ def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op:
         if partial:
             sharding = replace(sharding, partial=named(Sharding((), partial), mesh).partial)
     except ShardingError as error:
-        loc = None if op is None else reading.source.locate(op)
-        found = [replace(fault, loc=loc) for fault in error.diagnostics]
-        reading.faults += [fault for fault in found if fault not in reading.faults]
+        reading.refuse(error.diagnostics, op)
         return None
     return sharding
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
@@ -13,23 +13,6 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
-
-
-def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[Value]]:  # fmt: skip
-    """The graphs of blocks over their arguments, followed by the values that any of them captures.
-
-    Args:
-        more: further values from outside that all of them shall have.
-    Returns:
-        The graphs, and the captured values of the inputs after the arguments.
-    """
-    inner = [Importer(importer.reading, Graph(""), importer) for _ in blocks]
-    for each, block in zip(inner, blocks, strict=True):
-        each.body(block)
-    captures = list(dict.fromkeys([*more, *(ssa for each in inner for ssa in each.captures)]))
-    for each in inner:
-        each.graph.inputs += [each.taken(ssa) for ssa in captures]
-    return [each.graph for each in inner], importer.values(captures)
 
 
 def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], regions: tuple[Graph, Graph]) -> list[Value]:  # fmt: skip
@@ -48,21 +31,20 @@ def import_for(importer: Importer, op: Operation) -> None:
     if step is not None and step < 1:
         raise Refused("MG0103", f"the step is {step}, but must be at least 1")
     bounds = list(dict.fromkeys([op.ub, op.step]))
-    (body,), captured = read_blocks(importer, [op.body.block], bounds)
+    (body,), captured = importer.blocks([op.body.block], bounds)
     count = len(op.body.block.args)
     places = [count + bounds.index(bound) for bound in (op.ub, op.step)]
     inner = Builder(Importer(importer.reading, body, importer), op)
     number = body.inputs[0]
     following = inner.apply("add", number, _bound(inner, op.step, body.inputs[places[1]]))
     body.outputs = [following, *body.outputs]
-    operands = [importer.value(op.lb), *importer.values(op.iter_args), *captured]
+    operands = [importer.value(op.lb), *importer.values(op.iter_args), *importer.values(captured)]
     condition = Graph("", [Value(value.type, value.name) for value in operands])
     outer = Builder(Importer(importer.reading, condition, importer), op)
     upper = _bound(outer, op.ub, condition.inputs[places[0]])
     condition.outputs = [outer.compare("LT", condition.inputs[0], upper)]
     results = while_loop(importer, op, operands, (condition, body))
-    for result, value in zip(op.results, results[1:], strict=False):
-        importer.bind(result, value)
+    importer.bind_results(op, results[1:])
 
 
 def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
@@ -77,9 +59,9 @@ def import_while(importer: Importer, op: Operation) -> None:
     The results are the values that the first region passes on when it ends the loop, so it is computed once more after it.
     """
     assert isinstance(op, scf.WhileOp)
-    (before, after), captured = read_blocks(importer, [op.before_region.block, op.after_region.block])
+    (before, after), captured = importer.blocks([op.before_region.block, op.after_region.block])
     count = len(op.arguments)
-    operands = [*importer.values(op.arguments), *captured]
+    operands = [*importer.values(op.arguments), *importer.values(captured)]
     condition = Graph("", [Value(value.type, value.name) for value in operands])
     condition.outputs = copy_nodes(before, condition.inputs, condition)[:1]
     body = Graph("", [Value(value.type, value.name) for value in operands])
@@ -87,8 +69,7 @@ def import_while(importer: Importer, op: Operation) -> None:
     body.outputs = copy_nodes(after, [*handed, *body.inputs[count:]], body)
     last = while_loop(importer, op, operands, (condition, body))
     handed = copy_nodes(before, last, importer.graph)[1:]
-    for result, value in zip(op.results, handed, strict=True):
-        importer.bind(result, value)
+    importer.bind_results(op, handed)
 
 
 def import_if(importer: Importer, op: Operation) -> None:
@@ -98,16 +79,14 @@ def import_if(importer: Importer, op: Operation) -> None:
         return
     if not op.false_region.blocks:
         raise Refused("MG0104", "a conditional with results needs an else branch")
-    graphs, captured = read_blocks(importer, [op.true_region.block, op.false_region.block])
-    branch(importer, op, "if", importer.value(op.cond), graphs, captured)
+    graphs, captured = importer.blocks([op.true_region.block, op.false_region.block])
+    branch(importer, op, "if", importer.value(op.cond), graphs, importer.values(captured))
 
 
 def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs: Sequence[Graph], values: Sequence[Value]) -> None:  # fmt: skip
     """An `if` or `case` of graphs over `values`."""
     types = [importer.type(result) for result in op.results]
-    found = importer.emit(kind, [decides, *values], types, {}, op, tuple(graphs))
-    for result, value in zip(op.results, found, strict=True):
-        importer.bind(result, value)
+    importer.bind_results(op, importer.emit(kind, [decides, *values], types, {}, op, tuple(graphs)))
 
 
 def import_switch(importer: Importer, op: Operation) -> None:
@@ -121,15 +100,14 @@ def import_switch(importer: Importer, op: Operation) -> None:
         is_case = builder.compare("EQ", value, builder.constant(int(case), value.type))
         number = builder.select(is_case, builder.constant(position + 1, number.type), number)
     blocks = [op.default_region.block, *(region.block for region in op.case_regions)]
-    graphs, captured = read_blocks(importer, blocks)
-    branch(importer, op, "case", number, graphs, captured)
+    graphs, captured = importer.blocks(blocks)
+    branch(importer, op, "case", number, graphs, importer.values(captured))
 
 
 def import_execute_region(importer: Importer, op: Operation) -> None:
     """A region that runs once, in place."""
     assert isinstance(op, scf.ExecuteRegionOp)
-    for result, ssa in zip(op.results, importer.operations(op.region.block), strict=True):
-        importer.bind(result, importer.value(ssa))
+    importer.bind_results(op, importer.values(importer.operations(op.region.block)))
 
 
 def import_assert(importer: Importer, op: Operation) -> None:

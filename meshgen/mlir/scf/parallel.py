@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
+from xdsl.dialects.builtin import I64, DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
+from meshgen.mlir.counted_loops import counting_condition, nested_numbers
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant
+from meshgen.mlir.known_integers import constant, entries
 from meshgen.mlir.scf.control import while_loop
 from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsertSliceOp, ParallelOp, ReduceOp
 from meshgen.mlir.tensor.slices import inserted
@@ -76,8 +77,7 @@ def import_parallel(importer: Importer, op: Operation) -> None:
 
 
 def _known(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | None]:
-    rest = list(dynamic)
-    return [constant(rest.pop(0)) if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
+    return [entry if isinstance(entry, int) else None for entry in entries(static, dynamic)]
 
 
 def _constants_or_none(values: Sequence[SSAValue]) -> list[int | None]:
@@ -98,12 +98,9 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
     counts = [len(range(*each)) for each in ranges]
     body, captured = _parallel_body(importer, op, ranges, counts, inits, ends)
     operands = [Builder(importer, op).constant(0, INDEX), *importer.values(inits), *importer.values(captured)]
-    condition = Graph("", [Value(value.type, value.name) for value in operands])
-    builder = Builder(Importer(importer.reading, condition, importer), op)
-    condition.outputs = [builder.compare("LT", condition.inputs[0], builder.constant(math.prod(counts), INDEX))]
+    condition = counting_condition(importer, op, operands, math.prod(counts))
     results = while_loop(importer, op, operands, (condition, body))
-    for result, value in zip(op.results, results[1:], strict=False):
-        importer.bind(result, value)
+    importer.bind_results(op, results[1:])
 
 
 def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int],
@@ -114,7 +111,9 @@ def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], c
     number = Value(INDEX)
     carried = [Value(importer.type(init), importer.reading.source.name(init)) for init in inits]
     inner.graph.inputs = [number, *carried]
-    for argument, (low, _, step), digit in zip(block.args, ranges, _digits(builder, number, counts), strict=False):
+    for argument, (low, _, step), digit in zip(
+        block.args, ranges, nested_numbers(builder, number, counts), strict=False
+    ):
         place = builder.apply("multiply", digit, builder.constant(step, INDEX)) if step != 1 else digit
         place = builder.apply("add", place, builder.constant(low, INDEX)) if low else place
         inner.bind(argument, place)
@@ -125,16 +124,6 @@ def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], c
     inner.graph.outputs = [builder.apply("add", number, builder.constant(1, INDEX)), *outputs]
     inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
     return inner.graph, inner.captures
-
-
-def _digits(builder: Builder, number: Value, counts: Sequence[int]) -> list[Value]:
-    """The numbers of nested loops from the number of steps taken by all of them together."""
-    found: list[Value] = []
-    for position, count in enumerate(counts):
-        below = math.prod(counts[position + 1 :])
-        digit = builder.apply("divide", number, builder.constant(max(1, below), INDEX)) if below != 1 else number
-        found.append(builder.apply("remainder", digit, builder.constant(max(1, count), INDEX)) if position else digit)
-    return found
 
 
 PART = Dialect(

@@ -7,11 +7,17 @@
 from __future__ import annotations
 
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
-from meshgen.mlir.stablehlo.fields import flag, real, string
+from meshgen.mlir.stablehlo.fields import flag, number, precisions, real, string
 from meshgen.mlir.text_operation import define
 
 _NORMALIZE = (string("factors", "factors"), flag("centered", "centered", is_required=True))
 PART = as_nodes(
     *define(GenericOperation, "sched", {"1.. -> 2..3": "normalize"}, FIELDS=(*_NORMALIZE, real("epsilon", "epsilon"))),
     *define(GenericOperation, "sched", {"3.. -> 1": "normalize_gradient"}, FIELDS=_NORMALIZE),
+    *define(
+        GenericOperation,
+        "sched",
+        {"3..4 -> 1": "scaled_dot"},
+        FIELDS=(string("factors", "factors"), number("bits", "bits"), precisions()),
+    ),
 )

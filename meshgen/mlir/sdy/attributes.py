@@ -11,6 +11,7 @@ from xdsl.printer import Printer
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.sdy.spelling import SpelledMesh, read_axes, read_mesh, read_spelled, spell_axes
+from meshgen.mlir.stablehlo.attributes import Bracketed
 from meshgen.mlir.stablehlo.mesh_axes import AxisRef, parse_part
 
 _Kind = TypeVar("_Kind", bound="Data[object]")
@@ -37,18 +38,10 @@ def _normal(body: str) -> str:
 
 
 @irdl_attr_definition
-class ShardingRuleAttr(Data[str]):
+class ShardingRuleAttr(Bracketed):
     """JAX's rule of a custom call, which is ignored: a supported call has a rule of meshgen."""
 
     name = "sdy.op_sharding_rule"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        assert isinstance(parser, TextParser)
-        return parser.parse_bracketed()
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
 
 
 @irdl_attr_definition
@@ -73,18 +66,14 @@ class MeshAttr(Data[SpelledMesh]):
 
 
 @irdl_attr_definition
-class ShardingAttr(Data[str]):
+class ShardingAttr(Bracketed):
     """`<@mesh, [{"x"}, {}]>`"""
 
     name = "sdy.sharding"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        assert isinstance(parser, TextParser)
-        return _normal(parser.parse_bracketed())
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
+        return _normal(super().parse_parameter(parser))
 
 
 @irdl_attr_definition

@@ -31,7 +31,7 @@ class MeshOp(TextOperation):
     """`sdy.mesh @mesh = <["x"=2, "y"=4]>`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         symbol = parser.parse_symbol_name()
         parser.parse_punctuation("=")
         mesh = parse_attribute(parser, MeshAttr)
@@ -47,7 +47,7 @@ class OfOneValue(TextOperation):
         return {"sharding": parse_attribute(parser, ShardingAttr)}
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         operand = parser.parse_unresolved_operand()
         properties = cls.parse_said(parser)
         attributes = parser.parse_optional_attr_dict()
@@ -104,8 +104,7 @@ class Computation(TextOperation):
         return found if isinstance(found, ShardingPerValueAttr) else None
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         properties = cls.parse_name(parser)
         operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         for name in ("in_shardings", "out_shardings"):
@@ -152,8 +151,7 @@ class Collective(TextOperation):
     """`sdy.all_reduce max {"x"} %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {}
         known = {each.name: each.kinds for each in cls.signature.properties}
         if "reduction" in known and (kind := next(filter(parser.parse_optional_keyword, PARTIAL_KINDS), None)):

@@ -96,8 +96,7 @@ def _import_named(importer: Importer, operation: Operation) -> None:
     ends = importer.operations(block)
     made = _annotated(importer, operation, ends, operation.out_shardings, as_result=True)
     if _types_fit(importer, operation, "result", made, operation.results):
-        for result, value in zip(operation.results, made, strict=True):
-            importer.bind(result, value)
+        importer.bind_results(operation, made)
 
 
 def _types_fit(

@@ -131,11 +131,9 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
     try:
         spec = annotation(reading, body, kind)
     except ShardingError as error:
-        for found in error.diagnostics:
-            importer.fault(found.code, found.message, operation, found.hint)
+        reading.refuse(error.diagnostics, operation)
         return Annotation(Sharding.replicated(kind.rank))
-    for found in spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)):
-        importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
+    reading.refuse(spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)), operation, f"{kind}: ")
     _check_replicated(importer, operation, read_spelled(body).replicated)
     return spec
 

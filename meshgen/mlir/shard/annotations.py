@@ -47,7 +47,7 @@ def import_sharding(importer: Importer, op: Operation) -> None:
         return
     sharding, faults = read_sharding(op, mesh)
     faults += sharding.faults([None] * sharding.rank, mesh) if not faults else []
-    importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
+    importer.reading.refuse(faults, op)
 
 
 def import_get_sharding(importer: Importer, op: Operation) -> None:
@@ -104,7 +104,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     faults = [*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype)]
     if not faults and not is_declared(op):
         faults = wide_halo_faults(sharding, kind.shape, mesh)
-    reading.faults += [replace(f, loc=loc) for f in faults]
+    reading.refuse(faults, op)
     if not reading.faults:
         sharding = sharding.without_even_offsets(kind.shape, mesh)  # written beside uneven ones
     as_result = as_result and not _widens(importer, source, sharding)

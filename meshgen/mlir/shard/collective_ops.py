@@ -45,7 +45,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, StringAttr, Sym
 from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ScatterOp, SendOp, ShardAxesArrayAttr
 from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_without_types
 from xdsl.ir import Attribute
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir.attributes import array, integer
 from meshgen.mlir.parser import TextParser
@@ -69,8 +69,7 @@ class OnGroup(TextOperation):
     """
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {}
         if (collective := parser.parse_optional_str_literal()) is not None:  # of `grouped`
             properties["collective"] = StringAttr(collective)
@@ -112,8 +111,7 @@ class TransferSend(TextOperation):
     """`%x after %token to @mesh channel = 1 {...} : type, type -> type`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         operands = [parser.parse_unresolved_operand()]
         if parser.parse_optional_keyword("after") is not None:
             operands.append(parser.parse_unresolved_operand())
@@ -130,8 +128,7 @@ class TransferRecv(TextOperation):
     """`after %token : type from @mesh channel = 1 {...} -> type, type`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         operands = parser.parse_typed_values() if parser.parse_optional_keyword("after") is not None else []
         properties, attributes = _channel(parser, "from")
         parser.parse_punctuation("->")

@@ -215,8 +215,7 @@ def import_update_halo(importer: Importer, op: Operation) -> None:
         sharding, shape = _upstream_halo(importer, op, mesh, kind)
     else:
         shape = shape or kind.shape
-    faults = sharding.faults(shape, mesh)
-    importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
+    importer.reading.refuse(sharding.faults(shape, mesh), op)
     emit(importer, op, "update_halo", {"sharding": sharding, "shape": shape})
 
 
@@ -233,7 +232,7 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
     if not faults and len(dims) > kind.rank:
         faults.append(Diagnostic("MG0204", f"update_halo: {len(dims)} lists of axes for {kind} of rank {kind.rank}"))
     faults = faults or Sharding(dims).faults([None] * len(dims), mesh)
-    importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
+    importer.reading.refuse(faults, op)
     if faults or not has_sizes(importer, op, [axis for axes in dims for axis in axes]):
         return Sharding.replicated(kind.rank), kind.shape
     halo = [(0, 0)] * kind.rank

@@ -46,7 +46,7 @@ def _machine(reading: Reading, op: Operation) -> Machine | None:
     try:
         return machine_of_text(attribute.data if isinstance(attribute, StringAttr) else "")
     except UsageError as error:
-        reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
+        reading.refuse(error.diagnostics, op)
         return None
 
 
@@ -55,7 +55,7 @@ def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation, 
     try:
         mesh = Mesh(tuple(axes), symbol, machine)
     except ShardingError as error:
-        reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
+        reading.refuse(error.diagnostics, op)
         names = [axis.name for axis in axes]
         names = [name if names.count(name) == 1 else f"{name}#{n}" for n, name in enumerate(names)]
         sound = (replace(a, name=n, size=1) for n, a in zip(names, axes, strict=True))

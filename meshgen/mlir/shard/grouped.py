@@ -36,8 +36,7 @@ def import_grouped(importer: Importer, op: Operation) -> None:
     operands, types = [importer.value(each) for each in op.operands], [importer.type(each) for each in op.results]
     results = importer.emit(name.data if name.data in VARIADIC else VARIADIC[0], operands, types, attrs, op)
     note_reasons(importer.graph.nodes[-1], op)
-    for result, value in zip(op.results, results, strict=True):
-        importer.bind(result, value)
+    importer.bind_results(op, results)
 
 
 PART = Dialect(importers={"shard.grouped": import_grouped})

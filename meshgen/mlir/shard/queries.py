@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
@@ -15,7 +14,7 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant
+from meshgen.mlir.known_integers import entries
 from meshgen.mlir.shard.grid import find_mesh, mesh_of
 from meshgen.mlir.shard.sharding import fitted, sharding_of
 from meshgen.mlir.shard.sharding_ops import (
@@ -71,10 +70,7 @@ class Indices:
         """An entry of a table of known numbers."""
         if isinstance(place, int):
             return table[place]
-        row = TensorType((1,), "i64")
-        values = self.builder.emit("constant", [], TensorType((len(table),), "i64"), value=np.asarray(table, np.int64))
-        found = self.builder.emit("dynamic_slice", [values, place], row, slice_sizes=(1,))
-        return self.builder.emit("reshape", [found], INDEX)
+        return self.builder.entry(np.asarray(table, np.int64), "i64", place)
 
 
 _ARITHMETIC = {
@@ -105,8 +101,7 @@ def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
     if len(numbers) != len(op.results):
         importer.fault("MG0104", f"{op.name} has {len(numbers)} indices, but {len(op.results)} results", op)
         numbers = [0] * len(op.results)
-    for result, number in zip(op.results, numbers, strict=True):
-        importer.bind(result, Indices(Builder(importer, op)).value(number))
+    importer.bind_results(op, map(Indices(Builder(importer, op)).value, numbers))
 
 
 def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
@@ -122,7 +117,7 @@ def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) ->
 
 def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
     """The device's number over the axes."""
-    return builder.convert(builder.emit("process_index", [], TensorType((), "i32"), axes=axes), "i64")
+    return builder.convert(builder.process_index(axes), "i64")
 
 
 def import_grid_shape(importer: Importer, op: Operation) -> None:
@@ -197,34 +192,24 @@ def _numbers_or_values(
     importer: Importer, op: Operation, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]
 ) -> list[Number]:
     """A list of numbers, some of which are values of the program."""
-    rest = iter(dynamic)
-    values = [None if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
-    found: list[Number] = []
-    if values.count(None) != len(dynamic):
-        message = f"{op.name} has {values.count(None)} dynamic entries, but {len(dynamic)} operands for them"
+    count = static.get_values().count(DYNAMIC_INDEX)
+    if count != len(dynamic):
+        message = f"{op.name} has {count} dynamic entries, but {len(dynamic)} operands for them"
         importer.fault("MG0104", message, op)
-        return [0] * len(values)
-    for number in values:
-        if number is None:
-            value = next(rest)
-            number = constant(value)
-            found.append(importer.value(value) if number is None else number)
-        else:
-            found.append(number)
-    return found
+        return [0] * len(static)
+    return [entry if isinstance(entry, int) else importer.value(entry) for entry in entries(static, dynamic) if entry is not None]  # fmt: skip
 
 
 def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims: Sequence[Number],
                   device: Sequence[Number], mesh: Mesh) -> bool:  # fmt: skip
     """Whether the sharding does not fit the shape, or the device the mesh; collects the faults."""
     before = len(importer.reading.faults)
-    loc = importer.reading.source.locate(op)
     if sharding.rank > len(dims):
         message = f"{op.name}: the sharding has {sharding.rank} lists of axes, but there are {len(dims)} dims"
         importer.fault("MG0204", message, op, "give at most one list per dim")
     else:
         shape = [size if isinstance(size, int) else None for size in dims]
-        importer.reading.faults += [replace(f, loc=loc) for f in fitted(sharding, len(dims)).faults(shape, mesh)]
+        importer.reading.refuse(fitted(sharding, len(dims)).faults(shape, mesh), op)
     if len(device) != len(mesh.axes):
         message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
         importer.fault("MG0104", message, op)

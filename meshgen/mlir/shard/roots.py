@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
@@ -22,10 +22,11 @@ from meshgen.mesh import Mesh
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.known_integers import constant, entries
 from meshgen.mlir.shard.collective_specs import SPECS
 from meshgen.mlir.shard.collectives import attrs_of, axes_of, emit, emit_on, has_sizes
 from meshgen.mlir.shard.grid import mesh_of
-from meshgen.mlir.shard.sharding import constant
+from meshgen.mlir.shard.queries import Indices
 from meshgen.ops.collective_checks import place_faults
 
 INDEX = TensorType((), "i64")
@@ -98,21 +99,12 @@ def _root_coordinates(importer: Importer, op: Operation) -> Place | None:
     attribute = op.properties.get(root[0]) if root else None
     if not isinstance(attribute, DenseArrayBase) or (op.name == RECV and not len(attribute)):
         return None
-    dynamic = iter(op.operands[1:])
-    found: list[int | Value] = []
-    for number in attribute.get_values():
-        if number != DYNAMIC_INDEX:
-            found.append(int(number))
-            continue
-        value = next(dynamic, None)
-        if value is None:
-            importer.fault(
-                "MG0104", f"{op.name}: {root[0] if root else 'root'} has more dynamic entries than operands", op
-            )
-            return None
-        known = constant(value)
-        found.append(importer.value(value) if known is None else known)
-    return found
+    found = entries(attribute, op.operands[1:])
+    if None in found:
+        message = f"{op.name}: {root[0] if root else 'root'} has more dynamic entries than operands"
+        importer.fault("MG0104", message, op)
+        return None
+    return [entry if isinstance(entry, int) else importer.value(entry) for entry in found if entry is not None]
 
 
 def _check_place(importer: Importer, op: Operation, place: Place) -> bool:
@@ -120,8 +112,7 @@ def _check_place(importer: Importer, op: Operation, place: Place) -> bool:
     root, mesh = ROOTED[op.name].root, mesh_of(importer, op)
     known = [coordinate if isinstance(coordinate, int) else None for coordinate in place]
     faults = list(place_faults(root[0] if root else "place", known, axes_of(op, mesh), mesh))
-    loc = importer.reading.source.locate(op)
-    importer.reading.faults += [Diagnostic(code, f"{op.name}: {message}", loc) for code, message in faults]
+    importer.reading.refuse((Diagnostic(code, message) for code, message in faults), op, f"{op.name}: ")
     return not faults and has_sizes(importer, op, axes_of(op, mesh))
 
 
@@ -136,12 +127,8 @@ def _by_whole_group(importer: Importer, op: Operation, attrs: dict[str, Any], pl
 
 def _index_in_group(builder: Builder, mesh: Mesh, axes: Sequence[str], place: Place) -> Value:
     """The device's number in its group: mixed radix over the axes, outer to inner."""
-    number = builder.constant(0, INDEX)
-    for axis, coordinate in zip(axes, place, strict=True):
-        size = builder.constant(mesh.axis_size(axis), INDEX)
-        here = builder.constant(coordinate, INDEX) if isinstance(coordinate, int) else coordinate
-        number = builder.apply("add", builder.apply("multiply", number, size), here)
-    return number
+    index = Indices(builder)
+    return index.value(index.joined(place, [mesh.axis_size(axis) for axis in axes]))
 
 
 def _result(importer: Importer, op: Operation, attrs: dict[str, Any], number: Value, source: Value,
@@ -151,7 +138,7 @@ def _result(importer: Importer, op: Operation, attrs: dict[str, Any], number: Va
     if op.name == "shard.reduce":
         return emit_on(importer, op, source, "all_reduce", attrs, kind, None)
     builder = Builder(importer, op)
-    mine = builder.convert(builder.emit("process_index", [], TensorType((), "i32"), axes=attrs["axes"]), "i64")
+    mine = builder.convert(builder.process_index(attrs["axes"]), "i64")
     bits = _as_bits(builder, source)
     is_root = builder.broadcast(builder.compare("EQ", mine, number), bits.type.shape)
     chosen = builder.select(is_root, bits, builder.constant(0, bits.type))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     I64,
     ArrayAttr,
     DenseArrayBase,
@@ -20,7 +19,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant
+from meshgen.mlir.known_integers import entries
 from meshgen.mlir.literals import dictionary, listed, quoted, symbol
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.attributes import SplitAttr, named, partial_text
@@ -92,17 +91,13 @@ def constants(
     static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]
 ) -> list[int]:
     """A list of numbers, some of which are constants of the program; collects a fault where one is not known."""
-    rest, found = list(dynamic), list[int]()
-    for number in static.get_values():
-        if number != DYNAMIC_INDEX:
-            found.append(int(number))
-        elif not rest:
+    found = entries(static, dynamic)
+    for entry in found:
+        if entry is None:
             faults.append(Diagnostic("MG0104", f"{what} '?' needs an operand"))
-        elif (known := constant(rest.pop(0))) is not None:
-            found.append(known)
-        else:
+        elif isinstance(entry, SSAValue):
             faults.append(Diagnostic("MG0103", f"{what} is not known at compile time", hint="use a constant"))
-    return found
+    return [entry for entry in found if isinstance(entry, int)]
 
 
 def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:

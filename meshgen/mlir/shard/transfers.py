@@ -36,8 +36,7 @@ def import_transfer(importer: Importer, op: Operation) -> None:
         if isinstance(split := op.attributes.get(name), SplitAttr):
             mesh = reading.meshes.get(split.data[0], reading.module.mesh)
             said[name] = sharding = named(split.data[1], mesh)
-            faults = sharding.faults([None] * sharding.rank, mesh)
-            reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in faults]
+            reading.refuse(sharding.faults([None] * sharding.rank, mesh), op)
     hint = said.pop("hint", None)
     node = importer.convert(op, op.name.partition(".")[2], attrs | said)
     note_reasons(node, op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Data, SpacedOpaqueSyntaxAttribute
@@ -37,39 +37,18 @@ class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
         return f"#{cls.name.replace('.', '<', 1)} {value}>"
 
 
-@irdl_attr_definition
-class Precision(Word):
-    name = "stablehlo.precision"
+def enumeration(name: str) -> type[Word]:
+    """The attribute of this name whose values are words."""
+    return irdl_attr_definition(cast("type[Word]", type(name, (Word,), {"name": name})))
 
 
-@irdl_attr_definition
-class ComparisonDirection(Word):
-    name = "stablehlo.comparison_direction"
-
-
-@irdl_attr_definition
-class ComparisonType(Word):
-    name = "stablehlo.comparison_type"
-
-
-@irdl_attr_definition
-class RngAlgorithm(Word):
-    name = "stablehlo.rng_algorithm"
-
-
-@irdl_attr_definition
-class RngDistribution(Word):
-    name = "stablehlo.rng_distribution"
-
-
-@irdl_attr_definition
-class FftType(Word):
-    name = "stablehlo.fft_type"
-
-
-@irdl_attr_definition
-class Transpose(Word):
-    name = "stablehlo.transpose"
+Precision = enumeration("stablehlo.precision")
+ComparisonDirection = enumeration("stablehlo.comparison_direction")
+ComparisonType = enumeration("stablehlo.comparison_type")
+RngAlgorithm = enumeration("stablehlo.rng_algorithm")
+RngDistribution = enumeration("stablehlo.rng_distribution")
+FftType = enumeration("stablehlo.fft_type")
+Transpose = enumeration("stablehlo.transpose")
 
 
 class Struct(Data[Fields]):
@@ -97,31 +76,26 @@ class Struct(Data[Fields]):
         return value if isinstance(value, int) else 0
 
 
-@irdl_attr_definition
-class DotDimensions(Struct):
-    name = "stablehlo.dot"
-    names = tuple(f"{side}_{kind}_dimensions" for kind in ("batching", "contracting") for side in ("lhs", "rhs"))
+def struct(name: str, fields: str) -> type[Struct]:
+    """The attribute of this name with these fields."""
+    return irdl_attr_definition(
+        cast("type[Struct]", type(name, (Struct,), {"name": name, "names": tuple(fields.split())}))
+    )
 
 
-@irdl_attr_definition
-class GatherDimensions(Struct):
-    name = "stablehlo.gather"
-    names = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims",
-             "start_index_map", "index_vector_dim")  # fmt: skip
-
-
-@irdl_attr_definition
-class ScatterDimensions(Struct):
-    name = "stablehlo.scatter"
-    names = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
-             "scatter_dims_to_operand_dims", "index_vector_dim")  # fmt: skip
-
-
-@irdl_attr_definition
-class ChannelHandle(Struct):
-    name = "stablehlo.channel_handle"
-    names = ("handle", "type")
-
+DotDimensions = struct(
+    "stablehlo.dot",
+    "lhs_batching_dimensions rhs_batching_dimensions lhs_contracting_dimensions rhs_contracting_dimensions",
+)
+GatherDimensions = struct(
+    "stablehlo.gather",
+    "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims start_index_map index_vector_dim",
+)
+ScatterDimensions = struct(
+    "stablehlo.scatter",
+    "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims scatter_dims_to_operand_dims index_vector_dim",
+)
+ChannelHandle = struct("stablehlo.channel_handle", "handle type")
 
 _SIDES = (("input", "batch", "feature"), ("kernel", "output_feature", "input_feature"), ("output", "batch", "feature"))
 _LETTERS = {"batch": "b", "feature": "f", "output_feature": "o", "input_feature": "i"}
@@ -201,11 +175,8 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(",")) if text.strip() else ()
 
 
-@irdl_attr_definition
-class ResultAccuracy(Data[str]):
-    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: accepted and ignored."""
-
-    name = "stablehlo.result_accuracy"
+class Bracketed(Data[str]):
+    """Text in angle brackets, as it is written."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
@@ -214,6 +185,13 @@ class ResultAccuracy(Data[str]):
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class ResultAccuracy(Bracketed):
+    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: accepted and ignored."""
+
+    name = "stablehlo.result_accuracy"
 
 
 def word_of(attribute: Attribute | None) -> str:

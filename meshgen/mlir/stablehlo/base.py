@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from xdsl.ir import Operation
 from xdsl.irdl import traits_def
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import UnresolvedOperand
 from xdsl.traits import IsTerminator
 
 from meshgen.ir.graph import Graph, Node, Value
@@ -59,8 +59,7 @@ class HloOperation(TextOperation):
         return f" {', '.join([*operands, *clauses])}" if operands or clauses else ""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         before = parser.parse_optional_attr_dict()  # where some operations print it
         operands, properties = cls.read_head(parser)
         attributes = before | parser.parse_optional_attr_dict()

@@ -11,6 +11,7 @@ from meshgen.mlir.attributes import integers, is_integers
 from meshgen.mlir.checked import Checked
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
+from meshgen.mlir.stablehlo.attributes import Struct
 from meshgen.mlir.stablehlo.calls import Alias
 
 
@@ -49,7 +50,7 @@ def _check_layouts(found: Checked, side: str, layouts: Attribute, kinds: Sequenc
         )
 
 
-def _check_alias(found: Checked, alias: Alias) -> None:
+def _check_alias(found: Checked, alias: Struct) -> None:
     """An alias is of a part of a result and a part of an operand, of one type."""
     operands, results = found.operation.operand_types, found.operation.result_types
     number = alias.integer("operand_index")

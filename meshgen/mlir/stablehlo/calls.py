@@ -18,18 +18,14 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.attributes import Struct
+from meshgen.mlir.stablehlo.attributes import struct
 from meshgen.mlir.stablehlo.base import HloOperation
 from meshgen.mlir.stablehlo.fields import number
 from meshgen.mlir.stablehlo.ragged_dot import composite_ragged_dot
 from meshgen.mlir.stablehlo.types import TUPLE
 from meshgen.mlir.text_operation import Field, Properties, define
 
-
-@irdl_attr_definition
-class Alias(Struct):
-    name = "stablehlo.output_operand_alias"
-    names = ("output_tuple_indices", "operand_index", "operand_tuple_indices")
+Alias = struct("stablehlo.output_operand_alias", "output_tuple_indices operand_index operand_tuple_indices")
 
 
 @irdl_attr_definition

@@ -44,8 +44,7 @@ def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] |
     try:
         return group_rows(importer.reading, operation)
     except ShardingError as error:
-        for found in error.diagnostics:
-            importer.fault(found.code, f"{operation.name}: {found.message}", operation, found.hint)
+        importer.reading.refuse(error.diagnostics, operation, f"{operation.name}: ")
         return None
 
 
@@ -153,7 +152,7 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
         if (group := group_of(importer, operation)) is None:
-            bind_unknown(importer, operation)
+            importer.bind_unknown(operation)
             return
         emit_each(importer, operation, name, {"axes": group.axes, **attrs_of(importer, operation)}, group.order)
 
@@ -170,7 +169,7 @@ def reducing(name: str) -> Callable[[Importer, Operation], None]:
             reduce_unevenly(importer, operation, groups, kind)
             return
         if (group := group_of(importer, operation, name == "reduce_scatter" or kind is None)) is None:
-            bind_unknown(importer, operation)
+            importer.bind_unknown(operation)
             return
         attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
         if kind is not None:
@@ -179,12 +178,6 @@ def reducing(name: str) -> Callable[[Importer, Operation], None]:
             _fold_each(importer, operation, group, attrs)
 
     return import_reducing
-
-
-def bind_unknown(importer: Importer, operation: Operation) -> None:
-    """Results of a collective that has a fault."""
-    for result in operation.results:
-        importer.bind(result, Value(importer.type(result)))
 
 
 def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:

@@ -6,17 +6,23 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xdsl.ir import Attribute, Data, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, UnresolvedOperand
-from xdsl.printer import Printer
 
 from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import DotDimensions, GatherDimensions, numbers, precision, struct_fields
+from meshgen.mlir.stablehlo.attributes import (
+    Bracketed,
+    DotDimensions,
+    GatherDimensions,
+    numbers,
+    precision,
+    struct_fields,
+)
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
     HloOperation,
@@ -43,7 +49,7 @@ _GATHER_LISTS = {
 
 
 @irdl_attr_definition
-class DotAlgorithm(Data[str]):
+class DotAlgorithm(Bracketed):
     """`<lhs_precision_type = bf16, ..., accumulation_type = f32, num_primitive_operations = 1, ...>`"""
 
     name = "stablehlo.dot_algorithm"
@@ -52,9 +58,6 @@ class DotAlgorithm(Data[str]):
     def parse_parameter(cls, parser: AttrParser) -> str:
         assert isinstance(parser, TextParser)
         return parser.scan(_ALGORITHM, "'<...>' expected")[1]
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
 
     def fields(self) -> dict[str, str]:
         parts = (part.partition("=") for part in self.data.split(","))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.parser import Parser
+from xdsl.ir import Attribute, Operation
 
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.graph import Node
 from meshgen.ir.loops import with_outside
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
@@ -40,8 +39,7 @@ class While(GenericOperation):
     """
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         names, operands = assignments(parser)
         types: list[Attribute] = []
         given: list[Attribute] = []
@@ -103,24 +101,9 @@ _NODES = (
 )  # fmt: skip
 
 
-def _regions(importer: Importer, operation: Operation) -> tuple[list[Graph], list[SSAValue]]:
-    """The graphs of all regions over the same captured values, which are their last inputs."""
-    found = [importer.region(region) for region in operation.regions]
-    captured = list(dict.fromkeys(ssa for _, captures in found for ssa in captures))
-    for graph, captures in found:
-        own = len(graph.inputs) - len(captures)
-        inputs = dict(zip(captures, graph.inputs[own:], strict=True))
-        graph.inputs[own:] = [inputs[ssa] if ssa in inputs else _fresh(importer.value(ssa)) for ssa in captured]
-    return [graph for graph, _ in found], captured
-
-
-def _fresh(value: Value) -> Value:
-    return Value(value.type, value.name, value.sharding, value.loc)
-
-
 def _import_while(importer: Importer, operation: Operation) -> None:
     """A loop carries captured values at stage import, for propagation; in later stages they stay captured, as printed."""
-    (condition, body), captured = _regions(importer, operation)
+    (condition, body), captured = importer.blocks([region.block for region in operation.regions])
     operands, outside = importer.values(operation.operands), importer.values(captured)
     if importer.reading.module.stage != "import":
         taken = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
@@ -130,12 +113,11 @@ def _import_while(importer: Importer, operation: Operation) -> None:
         operands += outside
     types = [value.type for value in operands]
     results = importer.emit("while", operands, types, {}, operation, (condition, body))
-    for ssa, value in zip(operation.results, results, strict=False):
-        importer.bind(ssa, value)
+    importer.bind_results(operation, results)
 
 
 def _import_branches(importer: Importer, operation: Operation) -> None:
-    graphs, captured = _regions(importer, operation)
+    graphs, captured = importer.blocks([region.block for region in operation.regions])
     operands = [*operation.operands, *captured]
     importer.convert(operation, operation.name.partition(".")[2], operands=operands, regions=tuple(graphs))
 

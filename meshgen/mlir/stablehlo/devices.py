@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import ShardingError
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Value
 from meshgen.mesh import DEFAULT_NAME, Axis
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
@@ -46,12 +46,8 @@ def _import_number(importer: Importer, operation: Operation) -> None:
 
 def _device_number(builder: Builder, axes: tuple[str, ...], order: Sequence[int]) -> Value:
     """The device's number, which is its place in the mesh where that does not order its devices otherwise."""
-    scalar = TensorType((), "i32")
-    index = builder.emit("process_index", [], scalar, axes=axes)
-    if not order:
-        return index
-    table = builder.emit("constant", [], scalar.with_shape((len(order),)), value=np.asarray(order, np.int32))
-    return builder.reshape(builder.emit("dynamic_slice", [table, index], scalar.with_shape((1,)), slice_sizes=(1,)), ())
+    index = builder.process_index(axes)
+    return builder.entry(np.asarray(order, np.int32), "i32", index) if order else index
 
 
 def _find_devices(reading: Reading, top: Operation) -> None:

@@ -107,13 +107,7 @@ def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value
         while word.count(letter) > 1:
             value, word = _diagonal(builder, value, word, letter)
     dims = tuple(d for d, letter in enumerate(word) if letter not in kept)
-    return (_sum_over_dims(builder, value, dims), "".join(x for x in word if x in kept)) if dims else (value, word)
-
-
-def _sum_over_dims(builder: Builder, value: Value, dims: Sequence[int]) -> Value:
-    kind = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d not in dims)
-    zero = builder.constant(0, value.type.with_shape(()))
-    return builder.emit("reduce", [value, zero], kind, dims=tuple(dims), kind="add")
+    return (builder.reduce("add", value, dims), "".join(x for x in word if x in kept)) if dims else (value, word)
 
 
 def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[Value, str]:
@@ -122,24 +116,19 @@ def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[V
     places = TensorType(value.type.shape, "i32")
     rows, columns = (builder.emit("iota", [], places, dim=d) for d in (first, second))
     only = builder.select(builder.compare("EQ", rows, columns), value, builder.constant(0, value.type))
-    return _sum_over_dims(builder, only, [second]), word[:second] + word[second + 1 :]
+    return builder.reduce("add", only, [second]), word[:second] + word[second + 1 :]
 
 
 def _multiplied(builder: Builder, left: Value, first: str, right: Value, second: str, wanted: str) -> tuple[Value, str]:
     """Letters of both sides are batches where the result has them, else they are summed over."""
     common = [letter for letter in first if letter in second]
     batch, contracted = [x for x in common if x in wanted], [x for x in common if x not in wanted]
-    attrs = {
-        "lhs_batch": tuple(map(first.index, batch)),
-        "rhs_batch": tuple(map(second.index, batch)),
-        "lhs_contract": tuple(map(first.index, contracted)),
-        "rhs_contract": tuple(map(second.index, contracted)),
-    }
+    dims = [([*map(first.index, role)], [*map(second.index, role)]) for role in (contracted, batch)]
     rest = [[(letter, size) for letter, size in zip(word, value.type.shape, strict=True) if letter not in common]
             for word, value in ((first, left), (second, right))]  # fmt: skip
     letters = [(x, left.type.shape[first.index(x)]) for x in batch] + rest[0] + rest[1]
     kind = left.type.with_shape(size for _, size in letters)
-    found = builder.emit("dot_general", [left, right], kind, **attrs, precision=())
+    found = builder.dot(left, right, kind, *dims, precision=())
     return found, "".join(letter for letter, _ in letters)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from xdsl.ir import Operation
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import Node
 from meshgen.mlir import literals
@@ -29,7 +29,7 @@ class Constant(GenericOperation):
     """`stablehlo.constant dense<1.0> : tensor<4xf32>`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
         if not isinstance(value, DenseElements):

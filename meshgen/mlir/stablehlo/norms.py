@@ -33,9 +33,7 @@ class _Norm(NamedTuple):
 
     def total(self, value: Value) -> Value:
         """The sum over all dims but that of the features."""
-        zero = self.builder.constant(0, self.kind.with_shape(()))
-        kind = self.kind.with_shape((self.kind.shape[self.feature],))
-        return self.builder.emit("reduce", [value, zero], kind, dims=self.dims, kind="add")
+        return self.builder.reduce("add", value, self.dims)
 
     def mean(self, value: Value) -> Value:
         count = math.prod(self.kind.sizes[d] for d in self.dims)

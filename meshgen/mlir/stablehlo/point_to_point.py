@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from meshgen.ir.graph import TOKEN, TensorType, Value
+from meshgen.ir.graph import TOKEN, TensorType
 from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
 from meshgen.mlir.arith.payload import Builder, scalar_of
 from meshgen.mlir.conversion import Importer, Refused
@@ -85,14 +85,12 @@ def _import_done(importer: Importer, operation: Operation) -> None:
     is_started = isinstance(start, Operation) and start.name == "stablehlo.async_start"
     ends = start.regions[0].block.last_op if isinstance(start, Operation) and is_started else None
     if ends is not None and [end.type for end in ends.operands] == [result.type for result in operation.results]:
-        for result, end in zip(operation.results, ends.operands, strict=True):
-            importer.bind(result, importer.value(end))
+        importer.bind_results(operation, importer.values(ends.operands))
         return
     importer.value(future)  # other values are refused for their type, at their definition
     if is_started or importer.reading.is_readable(future.type):
         raise Refused("MG0104", "has no matching stablehlo.async_start")
-    for result in operation.results:
-        importer.bind(result, Value(importer.type(result)))
+    importer.bind_unknown(operation)
 
 
 PART = Dialect(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
@@ -51,8 +50,8 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
     left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims = lists
     has_one_list = not left_batch and sizes.type.rank == 1 and not is_complex(lhs.type.dtype)
     if ragged in left_batch:
-        attrs = _attrs(left_batch, right_batch, left_contract, right_contract, precision)
-        product = builder.emit("dot_general", [lhs, rhs], result, **attrs)
+        sides = (left_contract, right_contract), (left_batch, right_batch)
+        product = builder.dot(lhs, rhs, result, *sides, precision)
     elif has_one_list and left_contract == (ragged,):
         rows, bounds = (ragged, right_contract[0]), _bounds_of_sizes(builder, sizes)
         product = matrices_by_group(builder, (lhs, rhs), bounds, rows=rows, dtype=result.dtype, precision=precision,
@@ -101,14 +100,6 @@ def _are_dims(dims: Sequence[int], rank: int) -> bool:
     return len({*dims}) == len(dims) and {*dims} <= {*range(rank)}
 
 
-def _attrs(left_batch: Sequence[int], right_batch: Sequence[int], left_contract: Sequence[int],
-           right_contract: Sequence[int], precision: tuple[str, ...]) -> dict[str, Any]:  # fmt: skip
-    return {
-        "lhs_batch": tuple(left_batch), "rhs_batch": tuple(right_batch), "lhs_contract": tuple(left_contract),
-        "rhs_contract": tuple(right_contract), "precision": precision,
-    }  # fmt: skip
-
-
 def _bounds_of_sizes(builder: Builder, sizes: Value) -> tuple[Value, Value]:
     """Where groups of these sizes start and end, one after the other."""
     ends = _ends_of_groups(builder, sizes)
@@ -125,10 +116,10 @@ def _masked_dot(builder: Builder, operands: Sequence[Value], lists: Sequence[tup
     masked = _by_group(builder, lhs, sizes, _prefix(lhs, left_batch, left_contract, ragged), ragged)
     batch, contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
     if ragged not in left_contract:
-        attrs = _attrs(batch, right_batch, (0, *contract), (*group_dims, *right_contract), precision)
-        return builder.emit("dot_general", [masked, rhs], result, **attrs)
+        sides = ((0, *contract), (*group_dims, *right_contract)), (batch, right_batch)
+        return builder.dot(masked, rhs, result, *sides, precision)
     product = _product_type(masked.type, rhs.type, batch, right_batch, contract, right_contract, result)
-    found = builder.emit("dot_general", [masked, rhs], product, **_attrs(batch, right_batch, contract, right_contract, precision))  # fmt: skip
+    found = builder.dot(masked, rhs, product, (contract, right_contract), (batch, right_batch), precision)
     count = len(batch)
     order = (count, *range(count), *range(count + 1, result.rank))
     return found if not count else builder.emit("transpose", [found], result, perm=order)
@@ -175,5 +166,4 @@ def _ends_of_groups(builder: Builder, sizes: Value) -> Value:
     rows, columns = (builder.emit("iota", [], square, dim=d) for d in (0, 1))
     ones, zeros = (builder.constant(n, square) for n in (1, 0))
     upper = builder.select(builder.compare("LE", rows, columns), ones, zeros)
-    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (sizes.type.rank - 1,), "rhs_contract": (0,), "precision": ()}  # fmt: skip
-    return builder.emit("dot_general", [sizes, upper], sizes.type, **attrs)
+    return builder.dot(sizes, upper, sizes.type, ((sizes.type.rank - 1,), (0,)), precision=())

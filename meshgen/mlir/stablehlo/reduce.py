@@ -33,8 +33,7 @@ class Reduce(GenericOperation):
     FIELDS: ClassVar[tuple[Field, ...]] = (listed("dimensions", "dims"),)
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         pairs = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _parse_pair(parser))
         applied = parser.parse_identifier() if parser.parse_optional_keyword("applies") else None
         parser.parse_keyword("across")

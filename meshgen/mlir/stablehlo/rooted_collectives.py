@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Value
 from meshgen.ir.replica_groups import are_uneven
 from meshgen.mesh import Mesh
 from meshgen.mlir.arith.payload import Builder
@@ -17,7 +17,6 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.collectives import (
     Group,
-    bind_unknown,
     device_rows,
     emit_each,
     group_of,
@@ -31,7 +30,7 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """From the first device of each group; who is in none has zeros."""
     rows = None if _has_root_at_run_time(importer, operation) else rows_in(importer, operation)
     if rows is None:
-        bind_unknown(importer, operation)
+        importer.bind_unknown(operation)
         return
     mesh = importer.reading.module.mesh
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
@@ -73,11 +72,7 @@ def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequenc
 
 def _is_one_of(builder: Builder, mesh: Mesh, places: Sequence[int]) -> Value:
     """Whether a device is at one of these places."""
-    index = builder.emit("process_index", [], TensorType((), "i32"), axes=mesh.names)
-    table = np.isin(np.arange(mesh.size), places)
-    flags = builder.emit("constant", [], TensorType((mesh.size,), "i1"), value=table)
-    flag = builder.emit("dynamic_slice", [flags, index], TensorType((1,), "i1"), slice_sizes=(1,))
-    return builder.reshape(flag, ())
+    return builder.entry(np.isin(np.arange(mesh.size), places), "i1", builder.process_index(mesh.names))
 
 
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:

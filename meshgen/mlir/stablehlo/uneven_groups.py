@@ -70,10 +70,7 @@ class UnevenGroups:
     def _per_device_number(self, builder: Builder, table: dict[int, int]) -> Value:
         """The number that the table has for the device; 0 where it has none."""
         numbers = np.array([table.get(place, 0) for place in range(self.count)], np.int32)
-        index = builder.emit("process_index", [], _INDEX, axes=self.axes)
-        listed = builder.emit("constant", [], _INDEX.with_shape(numbers.shape), value=numbers)
-        one = builder.emit("dynamic_slice", [listed, index], _INDEX.with_shape((1,)), slice_sizes=(1,))
-        return builder.reshape(one, ())
+        return builder.entry(numbers, "i32", builder.process_index(self.axes))
 
     def _either(self, builder: Builder, table: dict[int, int], left: Value, right: Value) -> Value:
         """The left value on the devices of the table, whose numbers are not 0, the right one on the others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import UnitAttr
 
-from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
@@ -32,12 +32,7 @@ def _windows(whole: TensorType, indices: TensorType, dims: tuple[int, ...], part
 def _gather(b: Builder, source: Value, indices: Value) -> Value:
     dims = b.integers("gather_dims")
     shape, first = _windows(source.type, indices.type, dims, b.result), indices.type.rank - 1
-    attrs = {
-        "offset_dims": tuple(range(first, len(shape))), "collapsed_slice_dims": dims, "operand_batching_dims": (),
-        "start_indices_batching_dims": (), "start_index_map": dims, "index_vector_dim": first,
-        "slice_sizes": tuple(1 if dim in dims else size for dim, size in enumerate(source.type.sizes)),
-    }  # fmt: skip
-    return b.reshape(b.emit("gather", [source, indices], source.type.with_shape(shape), **attrs), b.result.shape)
+    return b.reshape(b.gather(source, indices, dims, first, result=source.type.with_shape(shape)), b.result.shape)
 
 
 def _scatter(b: Builder, rows: Value, target: Value, indices: Value) -> Value:
@@ -46,16 +41,7 @@ def _scatter(b: Builder, rows: Value, target: Value, indices: Value) -> Value:
     shape, first = _windows(target.type, indices.type, dims, rows.type), indices.type.rank - 1
     if not isinstance(b.attribute("unique"), UnitAttr):
         raise Refused("MG0104", "indices that may be equal have no defined result", "add unique")
-    attrs = {
-        "update_window_dims": tuple(range(first, len(shape))), "inserted_window_dims": dims, "input_batching_dims": (),
-        "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": dims, "index_vector_dim": first,
-        "indices_are_sorted": False, "unique_indices": True,
-    }  # fmt: skip
-    scalar = target.type.with_shape(())
-    region = Graph("", [Value(scalar), Value(scalar)])
-    region.outputs = region.inputs[1:]
-    operands = [target, indices, b.reshape(rows, shape)]
-    return b.append("scatter", operands, [target.type], attrs, (region,))[0]
+    return b.replaced(target, indices, b.reshape(rows, shape), dims, first)
 
 
 PART = Dialect(importers=all_computed("tensor", {"gather": _gather, "scatter": _scatter}))

@@ -7,7 +7,6 @@ from typing import Self
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IndexType, UnitAttr
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 
 from meshgen.mlir.arith.operations import FLAGS
 from meshgen.mlir.attributes import array
@@ -22,8 +21,7 @@ class Generate(TextOperation):
     """`tensor.generate %n {^bb0(%i: index): ... tensor.yield %x : f32} : tensor<?xf32>`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         names = parser.parse_values() if parser.at_value() else []
         sizes = parser.resolve_operands(names, [IndexType()] * len(names), parser.pos)
         body = parser.parse_region()
@@ -36,8 +34,7 @@ class Lookup(TextOperation):
     """`%x[%i] gather_dims([1, 2]) unique : (types) -> type`, `%rows into %x[%i] scatter_dims([1, 2]) unique : (types) -> type`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         operands = [parser.parse_unresolved_operand()]
         if parser.parse_optional_keyword("into"):
             operands.append(parser.parse_unresolved_operand())
@@ -57,8 +54,7 @@ class Rank(TextOperation):
     """`%x : type`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         return cls.of(parser.parse_typed_values(), [IndexType()], {})
 
 
@@ -66,7 +62,7 @@ class Global(TextOperation):
     """`ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`, as torch-mlir puts it before programs."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         for word in ("public", "private", "nested", "mutable"):
             parser.parse_optional_keyword(word)
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}

@@ -15,8 +15,8 @@ from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.constants import follows_from_sizes, known_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.known_integers import constant
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
-from meshgen.mlir.shard.sharding import constant
 from meshgen.mlir.spread import sliced
 from meshgen.mlir.tensor.conversion import computed_elements
 

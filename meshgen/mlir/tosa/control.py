@@ -13,7 +13,7 @@ from meshgen.mlir.arith.payload import Builder, computed
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.scf.control import branch, read_blocks, while_loop
+from meshgen.mlir.scf.control import branch, while_loop
 
 _WRITES = ("tosa.variable.write", "tosa.variable_write")
 
@@ -27,20 +27,18 @@ def import_cond_if(importer: Importer, op: Operation) -> None:
         for argument, ssa in zip(list(region.block.args), op.operands[1:], strict=False):
             argument.replace_all_uses_with(ssa)
             region.block.erase_arg(argument)
-    graphs, captured = read_blocks(importer, [region.block for region in op.regions])
+    graphs, captured = importer.blocks([region.block for region in op.regions])
     condition = Builder(importer, op).reshape(condition, ())
-    branch(importer, op, "if", condition, graphs, captured)
+    branch(importer, op, "if", condition, graphs, importer.values(captured))
 
 
 def import_while_loop(importer: Importer, op: Operation) -> None:
-    (condition, body), captured = read_blocks(importer, [region.block for region in op.regions])
-    operands = [*importer.values(op.operands), *captured]
+    (condition, body), captured = importer.blocks([region.block for region in op.regions])
+    operands = importer.values([*op.operands, *captured])
     if condition.outputs and condition.outputs[0].type.rank:
         value = condition.outputs[0]
         condition.outputs = condition.add("reshape", [value], [value.type.with_shape(())]).results
-    results = while_loop(importer, op, operands, (condition, body))
-    for result, value in zip(op.results, results, strict=False):
-        importer.bind(result, value)
+    importer.bind_results(op, while_loop(importer, op, operands, (condition, body)))
 
 
 def _read_variable(b: Builder) -> Value:

@@ -42,26 +42,13 @@ def _greater(outer: Builder, scalar: TensorType, index: str) -> Graph:
 def _gather(b: Builder, value: Value, indices: Value) -> Value:
     """Rows of each batch at that batch's indices."""
     require_ranks(b, 3, 2)
-    attrs = {
-        "offset_dims": (2,), "collapsed_slice_dims": (1,), "operand_batching_dims": (0,),
-        "start_indices_batching_dims": (0,), "start_index_map": (1,), "index_vector_dim": 2,
-        "slice_sizes": (1, 1, value.type.sizes[2]),
-    }  # fmt: skip
-    return b.emit("gather", [value, indices], b.result, **attrs)
+    return b.gather(value, indices, (1,), 2, batch=(0,), result=b.result)
 
 
 def _scatter(b: Builder, value: Value, indices: Value, rows: Value) -> Value:
     """Rows of each batch replaced at that batch's indices, which are different ones."""
     require_ranks(b, 3, 2, 3)
-    attrs = {
-        "update_window_dims": (2,), "inserted_window_dims": (1,), "input_batching_dims": (0,),
-        "scatter_indices_batching_dims": (0,), "scatter_dims_to_operand_dims": (1,), "index_vector_dim": 2,
-        "indices_are_sorted": False, "unique_indices": True,
-    }  # fmt: skip
-    scalar = value.type.with_shape(())
-    region = Graph("", [Value(scalar), Value(scalar)])
-    region.outputs = region.inputs[1:]
-    return b.append("scatter", [value, indices, rows], [value.type], attrs, (region,))[0]
+    return b.replaced(value, indices, rows, (1,), 2, batch=(0,))
 
 
 def _resize(b: Builder, value: Value, *_: Value) -> Value:
@@ -132,11 +119,7 @@ def _i32(b: Builder, number: int) -> Value:
 
 
 def _entries(b: Builder, table: Value, indices: Value) -> Value:
-    attrs = {
-        "offset_dims": (), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
-        "start_index_map": (0,), "index_vector_dim": indices.type.rank, "slice_sizes": (1,), "indices_are_sorted": False,
-    }  # fmt: skip
-    return b.emit("gather", [table, indices], table.type.with_shape(indices.type.shape), **attrs)
+    return b.gather(table, indices, (0,), indices.type.rank)
 
 
 def _fft(b: Builder, *parts: Value) -> list[Value]:

@@ -12,7 +12,6 @@ from meshgen.mlir.conversion import Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.tosa.elementwise import ignores_nan, not_a_number_as, without_zero
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.precision import EXACT
 
 REDUCTIONS = {
     "reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum", "reduce_product": "multiply", "reduce_prod": "multiply",
@@ -69,9 +68,8 @@ def _reduce(b: Builder, value: Value) -> Value:
 def _matmul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
     """Batched product; operands 2 and 3 are zero points."""
     require_ranks(b, 3, 3)
-    values = [without_zero(b, 2 + number, value, b.result.dtype) for number, value in enumerate((left, right))]
-    numbers = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}
-    return b.emit("dot_general", values, b.result, **numbers, precision=EXACT)
+    left, right = (without_zero(b, 2 + number, value, b.result.dtype) for number, value in enumerate((left, right)))
+    return b.dot(left, right, b.result, contract=((2,), (1,)), batch=((0,), (0,)))
 
 
 def _slice(b: Builder, value: Value, *_: Value) -> Value:

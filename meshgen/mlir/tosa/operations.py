@@ -8,7 +8,7 @@ from typing import Self
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, ParametrizedAttribute, Region, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.mlir.parser import TextParser
@@ -62,7 +62,7 @@ class ConstShape(TextOperation):
     """`tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         return cls.of([], parser.parse_function_type().outputs.data, attributes)
@@ -72,8 +72,7 @@ class CondIf(TextOperation):
     """`%c (%a = %x) : tensor<i1> (type) -> type {^bb0(%a: type): ...} else {...}`, or `%c -> (type) {...} else {...}`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         condition = parser.parse_unresolved_operand()
         inner, outer = assignments(parser)
         kind = parser.parse_type() if parser.parse_optional_punctuation(":") is not None else CONDITION
@@ -92,8 +91,7 @@ class WhileLoop(TextOperation):
     """`(%a = %x) : (type) -> type {...} do {^bb0(%b: type): ...}`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
+    def read(cls, parser: TextParser) -> Self:
         inner, outer = assignments(parser)
         parser.parse_punctuation(":")
         kind = parser.parse_function_type()
@@ -115,7 +113,7 @@ class Variable(TextOperation):
     """`tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
         if parser.parse_optional_punctuation("=") is not None:
             properties["initial_value"] = parser.parse_attribute()
@@ -129,7 +127,7 @@ class Access(TextOperation):
     """`@v`, with `, %x` where it is written, and a type."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
+    def read(cls, parser: TextParser) -> Self:
         name, reads = parser.parse_symbol_name(), cls.name.endswith("read")
         values: list[UnresolvedOperand] = []
         if not reads:

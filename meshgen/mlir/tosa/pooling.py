@@ -150,9 +150,8 @@ def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Seq
 def _fully_connected(b: Builder, left: Value, right: Value, *_: Value) -> Value:
     """Kernels are output channels, input channels."""
     require_ranks(b, 2, 2, 1)
-    sides = [without_zero(b, 3 + number, value, b.result.dtype) for number, value in enumerate((left, right))]
-    contracted = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
-    return _biased(b, b.emit("dot_general", sides, b.result, **contracted, precision=EXACT))
+    left, right = (without_zero(b, 3 + number, value, b.result.dtype) for number, value in enumerate((left, right)))
+    return _biased(b, b.dot(left, right, b.result, contract=((1,), (1,))))
 
 
 PART = Dialect(

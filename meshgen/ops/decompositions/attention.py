@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ops.decompositions.writer import FactorWriter, Spread
+from meshgen.ops.decompositions.writer import FactorWriter, Spread, arranged, product
 from meshgen.ops.factors import DELTA, GRADIENT, KEYLESS, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
@@ -146,7 +145,7 @@ class _Writer:
     def _elements(self) -> list[Spread]:
         found: list[Spread] = []
         for value, names in zip(self.node.operands[fixed(self.node.op) :], self.factors.elements, strict=True):
-            found.append(Spread(self.arranged(value, names, self._ordered({*names})), self._ordered({*names})))
+            found.append(arranged(self.builder, Spread(value, names), self._ordered({*names})))
         return found
 
     def _position(self, name: str) -> Spread:
@@ -160,10 +159,6 @@ class _Writer:
         if part.names == names:
             return part.value
         return self.builder.spread(part.value, self.factors.shape(names), [names.index(f) for f in part.names])
-
-    def arranged(self, value: Value, names: Names, order: Names) -> Value:
-        """A value with its dims in another order."""
-        return value if names == order else self.builder.transpose(value, [names.index(f) for f in order])
 
     def wide(self, rows: Value) -> Value:
         """A value per row for each element of it."""
@@ -183,22 +178,8 @@ class _Writer:
 
     def product(self, left: Spread, right: Spread, order: Names, like: Value | TensorType, precision: tuple[str, ...]) -> Value:  # fmt: skip
         """The product of two values, of which factors that are not in `order` are summed, with these dims, in the type of elements of `like`."""
-        sides = (left.names, right.names)
-        both = [f for f in left.names if f in right.names]
-        batch, summed = [f for f in both if f in order], [f for f in both if f not in order]
-        batch.sort(key=order.index)
-        free = [f for side, other in (sides, sides[::-1]) for f in side if f not in other]
-        attrs: dict[str, Any] = {
-            f"{side}_{what}": tuple(names.index(f) for f in part)
-            for side, names in zip(("lhs", "rhs"), sides, strict=True)
-            for what, part in (("batch", batch), ("contract", summed))
-        }
-        if precision:
-            attrs["precision"] = precision
-        made = (*batch, *free)
         dtype = (like if isinstance(like, TensorType) else like.type).dtype
-        kind = TensorType(self.factors.shape(made), dtype)
-        return self.arranged(self.builder.emit("dot_general", [left.value, right.value], kind, **attrs), made, order)
+        return product(self.builder, left, right, order, dtype, precision).value
 
 
 def finite(builder: Builder, value: Value) -> Value:

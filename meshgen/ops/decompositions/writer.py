@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
@@ -105,10 +106,6 @@ class FactorWriter:
 
     # ---- what devices exchange: nothing, where one has the whole operands
 
-    def is_split(self, over: Names) -> bool:
-        """Whether devices have parts of factors."""
-        return False
-
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         """The elements, with `fill` in the padding of tiles along factors."""
         return part
@@ -128,3 +125,30 @@ class FactorWriter:
     def combined(self, parts: Sequence[Spread], over: Names, finish: Finish) -> Sequence[Spread]:
         """The results for whole factors from those that each device has for its part of them."""
         return parts
+
+
+def arranged(builder: Builder, part: Spread, order: Names) -> Spread:
+    """The value with its dims in another order."""
+    if part.names == order:
+        return part
+    return Spread(builder.transpose(part.value, [part.names.index(f) for f in order]), order)
+
+
+def product(builder: Builder, left: Spread, right: Spread, order: Names, dtype: str, precision: Sequence[str]) -> Spread:  # fmt: skip
+    """The product of two values, of which factors that are not in `order` are summed, with these dims, in an element type."""
+    sides = (left.names, right.names)
+    both = [f for f in left.names if f in right.names]
+    batch, summed = [f for f in both if f in order], [f for f in both if f not in order]
+    batch.sort(key=order.index)
+    free = [f for side, other in (sides, sides[::-1]) for f in side if f not in other]
+    attrs: dict[str, Any] = {
+        f"{side}_{what}": tuple(names.index(f) for f in part)
+        for side, names in zip(("lhs", "rhs"), sides, strict=True)
+        for what, part in (("batch", batch), ("contract", summed))
+    }
+    if precision:
+        attrs["precision"] = tuple(precision)
+    made = (*batch, *free)
+    sizes = {f: size for part in (left, right) for f, size in zip(part.names, part.value.type.sizes, strict=True)}
+    kind = TensorType(tuple(sizes[f] for f in made), dtype)
+    return arranged(builder, Spread(builder.emit("dot_general", [left.value, right.value], kind, **attrs), made), order)

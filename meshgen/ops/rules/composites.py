@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from meshgen.ir.graph import Node
 from meshgen.ops.factors import parsed
-from meshgen.ops.rules.rule import Rule, rule
+from meshgen.ops.rules.rule import Linear, Rule, rule
 
 
 def normalize(node: Node) -> Rule:
@@ -19,6 +19,16 @@ def normalize_gradient(node: Node) -> Rule:
     """Devices exchange the means of what they have of a row."""
     (_, x, rows, *_), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in x if f not in rows))
+
+
+def scaled_dot(node: Node) -> Rule:
+    """Scales and zero points are split with the groups of the numbers; a sum over a split factor is partial. Bytes are whole."""
+    names, (out,) = parsed(node.attrs.factors)
+    operands = [value.type for value in node.operands]
+    summed = [f for f in names[0] if f not in out]
+    reduced = {f: "sum" for f in summed if f in names[1]}
+    whole = tuple(f for f in summed if f not in reduced)
+    return rule(node.attrs.factors, operands, [node.result.type], reduce=reduced, whole=whole, linear=(Linear((0,)),))
 
 
 def _combining(node: Node, reduced: Iterable[str]) -> Rule:

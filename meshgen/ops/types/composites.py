@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from meshgen.ir.graph import TensorType, is_float
-from meshgen.ops.factors import Names, parsed, size_faults
+from meshgen.ops.factors import Names, packing_factor, parsed, size_faults
 from meshgen.ops.types.site import Site
 
 
@@ -46,11 +46,42 @@ def normalize_gradient(site: Site) -> list[TensorType] | None:
     return [kind]
 
 
-def _has_factors(site: Site, results: int) -> bool:
+def scaled_dot(site: Site) -> list[TensorType] | None:
+    """Floats, numbers or bytes with packed ones, their scales, and their zero points if there are -> the product, of the type of the first."""
+    if not site.require(3 <= len(site.operands) <= 4, "takes 3 or 4 operands") or not _are_factors(site, 1):
+        return None
+    operands, (out,) = parsed(site.attrs.factors)
+    x, numbers, *beside = operands
+    bits, packing = site.attrs.bits, ""
+    if bits:
+        packing = packing_factor(operands, out)
+        sizes = dict(zip(x, site.operands[0].shape, strict=True))
+        is_packed = bits in (1, 2, 4) and packing and sizes[packing] in (8 // bits, None)
+        if not site.require(bool(is_packed), f"bits {bits} must be 0, 1, 2 or 4, and a factor of the first operand alone count the numbers in a byte"):  # fmt: skip
+            return None
+        site.require(site.operands[1].dtype == "ui8", f"packed numbers must be ui8, not {site.operands[1].dtype}")
+    weights = {*numbers, packing} - {""}
+    kinds = site.operands
+    site.require(is_float(kinds[0].dtype) and is_float(kinds[2].dtype), "the first operand and scales must be floats")
+    site.require(bool({*x} & weights - {*out}), "the operands share no factor that is summed")
+    site.require({*x} ^ weights <= {*out}, "a factor of one operand is neither in the result nor summed")
+    _are_in_order(site, beside, numbers)
+    sizes = {
+        f: size for names, kind in zip(operands, kinds, strict=True) for f, size in zip(names, kind.shape, strict=True)
+    }
+    return [kinds[0].with_shape(sizes[f] for f in out)]
+
+
+def _are_factors(site: Site, results: int) -> bool:
     wrong = size_faults(site.attrs.factors, site.operands, site.results, results)
     for each in wrong:
         site.fault(each)
-    return not wrong and site.require(all(is_float(kind.dtype) for kind in site.operands), "operands must be floats")
+    return not wrong
+
+
+def _has_factors(site: Site, results: int) -> bool:
+    are_floats = all(is_float(kind.dtype) for kind in site.operands)
+    return _are_factors(site, results) and site.require(are_floats, "operands must be floats")
 
 
 def _has_rows(site: Site, number: int, x: Names, rows: list[Names]) -> bool:

@@ -14,7 +14,7 @@ from meshgen.reports.causes import groups_of
 from meshgen.reports.comms import collective_record
 from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
-from meshgen.reports.explain import annotation_record
+from meshgen.reports.ignored import annotation_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.link_classes import link_tables, machine_names
 from meshgen.reports.memory import memory_table

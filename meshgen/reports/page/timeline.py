@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from meshgen.reports.interface import Compiled
 from meshgen.reports.memory import lifetimes, live_bytes
-from meshgen.runtime.plan import NETWORK, Schedule
+from meshgen.runtime.plan import NETWORK, Item
 
 LARGEST = 24  # buffers that are drawn
 _DIGITS = 4  # of times in microseconds, enough for a step of a second
@@ -14,32 +15,35 @@ _MICROSECONDS = 1e6
 STREAM_NAMES = ("computes", "communicates", "network")
 
 
-def stream_names(plan: Schedule) -> tuple[str, ...]:
-    """Names of the streams of a step, in order: of the network's only where something runs on it."""
-    has_network = any(item.stream == NETWORK for item in plan.items)
-    return STREAM_NAMES if has_network else STREAM_NAMES[:NETWORK]
+def streams(executable: Compiled) -> Iterator[tuple[str, list[tuple[float, float, Item]]]]:
+    """The streams of all meshes by name, each with its launches and when they start and end in a step, in seconds.
+
+    The stream of the network is left out where nothing runs on it.
+    """
+    several = len(executable.parts) > 1
+    for number, part in enumerate(executable.parts):
+        head, items = f"@{part.mesh.name} " if several else "", part.plan.items
+        spans = [(at, at + item.seconds, item) for at, item in zip(executable.started(number), items, strict=True)]
+        for stream, name in enumerate(STREAM_NAMES):
+            launches = [span for span in spans if span[2].stream == stream]
+            if launches or stream != NETWORK:
+                yield f"{head}{name}", launches
 
 
 def lanes(executable: Compiled) -> list[dict[str, Any]]:
-    """A lane per mesh and stream, each with its spans: start and duration in microseconds, label, place, operands of the launch.
+    """A lane per mesh and stream, each with its spans: start and duration in microseconds, label, and whether it communicates.
 
-    Labels and places are numbers in `labels` of the lane: most launches share them.
+    Labels with their places are numbers in `labels` of the lane: most launches share them.
     """
-    several = len(executable.parts) > 1
     found: list[dict[str, Any]] = []
-    for number, part in enumerate(executable.parts):
-        head = f"@{part.mesh.name} " if several else ""
-        names = [f"{head}{name}" for name in stream_names(part.plan)]
-        rows: list[dict[str, Any]] = [{"name": name, "labels": [], "spans": []} for name in names]
-        known: list[dict[str, int]] = [{} for _ in rows]
-        for start, item in zip(executable.started(number), part.plan.items, strict=True):
+    for name, launches in streams(executable):
+        labels: dict[str, int] = {}
+        spans: list[list[float]] = []
+        for start, _, item in launches:
             text = f"{item.label}\n{item.source}" if item.source else item.label
-            label = known[item.stream].setdefault(text, len(known[item.stream]))
-            span = [_microseconds(start), _microseconds(item.seconds), label, int(item.is_collective)]
-            rows[item.stream]["spans"].append(span)
-        for row, labels in zip(rows, known, strict=True):
-            row["labels"] = list(labels)
-        found += rows
+            label = labels.setdefault(text, len(labels))
+            spans.append([_microseconds(start), _microseconds(item.seconds), label, int(item.is_collective)])
+        found.append({"name": name, "labels": list(labels), "spans": spans})
     return found
 
 

@@ -22,7 +22,7 @@ from meshgen.sharding.partitioners.local_moves import table_entry
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
-@partitioner("normalize", "normalize_gradient")
+@partitioner("normalize", "normalize_gradient", "scaled_dot")
 def by_factors(site: Site) -> list[Value]:
     """The decomposition of the device's tiles."""
     decompose = OPS[site.node.op].decompose
@@ -50,9 +50,6 @@ class TileWriter(FactorWriter):
     def __init__(self, site: Site) -> None:
         super().__init__(site.node, site.builder, site.operands)
         self.site, self.axes = site, factor_axes(site)
-
-    def is_split(self, over: Names) -> bool:
-        return bool(self._axes_of(over))
 
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         value = part.value

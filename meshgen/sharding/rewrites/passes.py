@@ -15,7 +15,6 @@ from meshgen.sharding.rewrites.inner_product_unflatten import inner_product_unfl
 from meshgen.sharding.rewrites.iota_gather_to_batch import iota_gather_to_batch
 from meshgen.sharding.rewrites.pad_sum_to_concatenate import pad_sum_to_concatenate
 from meshgen.sharding.rewrites.scatter_drop_zero_indices import scatter_drop_zero_indices
-from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concatenate
 from meshgen.sharding.rewrites.slice_into_dot import slice_into_dot
 from meshgen.sharding.rewrites.slice_into_pad import slice_into_pad
 from meshgen.sharding.rewrites.window_to_reduce import window_to_reduce
@@ -35,6 +34,5 @@ ALTERNATIVES = (
     inner_product_unflatten,
     concatenate_sink,
     slice_into_pad,
-    slice_into_concatenate,
     slice_into_dot,
 )

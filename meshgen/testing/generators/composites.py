@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import TensorType
-from meshgen.ops.factors import notation
+from meshgen.ops.factors import Names, notation
 from meshgen.ops.rules.rule import letters
 from meshgen.testing.generators.writer import Writer, has_type
 
@@ -30,4 +30,25 @@ def normalization(writer: Writer) -> None:
             writer.add("normalize_gradient", [result, value, *given, *operands[:1]], None, attrs, rounds=True)
 
 
-OPS = (normalization,)
+def scaled_product(writer: Writer) -> None:
+    """A product with scaled numbers, packed or not, of rows with groups."""
+    m, n, g, i = (writer.integer(1, 8) for _ in range(4))
+    sizes = {"m": m, "n": n, "g": g, "i": i}
+    bits = writer.one_of((0, 0, 1, 2, 4))
+    rows, numbers = ("m", "g", "i"), tuple(f for f in ("n", "g", "i") if f != "n" or writer.chance(0.8))
+    if bits:
+        rows, sizes["p"] = (*rows, "p"), 8 // bits
+    beside = [tuple(f for f in numbers if writer.chance(0.6)) for _ in range(writer.integer(1, 3))]
+    out = ("m", "n") if "n" in numbers else ("m",)
+
+    def kind(names: Names, dtype: str) -> TensorType:
+        return TensorType(tuple(sizes[f] for f in names), dtype)
+
+    x = writer.new_input(kind(rows, writer.one_of(("f32", "bf16", "f64"))))
+    whole = writer.new_input(kind(numbers, "ui8" if bits else writer.one_of(("i8", "i32", "bf16"))))
+    scales = [writer.new_input(kind(names, "f32")) for names in beside]
+    attrs = {"factors": notation([rows, numbers, *beside], [out]), "bits": bits}
+    writer.add("scaled_dot", [x, whole, *scales], None, attrs, rounds=True)
+
+
+OPS = (normalization, scaled_product)

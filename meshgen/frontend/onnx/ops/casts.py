@@ -9,14 +9,14 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.frontend.onnx.files import onnx_package
-from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, kind_of, op, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, op
 from meshgen.frontend.tracer.creation import eye, full, iota
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.logic import bitcast_convert_type
-from meshgen.frontend.tracer.operands import convert, dtype_of, tensor
+from meshgen.frontend.tracer.operands import dtype_of
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.rounding import trunc
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, dtype_name, is_float
 
 MANY = 1 << 16  # elements of a range
@@ -30,22 +30,21 @@ def kind_named(number: int) -> str:
         refuse(f"the element type {onnx_package().TensorProto.DataType.Name(number)} is not supported")
 
 
-def converted(x: Operand, kind: str, call: Call) -> Tensor:
+def converted(x: Tensor, kind: str, call: Call) -> Tensor:
     """The operand at another element type; too large numbers become the largest f8 unless `saturate` is 0."""
-    x = tensor(x)
     if kind.startswith("f8E8"):
         refuse("casts to float8e8m0 are not supported")
     if kind.startswith("f8") and call["saturate"] != 0:
         most = float(ml_dtypes.finfo(DTYPES[kind]).max)
         x = clip(x, -most, most) if x.type.dtype in ("f16", "bf16", "f32", "f64") else x
     if is_float(x.type.dtype) and kind[-1] in "24" and kind.lstrip("u").startswith("i") and len(kind) <= 3:
-        x = convert(trunc(x), "i32")  # the lowest bits of a whole number
-    return convert(x, kind)
+        x = trunc(x).astype("i32")  # the lowest bits of a whole number
+    return x.astype(kind)
 
 
 @op("BitCast")
-def bit_cast(call: Call, x: Operand) -> Tensor:
-    x = convert(tensor(x), "ui8") if kind_of(x) == "i1" else x
+def bit_cast(call: Call, x: Tensor) -> Tensor:
+    x = x.astype("ui8") if x.type.dtype == "i1" else x
     return bitcast_convert_type(x, kind_named(call["to"]))
 
 
@@ -67,16 +66,10 @@ def constant_of_shape(call: Call, shape: Array) -> Tensor:
 
 
 @op("EyeLike")
-def eye_like(call: Call, x: Operand) -> Tensor:
-    rows, columns = shape_of(x)
-    kind = kind_of(x) if call["dtype"] is None else kind_named(call["dtype"])
+def eye_like(call: Call, x: Tensor) -> Tensor:
+    rows, columns = x.shape
+    kind = x.type.dtype if call["dtype"] is None else kind_named(call["dtype"])
     return eye(rows, columns, call["k"] or 0, kind)
-
-
-@op("Shape")
-def shape(call: Call, x: Operand) -> Array:
-    """Known, whatever the operand is."""
-    return np.asarray(shape_of(x)[slice(call["start"] or 0, call["end"])], np.int64)
 
 
 @op("Range", known=(0, 1, 2))
@@ -88,11 +81,14 @@ def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
     count = max(0, math.ceil((last - first) / step))
     if count <= MANY:
         return (first + np.arange(count) * step).astype(start.dtype)
-    return convert(iota((count,), 0, "i64") * step + first, kind_of(start))
+    return (iota((count,), 0, "i64") * step + first).astype(start.dtype)
 
 
 enter_rows({
     "Cast": lambda call, x: converted(x, kind_named(call["to"]), call),
-    "CastLike": lambda call, x, like: converted(x, kind_of(like), call),
-    "Size": lambda call, x: np.asarray(int(np.prod(shape_of(x), dtype=object)), np.int64),
+    "CastLike": lambda call, x, like: converted(x, like.type.dtype, call),
 })  # fmt: skip
+enter_rows({  # known, whatever the operand is
+    "Shape": lambda call, x: np.asarray(x.shape[slice(call["start"] or 0, call["end"])], np.int64),
+    "Size": lambda call, x: np.asarray(math.prod(x.shape), np.int64),
+}, plain=(0,))  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import ProgramError
-from meshgen.frontend.onnx.ops.table import Call, Elements, op
+from meshgen.frontend.onnx.ops.table import ALL, Call, Elements, op
 from meshgen.frontend.tracer import control_flow
 from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.joining import flip, stack
@@ -27,7 +27,7 @@ MOST_TRIPS = (
 )  # of a loop of a known number of trips: exporters write larger numbers for loops that end by their condition
 
 
-@op("If")
+@op("If", plain=(0,))
 def if_(call: Call, flag: Operand) -> Any:
     if not isinstance(flag, Tensor):
         return call.run(call["then_branch"] if bool(flag) else call["else_branch"], [])
@@ -44,7 +44,7 @@ def _branch(call: Call, name: str) -> tuple[Any, ...]:
         raise type(error)(*(replace(each, message=f"{where}: {each.message}") for each in error.diagnostics)) from error
 
 
-@op("Loop")
+@op("Loop", plain=ALL)
 def loop(call: Call, trips: Operand, flag: Operand, *carried: Any) -> Any:
     if isinstance(flag, np.ndarray) and not bool(flag):
         trips, flag = np.zeros((), np.int64), None

@@ -1,4 +1,4 @@
-"""Reads by number, and what depends on where elements are."""
+"""Reads and writes by number, and what depends on where elements are."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, kind_of, op, rank_of, shape_of
-from meshgen.frontend.tracer.creation import iota
-from meshgen.frontend.tracer.indexing import getitem, take, take_along_axis
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, enter_rows, op
+from meshgen.frontend.tracer.creation import full, iota
+from meshgen.frontend.tracer.indexing import take, take_along_axis
 from meshgen.frontend.tracer.logic import where
-from meshgen.frontend.tracer.operands import convert, tensor
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import expand_dims
+from meshgen.frontend.tracer.tensor import Tensor
 
 
-@op("Gather")
-def gather(call: Call, x: Operand, indices: Operand) -> Tensor:
-    axis = dim_of(call["axis"], rank_of(x))
+@op("Gather", plain=(1,))
+def gather(call: Call, x: Tensor, indices: Array | Tensor) -> Tensor:
+    axis = dim_of(call["axis"], x.ndim)
     if not isinstance(indices, np.ndarray):
         return take(x, indices, axis)
-    rows = np.where(indices < 0, indices + shape_of(x)[axis], indices)
+    rows = np.where(indices < 0, indices + x.shape[axis], indices)
     steps = {*np.diff(rows).tolist()} if rows.ndim == 1 else set[int]()
     if not rows.ndim:
         chosen: Any = int(rows)
@@ -28,42 +28,41 @@ def gather(call: Call, x: Operand, indices: Operand) -> Tensor:
         chosen = slice(int(rows[0]), int(rows[-1]) + 1, min(steps, default=1))  # neighbours: no look-up
     else:
         chosen = rows
-    return getitem(tensor(x), (*[slice(None)] * axis, chosen))
+    return x[*[slice(None)] * axis, chosen]
 
 
 @op("GatherElements")
-def gather_elements(call: Call, x: Operand, indices: Operand) -> Tensor:
+def gather_elements(call: Call, x: Tensor, indices: Tensor) -> Tensor:
     """Along one dim by number; of the others as many rows as there are numbers."""
-    axis = dim_of(call["axis"], rank_of(x))
-    cut = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(shape_of(indices)))
-    return take_along_axis(getitem(tensor(x), cut), indices, axis)
+    axis = dim_of(call["axis"], x.ndim)
+    cut = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(indices.shape))
+    return take_along_axis(x[cut], indices, axis)
 
 
-def vectors(indices: Operand, batch: int = 0) -> tuple[Tensor, ...]:
+def _vectors(indices: Tensor, batch: int = 0) -> tuple[Tensor, ...]:
     """The numbers in the last dim of indices, one tensor for each; before them the numbers of batches."""
-    indices = tensor(indices)
     shape = indices.shape[:-1]
     own = tuple(iota(shape, d, indices.type.dtype) for d in range(batch))
-    return (*own, *(getitem(indices, (..., n)) for n in range(indices.shape[-1])))
+    return (*own, *(indices[..., n] for n in range(indices.shape[-1])))
 
 
 @op("OneHot", known=(1,))
-def one_hot(call: Call, indices: Operand, depth: Array, values: Operand) -> Tensor:
+def one_hot(call: Call, indices: Tensor, depth: Array, values: Tensor) -> Tensor:
     """The second value where a number is that of the row, the first elsewhere; negative numbers count from the end."""
-    count, indices = int(depth.reshape(())), tensor(indices)
+    count = int(depth.reshape(()))
     axis = call["axis"] % (indices.ndim + 1)
     places = where(indices < 0, indices + count, indices)
     rows = iota([count if d == axis else 1 for d in range(indices.ndim + 1)], axis, places.type.dtype)
-    off, on = (reshape(getitem(tensor(values), slice(n, n + 1)), ()) for n in range(2))
+    off, on = (values[slice(n, n + 1)].reshape(()) for n in range(2))
     return where(expand_dims(places, axis) == rows, on, off)
 
 
 @op("Compress", known=(1,))
-def compress(call: Call, x: Operand, chosen: Array) -> Tensor:
+def compress(call: Call, x: Tensor, chosen: Array) -> Tensor:
     rows = np.flatnonzero(chosen)
     if call["axis"] is None:
-        return take(reshape(x, -1), rows, 0)
-    return take(x, rows, dim_of(call["axis"], rank_of(x)))
+        return take(x.reshape(-1), rows, 0)
+    return take(x, rows, dim_of(call["axis"], x.ndim))
 
 
 @op("Unique", known=(0,))
@@ -80,12 +79,44 @@ def unique(call: Call, x: Array) -> Any:
 
 
 @op("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def array_feature_extractor(call: Call, x: Operand, indices: Operand) -> Tensor:
+def array_feature_extractor(call: Call, x: Tensor, indices: Tensor) -> Tensor:
     """Columns by number."""
-    rows = take(x, reshape(indices, -1), -1)
-    return reshape(rows, (1, -1)) if rank_of(x) == 1 else rows
+    rows = take(x, indices.reshape(-1), -1)
+    return rows.reshape(1, -1) if x.ndim == 1 else rows
 
 
-enter_rows({"GatherND": lambda call, x, indices: getitem(tensor(x), vectors(indices, call["batch_dims"] or 0))})
+_METHODS = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
+
+
+def _written(call: Call, x: Tensor, index: Any, updates: Tensor) -> Tensor:
+    """With elements changed as `reduction` says."""
+    reduction = call["reduction"] or "none"
+    if reduction not in _METHODS:
+        refuse(f"'{reduction}' is not a reduction of updates", f"the reductions are {', '.join(_METHODS)}")
+    return getattr(x.at[index], _METHODS[reduction])(updates)
+
+
+@op("ScatterElements", "Scatter")
+def scatter_elements(call: Call, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    axis, kind = dim_of(call["axis"], x.ndim), indices.type.dtype
+    index = tuple(indices if d == axis else iota(indices.shape, d, kind) for d in range(indices.ndim))
+    return _written(call, x, index, updates)
+
+
+@op("TensorScatter")
+def tensor_scatter(call: Call, cache: Tensor, update: Tensor, first: Tensor | None = None) -> Tensor:
+    """Rows of a cache from a number per batch on; `circular` goes on at its beginning."""
+    axis, sizes = dim_of(call["axis"], cache.ndim), update.shape
+    start = full(sizes[:1], 0, "i64") if first is None else first
+    rows = start.reshape(-1, *[1] * axis) + iota([sizes[d] if d == axis else 1 for d in range(axis + 1)], axis, "i64")
+    rows = rows % cache.shape[axis] if call["mode"] == "circular" else rows
+    lead = tuple(iota(sizes[: axis + 1], d, "i64") for d in range(axis))
+    return cache.at[(*lead, rows)].set(update)
+
+
+enter_rows({
+    "GatherND": lambda call, x, indices: x[_vectors(indices, call["batch_dims"] or 0)],
+    "ScatterND": lambda call, x, indices, updates: _written(call, x, _vectors(indices), updates),
+})  # fmt: skip
 enter_rows({"NonZero": lambda call, x: np.asarray(np.nonzero(x), np.int64).reshape(max(x.ndim, 1), -1)}, known=(0,))
-enter_rows({"Binarizer": lambda call, x: convert(tensor(x) > call["threshold"], kind_of(x))}, domain="ai.onnx.ml")
+enter_rows({"Binarizer": lambda call, x: (x > call["threshold"]).astype(x.type.dtype)}, domain="ai.onnx.ml")

@@ -9,37 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, dims_of, enter_rows, op, rank_of, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, dims_of, enter_rows, op, require_few
 from meshgen.frontend.tracer import joining, shapes
 from meshgen.frontend.tracer.creation import full, iota, tril, triu
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.joining import concatenate
 from meshgen.frontend.tracer.logic import where
-from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.tensor import Tensor
 
 
 @op("Reshape", known=(1,))
-def reshape(call: Call, x: Operand, shape: Array) -> Tensor:
+def reshape(call: Call, x: Tensor, shape: Array) -> Tensor:
     """0 keeps a size unless `allowzero` says otherwise; -1 is what is left."""
-    wanted = shape.tolist()
-    if not call["allowzero"]:
-        wanted = [shape_of(x)[n] if size == 0 else size for n, size in enumerate(wanted)]
-    return shapes.reshape(x, wanted)
+    keeps_zeros = bool(call["allowzero"])
+    return x.reshape([size if size or keeps_zeros else x.shape[n] for n, size in enumerate(shape.tolist())])
 
 
 @op("Flatten")
-def flatten(call: Call, x: Operand) -> Tensor:
-    axis = call["axis"] + rank_of(x) if call["axis"] < 0 else call["axis"]
-    return shapes.reshape(x, [math.prod(shape_of(x)[:axis]), math.prod(shape_of(x)[axis:])])
+def flatten(call: Call, x: Tensor) -> Tensor:
+    axis = call["axis"] + x.ndim if call["axis"] < 0 else call["axis"]
+    return x.reshape([math.prod(x.shape[:axis]), math.prod(x.shape[axis:])])
 
 
 @op("Split", known=(1,))
-def split(call: Call, x: Operand, sizes: Array | None = None) -> list[Tensor]:
+def split(call: Call, x: Tensor, sizes: Array | None = None) -> list[Tensor]:
     """Parts of the given sizes; else equal ones, of which the last may be smaller."""
-    axis = dim_of(call["axis"], rank_of(x))
-    whole, count = shape_of(x)[axis], call["num_outputs"] or call.results
+    axis = dim_of(call["axis"], x.ndim)
+    whole, count = x.shape[axis], call["num_outputs"] or call.results
     require_few("Split", count)
     each = -(-whole // count)
     parts = [max(0, min(each, whole - n * each)) for n in range(count)] if sizes is None else sizes.tolist()
@@ -49,13 +45,13 @@ def split(call: Call, x: Operand, sizes: Array | None = None) -> list[Tensor]:
 
 
 @op("Slice", known=(1, 2, 3, 4))
-def slice_(call: Call, x: Operand, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Tensor:  # fmt: skip
-    dims = range(starts.size) if axes is None or not axes.size else dims_of(axes, rank_of(x))
+def slice_(call: Call, x: Tensor, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Tensor:  # fmt: skip
+    dims = range(starts.size) if axes is None or not axes.size else dims_of(axes, x.ndim)
     step = np.ones(starts.size, np.int64) if steps is None else steps
-    index = [slice(None)] * rank_of(x)
+    index = [slice(None)] * x.ndim
     for dim, a, b, by in zip(dims, starts.tolist(), ends.tolist(), step.tolist(), strict=True):
-        index[dim] = slice(*_bounds(a, b, by, shape_of(x)[dim]))
-    return getitem(tensor(x), tuple(index))
+        index[dim] = slice(*_bounds(a, b, by, x.shape[dim]))
+    return x[tuple(index)]
 
 
 def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | None, int]:
@@ -64,22 +60,22 @@ def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | Non
     return max(start, 0), (None if stop < 0 else stop) if step < 0 else max(stop, 0), step
 
 
-@op("Pad", known=(1, 3))
-def pad(call: Call, x: Operand, pads: Any = None, value: Operand = None, axes: Any = None) -> Tensor:
+@op("Pad", known=(1, 3), plain=(2,))
+def pad(call: Call, x: Tensor, pads: Any = None, value: Any = None, axes: Any = None) -> Tensor:
     """Negative pads take rows away."""
     widths = call["paddings"] if pads is None else pads
-    dims = range(rank_of(x)) if axes is None else dims_of(axes, rank_of(x))
-    pairs = [(0, 0)] * rank_of(x)
+    dims = range(x.ndim) if axes is None else dims_of(axes, x.ndim)
+    pairs = [(0, 0)] * x.ndim
     for n, dim in enumerate(dims):
         pairs[dim] = (int(widths[n]), int(widths[n + len(dims)]))
     return padded(x, pairs, call["mode"] or "constant", call["value"] if value is None else value)
 
 
-def padded(x: Operand, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Operand = None) -> Tensor:
+def padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Any = None) -> Tensor:
     """Rows before and after each dim, or fewer of them."""
-    cuts = [slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, shape_of(x), strict=True)]
+    cuts = [slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, x.shape, strict=True)]
     added = [(max(0, a), max(0, b)) for a, b in pairs]
-    x = getitem(tensor(x), tuple(cuts))
+    x = x[tuple(cuts)]
     if mode != "constant":
         require_few("Pad", max((size + a + b for size, (a, b) in zip(x.shape, added, strict=True)), default=0))
         return joining.pad(x, added, mode)
@@ -87,56 +83,56 @@ def padded(x: Operand, pairs: Sequence[tuple[int, int]], mode: str = "constant",
         fill: Any = 0 if value is None else np.asarray(value).reshape(())[()]
         return joining.pad(x, added, constant_values=fill)
     inside = joining.pad(full(x.shape, True, "i1"), added, constant_values=False)
-    return where(inside, joining.pad(x, added), shapes.reshape(value, ()))
+    return where(inside, joining.pad(x, added), value.reshape(()))
 
 
 @op("DepthToSpace")
-def depth_to_space(call: Call, x: Operand) -> Tensor:
-    n, c, h, w = shape_of(x)
+def depth_to_space(call: Call, x: Tensor) -> Tensor:
+    n, c, h, w = x.shape
     b = call["blocksize"]
     if (call["mode"] or "DCR") == "DCR":
-        parts = shapes.transpose(shapes.reshape(x, (n, b, b, c // b**2, h, w)), (0, 3, 4, 1, 5, 2))
+        parts = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
-        parts = shapes.transpose(shapes.reshape(x, (n, c // b**2, b, b, h, w)), (0, 1, 4, 2, 5, 3))
-    return shapes.reshape(parts, (n, c // b**2, h * b, w * b))
+        parts = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, c // b**2, h * b, w * b)
 
 
 @op("SpaceToDepth")
-def space_to_depth(call: Call, x: Operand) -> Tensor:
-    n, c, h, w = shape_of(x)
+def space_to_depth(call: Call, x: Tensor) -> Tensor:
+    n, c, h, w = x.shape
     b = call["blocksize"]
     order = (0, 1, 3, 5, 2, 4) if call["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
-    parts = shapes.transpose(shapes.reshape(x, (n, c, h // b, b, w // b, b)), order)
-    return shapes.reshape(parts, (n, c * b**2, h // b, w // b))
+    parts = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
+    return parts.reshape(n, c * b**2, h // b, w // b)
 
 
-@op("Trilu")
-def trilu(call: Call, x: Operand, k: Operand = None) -> Tensor:
+@op("Trilu", plain=(1,))
+def trilu(call: Call, x: Tensor, k: Array | Tensor | None = None) -> Tensor:
     """Return the elements on one side of a diagonal, whose number may be data."""
-    diagonal: Any = 0 if k is None else shapes.reshape(k, ()) if isinstance(k, Tensor) else int(np.reshape(k, ()))
+    diagonal: Any = 0 if k is None else k.reshape(()) if isinstance(k, Tensor) else int(k.reshape(()))
     return triu(x, diagonal) if call["upper"] else tril(x, diagonal)
 
 
 @op("ReverseSequence")
-def reverse_sequence(call: Call, x: Operand, lengths: Operand) -> Tensor:
+def reverse_sequence(call: Call, x: Tensor, lengths: Tensor) -> Tensor:
     """Return the first rows of each batch in reversed order: as many as its length, which may be data."""
-    time, batch = (dim_of(call[name], rank_of(x)) for name in ("time_axis", "batch_axis"))
+    time, batch = (dim_of(call[name], x.ndim) for name in ("time_axis", "batch_axis"))
     if {time, batch} != {0, 1}:
         refuse(f"time_axis {time} and batch_axis {batch} must be 0 and 1")
     x = shapes.moveaxis(x, batch, 0)
     sizes = x.shape[:2]
-    length, row = shapes.reshape(tensor(lengths, "i64"), (-1, 1)), iota(sizes, 1, "i64")
+    length, row = lengths.astype("i64").reshape(-1, 1), iota(sizes, 1, "i64")
     order = where(row < length, length - 1 - row, row)
-    return shapes.moveaxis(getitem(x, (iota(sizes, 0, "i64"), order)), 0, batch)
+    return shapes.moveaxis(x[iota(sizes, 0, "i64"), order], 0, batch)
 
 
 enter_rows({
-    "Transpose": lambda call, x: shapes.transpose(x, call["perm"]),
-    "Concat": lambda call, *operands: concatenate(operands, dim_of(call["axis"], rank_of(operands[0]))),
+    "Transpose": lambda call, x: x.transpose(call["perm"]),
+    "Concat": lambda call, *operands: concatenate(operands, dim_of(call["axis"], operands[0].ndim)),
 })  # fmt: skip
 enter_rows({
-    "Expand": lambda call, x, shape: shapes.broadcast_to(x, np.broadcast_shapes(shape_of(x), tuple(shape.tolist()))),
-    "Squeeze": lambda call, x, axes=None: shapes.squeeze(x, None if axes is None else tuple(dims_of(axes, rank_of(x)))),
-    "Unsqueeze": lambda call, x, axes: shapes.expand_dims(x, tuple(dims_of(axes, rank_of(x) + axes.size))),
+    "Expand": lambda call, x, shape: shapes.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape.tolist()))),
+    "Squeeze": lambda call, x, axes=None: shapes.squeeze(x, None if axes is None else tuple(dims_of(axes, x.ndim))),
+    "Unsqueeze": lambda call, x, axes: shapes.expand_dims(x, tuple(dims_of(axes, x.ndim + axes.size))),
     "Tile": lambda call, x, repeats: joining.tile(x, repeats.tolist()),
 }, known=(1,))  # fmt: skip

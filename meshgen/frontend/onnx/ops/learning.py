@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Call, dim_of, op, rank_of
+from meshgen.frontend.onnx.ops.table import Call, dim_of, op
 from meshgen.frontend.tracer import nn
 from meshgen.frontend.tracer.elementwise import abs_, exp, sigmoid, sqrt, square
 from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import concatenate
 from meshgen.frontend.tracer.linear import matmul
 from meshgen.frontend.tracer.logic import isnan, where
-from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import any_, max_, sum_
 from meshgen.frontend.tracer.searching import argmax
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.shapes import expand_dims
+from meshgen.frontend.tracer.tensor import Tensor
 
 ML = "ai.onnx.ml"
 _ZERO = 1e-7  # scores as small as this stay 0 in SOFTMAX_ZERO
@@ -46,10 +45,10 @@ def _transform(call: Call) -> str:
     return name
 
 
-def _scores(call: Call, x: Operand, count: int) -> Tensor:
+def _scores(call: Call, x: Tensor, count: int) -> Tensor:
     """Return x [n, features] times `coefficients` [count, features], plus `intercepts`: [n, count]."""
-    x = convert(tensor(x), "f32")
-    rows = reshape(x, (1, -1)) if x.ndim == 1 else x
+    x = x.astype("f32")
+    rows = x.reshape(1, -1) if x.ndim == 1 else x
     weights, features = np.asarray(call["coefficients"], np.float32), rows.shape[-1]
     if weights.size != count * features:
         refuse(f"{weights.size} coefficients do not fit {count} x {features}")
@@ -58,7 +57,7 @@ def _scores(call: Call, x: Operand, count: int) -> Tensor:
 
 
 @op("LinearRegressor", domain=ML)
-def linear_regressor(call: Call, x: Operand) -> Tensor:
+def linear_regressor(call: Call, x: Tensor) -> Tensor:
     count, name = call["targets"], _transform(call)
     if count == 1 and name != "NONE":
         refuse(f"post_transform '{name}' of one target is not supported", "leave it out")
@@ -66,7 +65,7 @@ def linear_regressor(call: Call, x: Operand) -> Tensor:
 
 
 @op("LinearClassifier", domain=ML)
-def linear_classifier(call: Call, x: Operand) -> Any:
+def linear_classifier(call: Call, x: Tensor) -> Any:
     """Return the class of the largest score, and all scores; one row of coefficients decides between two classes."""
     if call["classlabels_strings"]:
         refuse("classes that are strings are not supported", "train with whole numbers as classes")
@@ -76,7 +75,7 @@ def linear_classifier(call: Call, x: Operand) -> Any:
         refuse(f"{labels.size} classes do not fit {count} intercepts")
     scores = _scores(call, x, count)
     if labels.size > count:
-        chosen = convert(scores[:, 0] > 0, "i64")
+        chosen = (scores[:, 0] > 0).astype("i64")
         other = -scores if name == "LOGISTIC" else 1 - scores
         both = concatenate([other, scores], 1)
         return take(labels, chosen, 0), sigmoid(both) if name == "LOGISTIC" else both
@@ -84,9 +83,9 @@ def linear_classifier(call: Call, x: Operand) -> Any:
 
 
 @op("Scaler", domain=ML)
-def scaler(call: Call, x: Operand) -> Tensor:
+def scaler(call: Call, x: Tensor) -> Tensor:
     """(x - offset) * scale, of one number or one per feature."""
-    x = convert(tensor(x), "f32")
+    x = x.astype("f32")
     offset, scale = (np.asarray(call[name] or [neutral], np.float32) for name, neutral in (("offset", 0), ("scale", 1)))
     if any(each.size not in (1, x.shape[-1]) for each in (offset, scale)):
         refuse(f"{offset.size} offsets and {scale.size} scales do not fit {x.shape[-1]} features")
@@ -94,9 +93,9 @@ def scaler(call: Call, x: Operand) -> Tensor:
 
 
 @op("Normalizer", domain=ML)
-def normalizer(call: Call, x: Operand) -> Tensor:
+def normalizer(call: Call, x: Tensor) -> Tensor:
     """Rows divided by their largest element, or by their norm; those of norm 0 stay as they are."""
-    x = convert(tensor(x), "f32")
+    x = x.astype("f32")
     norms: dict[str, Callable[[Tensor], Tensor]] = {
         "MAX": lambda x: max_(x, -1, True),
         "L1": lambda x: sum_(abs_(x), -1, True),
@@ -107,10 +106,10 @@ def normalizer(call: Call, x: Operand) -> Tensor:
 
 
 @op("Imputer", domain=ML)
-def imputer(call: Call, x: Operand) -> Tensor:
+def imputer(call: Call, x: Tensor) -> Tensor:
     """Elements that are missing (NaN, or the number that stands for it) are replaced, by one number or one per feature."""
     kinds = "floats" if call["imputed_value_floats"] else "int64s"
-    missing, x = call["replaced_value_float" if kinds == "floats" else "replaced_value_int64"], tensor(x)
+    missing = call["replaced_value_float" if kinds == "floats" else "replaced_value_int64"]
     values = np.asarray(call[f"imputed_value_{kinds}"] or [], x.dtype)
     if values.size not in (1, x.shape[-1]):
         refuse(f"{values.size} values do not fit {x.shape[-1]} features")
@@ -119,23 +118,22 @@ def imputer(call: Call, x: Operand) -> Tensor:
 
 
 @op("FeatureVectorizer", domain=ML)
-def feature_vectorizer(call: Call, *operands: Operand) -> Tensor:
+def feature_vectorizer(call: Call, *operands: Tensor) -> Tensor:
     """Features side by side."""
-    rows = [reshape(each, (-1, 1)) if rank_of(each) == 1 else tensor(each) for each in operands]
-    return concatenate([convert(row, "f32") for row in rows], 1)
+    rows = [each.reshape(-1, 1) if each.ndim == 1 else each for each in operands]
+    return concatenate([row.astype("f32") for row in rows], 1)
 
 
 @op("OneHotEncoder", domain=ML)
-def one_hot_encoder(call: Call, x: Operand) -> Tensor:
+def one_hot_encoder(call: Call, x: Tensor) -> Tensor:
     """1 where an element is the category of the column, 0 elsewhere; elements of no category have none."""
     if call["cats_strings"] or not call["cats_int64s"]:
         refuse("categories that are strings are not supported", "encode them as whole numbers")
-    x = tensor(x)
-    return convert(expand_dims(x, x.ndim) == np.asarray(call["cats_int64s"], np.int64).astype(x.dtype), "f32")
+    return (expand_dims(x, x.ndim) == np.asarray(call["cats_int64s"], np.int64).astype(x.dtype)).astype("f32")
 
 
 @op("LabelEncoder", domain=ML)
-def label_encoder(call: Call, x: Operand) -> Tensor:
+def label_encoder(call: Call, x: Tensor) -> Tensor:
     """The value of the key that an element is equal to, or the default."""
     kinds = {"int64s": np.int64, "floats": np.float32}
     keys, values = (
@@ -144,9 +142,9 @@ def label_encoder(call: Call, x: Operand) -> Tensor:
     )
     if not keys or not values or keys[0].size != values[0].size:
         refuse("only keys and values that are lists of numbers of one length are supported", code="MG0103")
-    x, default = tensor(x), call["default_int64" if values[0].dtype == np.int64 else "default_float"]
+    default = call["default_int64" if values[0].dtype == np.int64 else "default_float"]
     is_key = expand_dims(x, x.ndim) == keys[0].astype(x.dtype)
     if call["keys_floats"] and np.isnan(keys[0]).any():
         is_key = is_key | (expand_dims(isnan(x), x.ndim) & np.isnan(keys[0]))
-    found = take(values[0], argmax(convert(is_key, "i32"), dim_of(-1, x.ndim + 1)), 0)
+    found = take(values[0], argmax(is_key.astype("i32"), dim_of(-1, x.ndim + 1)), 0)
     return where(any_(is_key, -1), found, np.asarray(default, values[0].dtype))

@@ -1,48 +1,104 @@
-"""Products of matrices."""
+"""Products of matrices, and convolutions with features in dim 1."""
 
 from __future__ import annotations
 
-from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, enter_rows, enter_traced
+from collections.abc import Sequence
+from typing import Any
+
+from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, enter_rows, enter_traced, op
 from meshgen.frontend.tracer.einsum import einsum
 from meshgen.frontend.tracer.linear import matmul
-from meshgen.frontend.tracer.operands import tensor
-from meshgen.frontend.tracer.shapes import expand_dims, matrix_transpose
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import matrix_transpose
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.tracer.windowed import conv_general_dilated, conv_transposed
+
+Pairs = list[tuple[int, int]]
+_NAMED = {"SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER", "VALID": "VALID"}
 
 
-def less_zero(x: Operand, zero: Operand, dim: int | None) -> Tensor:
-    """A quantised tensor as i32, less its zero point: one number, or one per row of a dim."""
-    x = tensor(x, "i32")
-    if zero is None:
-        return x
-    zero = tensor(zero, "i32")
-    if zero.ndim == 1 and dim is not None:
-        zero = expand_dims(zero, tuple(d for d in range(x.ndim) if d != dim % x.ndim))
-    return x - zero
-
-
-def _oriented_matmul(call: Call, a: Operand, b: Operand) -> Tensor:
+def _oriented_matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
     """alpha * a @ b, each transposed if the call says so."""
     product = matmul(matrix_transpose(a) if call["transA"] else a, matrix_transpose(b) if call["transB"] else b)
     return product if call["alpha"] in (None, 1) else product * call["alpha"]
 
 
-def _gemm(call: Call, a: Operand, b: Operand, c: Operand = None) -> Tensor:
+@op("Gemm")
+def gemm(call: Call, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     product = _oriented_matmul(call, a, b)
     if c is None or call["beta"] == 0:
         return product
-    return product + (c if call["beta"] == 1 else tensor(c) * call["beta"])
+    return product + (c if call["beta"] == 1 else c * call["beta"])
 
 
-def _matmul_integer(call: Call, x: Operand, y: Operand, x_zero: Operand = None, y_zero: Operand = None) -> Tensor:
-    """Exact, in i32; a zero point per row of the first, and per column of the second."""
-    return matmul(less_zero(x, x_zero, -2), less_zero(y, y_zero, -1))
+def _dims(count: int) -> tuple[str, str, str]:
+    """Batch and features first; kernels with features out first."""
+    spatial = "0123456789"[:count]
+    return f"NC{spatial}", f"OI{spatial}", f"NC{spatial}"
+
+
+def padding_of(call: Call, count: int) -> str | Pairs:
+    """The padding: by name, or rows before and after each spatial dim."""
+    if (named := call["auto_pad"] or "NOTSET") != "NOTSET":
+        return _NAMED[named]
+    pads = call["pads"] or [0] * (2 * count)
+    return list(zip(pads[:count], pads[count:], strict=True))
+
+
+def _require_kernel(call: Call, x: Tensor, w: Tensor) -> None:
+    """Raise ProgramError MG0104 for an image or weights of another rank or kernel than the attributes say."""
+    taps = list(w.shape[2:])
+    if x.ndim != w.ndim or x.ndim < 3:
+        refuse(f"an image of rank {x.ndim} does not fit weights of rank {w.ndim}")
+    if call["kernel_shape"] and list(call["kernel_shape"]) != taps:
+        refuse(f"kernel_shape is {list(call['kernel_shape'])}, but the weights have a kernel of {taps}")
+    for name, count in (("strides", len(taps)), ("dilations", len(taps)), ("pads", 2 * len(taps))):
+        if call[name] and len(call[name]) != count:
+            refuse(f"{name} has {len(call[name])} numbers, but {len(taps)} spatial dims need {count}")
+
+
+def convolution(call: Call, x: Tensor, w: Tensor) -> Tensor:
+    _require_kernel(call, x, w)
+    count = x.ndim - 2
+    strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
+    return conv_general_dilated(x, w, strides, padding_of(call, count), None, dilations, _dims(count), call["group"] or 1)  # fmt: skip
+
+
+def with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+    """Plus a number per feature."""
+    return x if bias is None else x + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+@op("ConvTranspose")
+def conv_transpose(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    _require_kernel(call, x, w)
+    count = x.ndim - 2
+    strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
+    spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    pads, more = _transposed_padding(call, x.shape[2:], spans, strides)
+    return with_bias(conv_transposed(x, w, strides, pads, more, dilations, call["group"] or 1, _dims(count)), bias)
+
+
+def _transposed_padding(call: Call, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> tuple[Pairs, list[int]]:  # fmt: skip
+    """What is cut off before and after each dim of the whole result, and the rows added to it."""
+    count = len(sizes)
+    more: list[int] = list(call["output_padding"] or [0] * count)
+    named = call["auto_pad"] or "NOTSET"
+    wanted: Any = call["output_shape"] or ([n * s for n, s in zip(sizes, strides, strict=True)] if "SAME" in named else None)  # fmt: skip
+    if wanted is None:
+        pads = padding_of(call, count)
+        return ([(0, 0)] * count if isinstance(pads, str) else pads), more
+    pairs: Pairs = []
+    for n, step, span, extra, size in zip(sizes, strides, spans, more, wanted[-count:], strict=True):
+        total = step * (n - 1) + extra + span - size
+        half = total // 2 if named == "SAME_UPPER" else total - total // 2
+        pairs.append((half, total - half))
+    return pairs, more
 
 
 enter_traced("MatMul=matmul Det=linalg.det")
 enter_rows({
-    "Gemm": _gemm,
     "Einsum": lambda call, *operands: einsum(call["equation"], *operands),
-    "MatMulInteger": _matmul_integer,
+    "Conv": lambda call, x, w, bias=None: with_bias(convolution(call, x, w), bias),
 })  # fmt: skip
 enter_rows({"FusedMatMul": _oriented_matmul}, domain=MICROSOFT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -17,20 +18,17 @@ from meshgen.frontend.onnx.ops.table import (
     array_of,
     dim_of,
     enter_rows,
-    kind_of,
     op,
-    rank_of,
     require_few,
-    shape_of,
 )
-from meshgen.frontend.tracer.indexing import getitem, take
+from meshgen.frontend.tracer.elementwise import add
+from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.logic import where
-from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import OPS, current, refuse
 from meshgen.frontend.tracer.reduce import widened
 from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
-from meshgen.frontend.tracer.shapes import reshape
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_float
 
 Places: TypeAlias = Any  # positions of rows: an array, or a tensor where they are data
@@ -70,20 +68,20 @@ class Dim:
 
 
 @op("Resize", constant=(1, 2, 3))
-def resize(call: Call, x: Operand, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
+def resize(call: Call, x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
     """The part that is taken, `roi`, may be data; scales and sizes decide the shape."""
     if call.version < 11:
         roi, scales = None, roi  # opset 10: the scales are the second operand
     mode = call["coordinate_transformation_mode"] or "asymmetric"
     known = [None if each is None else array_of(each, name) for name, each in (("scales", scales), ("sizes", sizes))]
-    dims = _dims_of(call, shape_of(x), roi if mode == "tf_crop_and_resize" else None, *known)
+    dims = _dims_of(call, x.shape, roi if mode == "tf_crop_and_resize" else None, *known)
     return resized(call, x, dims, mode)
 
 
-enter_rows({"Upsample": lambda call, x, scales: resized(call, x, _dims_of(call, shape_of(x), None, scales, None), "asymmetric")}, known=(1,))  # fmt: skip
+enter_rows({"Upsample": lambda call, x, scales: resized(call, x, _dims_of(call, x.shape, None, scales, None), "asymmetric")}, known=(1,))  # fmt: skip
 
 
-def _dims_of(call: Call, shape: tuple[int, ...], roi: Operand, scales: Array | None, sizes: Array | None) -> dict[int, Dim]:  # fmt: skip
+def _dims_of(call: Call, shape: tuple[int, ...], roi: Any, scales: Array | None, sizes: Array | None) -> dict[int, Dim]:  # fmt: skip
     """The dims that change, or of which a part is taken."""
     axes = [dim_of(a, len(shape)) for a in call["axes"] or range(len(shape))]
     old = [shape[a] for a in axes]
@@ -102,40 +100,41 @@ def _dims_of(call: Call, shape: tuple[int, ...], roi: Operand, scales: Array | N
             wanted = [math.floor(n * s + 0.5) for n, s in zip(old, factors, strict=True)]
     parts: list[Any] = [0.0] * len(axes) + [1.0] * len(axes)
     if isinstance(roi, Tensor):
-        parts = [getitem(roi, n) for n in range(len(parts))]
+        parts = [roi[n] for n in range(len(parts))]
     elif roi is not None and roi.size:
         parts = roi.tolist()
     rows = zip(axes, old, wanted, factors, parts[: len(axes)], parts[len(axes) :], strict=True)
     return {a: Dim(n, m, s, lo, hi) for a, n, m, s, lo, hi in rows if n != m or s != 1 or roi is not None}
 
 
-def resized(call: Call, x: Operand, dims: dict[int, Dim], mode: str) -> Tensor:
+def resized(call: Call, x: Tensor, dims: dict[int, Dim], mode: str) -> Tensor:
     """The tensor with these dims resized; outside of it is `extrapolation_value` where a part is taken."""
-    kind, method = kind_of(x), call["mode"]
+    kind, method = x.type.dtype, call["mode"]
     for dim in dims.values():
         require_few("Resize", dim.new)
-    found = tensor(x) if method == "nearest" else widened(x)
+    found = x if method == "nearest" else widened(x)
     if not is_float(found.type.dtype) and method != "nearest":
-        found = convert(found, "f32")
+        found = found.astype("f32")
+    places = {axis: dim.places(mode) for axis, dim in dims.items()}
     for axis, dim in dims.items():
-        places = dim.places(mode)
         if method == "nearest":
-            found = take(found, _nearest(places, dim.size, call["nearest_mode"] or "floor"), axis)
+            found = take(found, _nearest(places[axis], dim.size, call["nearest_mode"] or "floor"), axis)
         else:
-            rows, weights = _taps(call, places, dim, "cubic" if method == "cubic" else "linear")
-            beside = [-1 if d == axis else 1 for d in range(rank_of(x))]
+            rows, weights = _taps(call, places[axis], dim, "cubic" if method == "cubic" else "linear")
             factors = tensor(weights, found.type.dtype)
-            parts = [take(found, rows[:, n], axis) * reshape(factors[:, n], beside) for n in range(rows.shape[1])]
-            found = parts[0]
-            for part in parts[1:]:
-                found = found + part
+            taps = range(rows.shape[1])
+            parts = [take(found, rows[:, n], axis) * _along(factors[:, n], axis, x.ndim) for n in taps]
+            found = reduce(add, parts)
     if mode == "tf_crop_and_resize":
         for axis, dim in dims.items():
-            places = dim.places(mode)
-            inside = (places >= 0) & (places <= dim.size - 1)
-            beside = [-1 if d == axis else 1 for d in range(rank_of(x))]
-            found = where(reshape(inside, beside), found, float(call["extrapolation_value"]))
-    return convert(found, kind)
+            inside = (places[axis] >= 0) & (places[axis] <= dim.size - 1)
+            found = where(_along(inside, axis, x.ndim), found, float(call["extrapolation_value"]))
+    return found.astype(kind)
+
+
+def _along(vector: Any, axis: int, rank: int) -> Any:
+    """A vector along a dim of a tensor of this rank."""
+    return vector.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
 def _functions(places: Places) -> Any:
@@ -143,24 +142,27 @@ def _functions(places: Places) -> Any:
     return np if isinstance(places, np.ndarray) else SimpleNamespace(**OPS)
 
 
-def _whole(rows: Any, size: int) -> Operand:
+def _whole(rows: Places, size: int) -> Any:
     """Numbers of rows, those outside of a dim as the nearest one of it."""
     inside = _functions(rows).clip(rows, 0, size - 1)
-    return inside.astype(np.int32) if isinstance(inside, np.ndarray) else convert(inside, "i32")
+    return inside.astype(np.int32)
 
 
-def _nearest(places: Places, size: int, mode: str) -> Operand:
+# The rounding of each mode: what is added before, and the function.
+_ROUNDINGS = {
+    "round_prefer_floor": (-0.5, "ceil"),
+    "round_prefer_ceil": (0.5, "floor"),
+    "floor": (0.0, "floor"),
+    "ceil": (0.0, "ceil"),
+}
+
+
+def _nearest(places: Places, size: int, mode: str) -> Any:
     """The number of the nearest row."""
-    xp = _functions(places)
-    rounded: dict[str, Callable[[], Any]] = {
-        "round_prefer_floor": lambda: xp.ceil(places - 0.5),
-        "round_prefer_ceil": lambda: xp.floor(places + 0.5),
-        "floor": lambda: xp.floor(places),
-        "ceil": lambda: xp.ceil(places),
-    }
-    if mode not in rounded:
-        refuse(f"'{mode}' is not a mode of rounding", f"these are {', '.join(rounded)}")
-    return _whole(rounded[mode](), size)
+    if mode not in _ROUNDINGS:
+        refuse(f"'{mode}' is not a mode of rounding", f"these are {', '.join(_ROUNDINGS)}")
+    shift, function = _ROUNDINGS[mode]
+    return _whole(getattr(_functions(places), function)(places + shift if shift else places), size)
 
 
 def _taps(call: Call, places: Places, dim: Dim, kind: str) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.onnx.ops.table import (
+    ALL,
     Array,
     Call,
     Elements,
@@ -22,23 +23,23 @@ from meshgen.frontend.onnx.ops.table import (
 from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import concatenate, split, stack
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import reshape, squeeze
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.shapes import squeeze
+from meshgen.frontend.tracer.tensor import Tensor
 
 
-@op("SequenceAt")
-def sequence_at(call: Call, held: Elements, position: Operand) -> Any:
+@op("SequenceAt", plain=(1,))
+def sequence_at(call: Call, held: Elements, position: Array | Tensor) -> Any:
     """Return an element; tensors of one type may be chosen by data."""
     if isinstance(position, Tensor) and len({(kind_of(each), shape_of(each)) for each in held}) == 1:
-        return take(stack(held, 0), reshape(position, ()), 0)
+        return take(stack(held, 0), position.reshape(()), 0)
     number = int(array_of(position, "position"))
     if not -len(held) <= number < len(held):
         refuse(f"position {number} is not one of the {len(held)} elements")
     return [held[number]]
 
 
-@op("SequenceInsert", known=(2,))
-def sequence_insert(call: Call, held: Elements, element: Operand, place: Array | None = None) -> Elements:
+@op("SequenceInsert", known=(2,), plain=(1,))
+def sequence_insert(call: Call, held: Elements, element: Any, place: Array | None = None) -> Elements:
     at = len(held) if place is None else int(place)
     return Elements([*held[:at], element, *held[at:]])
 
@@ -58,10 +59,10 @@ def concat_from_sequence(call: Call, held: Elements) -> Tensor:
 
 
 @op("SplitToSequence", known=(1,))
-def split_to_sequence(call: Call, x: Operand, sizes: Array | None = None) -> Elements:
+def split_to_sequence(call: Call, x: Tensor, sizes: Array | None = None) -> Elements:
     """Parts of one size (the last may be smaller), or of given ones; single rows without their dim unless `keepdims` is set."""
-    axis = dim_of(call["axis"], rank_of(x))
-    whole = shape_of(x)[axis]
+    axis = dim_of(call["axis"], x.ndim)
+    whole = x.shape[axis]
     if sizes is None or not sizes.ndim:
         if (rows := 1 if sizes is None else int(sizes)) < 1:
             refuse(f"parts of {rows} rows are not parts of a tensor")
@@ -77,6 +78,6 @@ enter_rows({
     "SequenceConstruct": lambda call, *elements: Elements(elements),
     "SequenceEmpty": lambda call: Elements(),
     "SequenceLength": lambda call, held: np.asarray(len(held), np.int64),
-    "Optional OptionalGetElement": lambda call, x=None: [x],
+    "Identity Optional OptionalGetElement": lambda call, x=None: [x],
     "OptionalHasElement": lambda call, x=None: np.asarray(x is not None),
-})  # fmt: skip
+}, plain=ALL)  # fmt: skip

@@ -7,21 +7,20 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.onnx.ops.reductions import along
-from meshgen.frontend.onnx.ops.table import Array, Call, array_of, dim_of, kind_of, op, rank_of, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, array_of, dim_of, op, require_few
 from meshgen.frontend.tracer import fft
 from meshgen.frontend.tracer.elementwise import imag, real
 from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import stack
 from meshgen.frontend.tracer.logic import where
-from meshgen.frontend.tracer.operands import convert, emit, tensor
+from meshgen.frontend.tracer.operands import emit
 from meshgen.frontend.tracer.shapes import expand_dims
-from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.tensor import Tensor
 
 
-def _complex(x: Operand) -> Tensor:
+def _complex(x: Tensor) -> Tensor:
     """Numbers of pairs; single ones are real."""
-    x = tensor(x)
-    x = x if x.type.dtype in ("f32", "f64") else convert(x, "f32")
+    x = x if x.type.dtype in ("f32", "f64") else x.astype("f32")
     if x.shape[-1] == 1:
         return x[..., 0]
     first, second = x[..., 0], x[..., 1]
@@ -30,29 +29,29 @@ def _complex(x: Operand) -> Tensor:
 
 
 def _complex_pairs(x: Tensor, kind: str) -> Tensor:
-    return convert(stack([real(x), imag(x)], -1), kind)
+    return stack([real(x), imag(x)], -1).astype(kind)
 
 
-@op("DFT", known=(1,))
-def dft(call: Call, x: Operand, length: Array | None = None, axis: Operand = None) -> Tensor:
+@op("DFT", known=(1,), plain=(2,))
+def dft(call: Call, x: Tensor, length: Array | None = None, axis: Array | Tensor | None = None) -> Tensor:
     """Along one dim; `onesided` gives, or takes, the first half of what is symmetric. The dim may be data where it decides no size."""
-    given: Operand = np.asarray(-2) if axis is None else axis
+    given = np.asarray(-2) if axis is None else axis
     size = None if length is None else int(length.reshape(()))
     if size is not None or call["onesided"]:
         given = array_of(given, "axis")
     if isinstance(given, Tensor):  # the last dim holds the parts of the numbers
         given = where(given < 0, given + 1, given)
-        return along(given, rank_of(x) - 1, lambda dim: _dft_along(call, x, size, dim))
-    return _dft_along(call, x, size, dim_of(np.reshape(given, ()), rank_of(x)))
+        return along(given, x.ndim - 1, lambda dim: _dft_along(call, x, size, dim))
+    return _dft_along(call, x, size, dim_of(given.reshape(()), x.ndim))
 
 
-def _dft_along(call: Call, x: Operand, size: int | None, dim: int) -> Tensor:
-    numbers, kind = _complex(x), kind_of(x)
+def _dft_along(call: Call, x: Tensor, size: int | None, dim: int) -> Tensor:
+    numbers, kind = _complex(x), x.type.dtype
     if call["inverse"]:
         if call["onesided"]:
-            return convert(expand_dims(fft.irfft(numbers, size, dim), rank_of(x) - 1), kind)
+            return expand_dims(fft.irfft(numbers, size, dim), x.ndim - 1).astype(kind)
         return _complex_pairs(fft.ifft(numbers, size, dim), kind)
-    if call["onesided"] and shape_of(x)[-1] == 1:
+    if call["onesided"] and x.shape[-1] == 1:
         return _complex_pairs(fft.rfft(numbers, size, dim), kind)
     found = fft.fft(numbers, size, dim)
     half = found.shape[dim] // 2 + 1 if call["onesided"] else found.shape[dim]
@@ -60,17 +59,11 @@ def _dft_along(call: Call, x: Operand, size: int | None, dim: int) -> Tensor:
 
 
 @op("STFT", known=(1, 3))
-def stft(call: Call, x: Operand, step: Array, window: Operand = None, length: Array | None = None) -> Tensor:
+def stft(call: Call, x: Tensor, step: Array, window: Any = None, length: Array | None = None) -> Tensor:
     """Transforms of frames of a signal [b, n, 1 or 2]: [b, frames, frequencies, 2]."""
-    size = int(length.reshape(())) if length is not None else shape_of(window)[0]
-    frames = 1 + (shape_of(x)[1] - size) // int(step.reshape(()))
+    size, apart = len(window) if length is None else int(length.reshape(())), int(step.reshape(()))
+    frames = 1 + (x.shape[1] - size) // apart
     require_few("STFT", frames, size)
-    places = np.arange(frames)[:, None] * int(step.reshape(())) + np.arange(size)
-    parts: Any = take(tensor(x), places.astype(np.int32), 1)
-    if window is not None:
-        parts = parts * expand_dims(tensor(window), 1)
-    numbers, kind = _complex(parts), kind_of(x)
-    if call["onesided"] and shape_of(x)[-1] == 1:
-        return _complex_pairs(fft.rfft(numbers, size, -1), kind)
-    found = fft.fft(numbers, size, -1)
-    return _complex_pairs(found[..., : size // 2 + 1] if call["onesided"] else found, kind)
+    places = np.arange(frames)[:, None] * apart + np.arange(size)
+    parts = take(x, places.astype(np.int32), 1)
+    return _dft_along(call, parts if window is None else parts * expand_dims(window, 1), None, 2)

@@ -7,57 +7,54 @@ import math
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, require_few, shape_of
+from meshgen.frontend.onnx.ops.table import Array, Call, op, require_few
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.elementwise import clip
-from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.logic import logical_and, where
-from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import max_, mean
 from meshgen.frontend.tracer.rounding import floor
 from meshgen.frontend.tracer.sampling import grid_samples
-from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, reshape, transpose
-from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.frontend.tracer.updates import at
+from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
+from meshgen.frontend.tracer.tensor import Tensor
 
 
 @op("GridSample")
-def grid_sample(call: Call, x: Operand, grid: Operand) -> Tensor:
+def grid_sample(call: Call, x: Tensor, grid: Tensor) -> Tensor:
     mode: str = {"bilinear": "linear", "bicubic": "cubic"}.get(call["mode"]) or call["mode"]
-    return grid_samples(tensor(x), tensor(grid), mode, call["padding_mode"], bool(call["align_corners"]))
+    return grid_samples(x, grid, mode, call["padding_mode"], bool(call["align_corners"]))
 
 
 @op("RoiAlign")
-def roi_align(call: Call, x: Operand, rois: Operand, batches: Operand) -> Tensor:
+def roi_align(call: Call, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
     """Averages, or maxima, of samples in bins of boxes [r, 4] of images x [n, c, h, w]: [r, c, bins, bins]."""
     samples = call["sampling_ratio"]
     if not samples:
         refuse("the number of samples per bin is data where sampling_ratio is 0", "export it with a number of samples")
-    _, _, height, width = shape_of(x)
+    _, _, height, width = x.shape
     offset = 0.5 if (call["coordinate_transformation_mode"] or "half_pixel") == "half_pixel" and call.version >= 16 else 0.0  # fmt: skip
-    corners = tensor(rois) * call["spatial_scale"] - offset
+    corners = rois * call["spatial_scale"] - offset
     ys, xs = (
         _samples(corners[:, n], corners[:, n + 2], bins, samples, bool(offset))
         for n, bins in ((1, call["output_height"]), (0, call["output_width"]))
     )
-    count, rows, columns = shape_of(rois)[0], ys.shape[1], xs.shape[1]
-    from_image = reshape(convert(tensor(batches), "i32"), (-1, 1, 1))
+    count, rows, columns = rois.shape[0], ys.shape[1], xs.shape[1]
+    from_image = batches.astype("i32").reshape(-1, 1, 1)
     parts: list[Tensor] = []
     for (y, y_weight), (x_, x_weight) in itertools.product(_edges(ys, height), _edges(xs, width)):
         index = from_image, slice(None), expand_dims(y, 2), expand_dims(x_, 1)
-        value = moveaxis(getitem(tensor(x), index), -1, 1)
+        value = moveaxis(x[index], -1, 1)
         parts.append(value * expand_dims(expand_dims(y_weight, 2) * expand_dims(x_weight, 1), 1))
     is_max = call["mode"] == "max"
     whole = parts[0]
     for part in parts[1:]:
         whole = where(part > whole, part, whole) if is_max else whole + part
-    binned = reshape(whole, (count, shape_of(x)[1], rows // samples, samples, columns // samples, samples))
+    binned = whole.reshape(count, x.shape[1], rows // samples, samples, columns // samples, samples)
     return max_(binned, (3, 5)) if is_max else mean(binned, (3, 5))
 
 
 def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: bool) -> Tensor:
-    """Where samples are along one dim of boxes: [r, bins * samples]."""
+    """Sample coordinates along one dim of the boxes, [r, bins * samples]."""
     require_few("RoiAlign", bins, samples)
     span = last - first
     span = span if is_exact else where(span > 1, span, 1)
@@ -72,11 +69,11 @@ def _edges(place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
     low = floor(place)
     high = clip(low + 1, 0, size - 1)
     apart = place - low
-    return [(convert(low, "i32"), where(is_inside, 1 - apart, 0)), (convert(high, "i32"), where(is_inside, apart, 0))]
+    return [(low.astype("i32"), where(is_inside, 1 - apart, 0)), (high.astype("i32"), where(is_inside, apart, 0))]
 
 
 @op("Col2Im", known=(1, 2))
-def col2im(call: Call, x: Operand, image: Array, block: Array) -> Tensor:
+def col2im(call: Call, x: Tensor, image: Array, block: Array) -> Tensor:
     """Blocks [n, c * block, places] added up in images [n, c, ...image]."""
     sizes, taps = image.tolist(), block.tolist()
     count = len(sizes)
@@ -84,20 +81,12 @@ def col2im(call: Call, x: Operand, image: Array, block: Array) -> Tensor:
     pads = call["pads"] or [0] * (2 * count)
     outs = [(n + pads[d] + pads[d + count] - (k - 1) * dilations[d] - 1) // strides[d] + 1 for d, (n, k) in enumerate(zip(sizes, taps, strict=True))]  # fmt: skip
     require_few("Col2Im", *taps, *outs)
-    n = shape_of(x)[0]
-    features = shape_of(x)[1] // math.prod(taps)
-    parts = reshape(tensor(x), (n, features, *taps, *outs))
-    places: list[Array] = []
+    n, features = x.shape[0], x.shape[1] // math.prod(taps)
+    parts = x.reshape(n, features, *taps, *outs)
+    rows: list[Array] = []  # of the padded image, along each dim for each element of each block
     for d in range(count):
         along = np.arange(taps[d])[:, None] * dilations[d] + np.arange(outs[d]) * strides[d]
-        shape = [1] * (2 * count)
-        shape[d], shape[d + count] = taps[d], outs[d]
-        places.append(along.reshape(shape))
-    whole = [size + pads[d] + pads[d + count] for d, size in enumerate(sizes)]
-    flat = np.zeros([*taps, *outs], np.int32)
-    for d in range(count):
-        flat = flat * whole[d] + places[d].astype(np.int32)
-    rows = reshape(transpose(parts, (*range(2, 2 + 2 * count), 0, 1)), (flat.size, n, features))
-    summed = at(zeros((math.prod(whole), n, features), kind_of(x)))[flat.reshape(-1)].add(rows)
-    found = transpose(reshape(summed, (*whole, n, features)), (count, count + 1, *range(count)))
-    return found[(slice(None), slice(None), *(slice(pads[d], pads[d] + size) for d, size in enumerate(sizes)))]
+        rows.append(along.reshape([taps[d] if i == d else outs[d] if i == d + count else 1 for i in range(2 * count)]))
+    padded = zeros((n, features, *(size + pads[d] + pads[d + count] for d, size in enumerate(sizes))), x.type.dtype)
+    summed = padded.at[(slice(None), slice(None), *rows)].add(parts)
+    return summed[(slice(None), slice(None), *(slice(pads[d], pads[d] + size) for d, size in enumerate(sizes)))]

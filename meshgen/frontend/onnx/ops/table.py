@@ -6,8 +6,9 @@
     enter_rows({"Flatten": lambda call, x: flattened(x, call["axis"])})
     enter_traced("Abs=abs Neg=negative")
 
-A function takes the operands (tensors, or arrays where they are known; None where one is left out) and gives the result, or a
-tuple of results. It is written for all opsets: what was an attribute and has become an operand is one (`older.py`).
+A function takes the operands as tensors, None where one is left out, and returns the result, or a tuple of results. Where it asks for
+the numbers of an operand, the operand is an array. It is written for all opsets: what was an attribute and has become an operand is one
+(`older.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 1 << 25  # of an array that is computed while a model is read, such as the numbers of rows
 Function = Callable[..., Any]
-_Numbers = tuple[int, ...]
+Numbers = Sequence[int]
+ALL: Numbers = range(1 << 16)  # the numbers of all operands
 MICROSOFT = "com.microsoft"
 
 
@@ -40,11 +42,21 @@ class Operator:
         function: called with the call and its operands.
         known: numbers of operands whose elements decide shapes: arrays for the function, refused where they are data.
         constant: numbers of operands that are arrays for the function where they are initializers, and may be data.
+        plain: numbers of operands that are arrays for the function where they are known; initializers are tensors.
     """
 
     function: Function
-    known: tuple[int, ...] = ()
-    constant: tuple[int, ...] = ()
+    known: Numbers = ()
+    constant: Numbers = ()
+    plain: Numbers = ()
+
+    def __call__(self, call: Call, operands: Sequence[Any]) -> Any:
+        """Return what the function returns for operands that are tensors, sequences, arrays where they are known, and None."""
+        return self.function(call, *(self._taken(number, each) for number, each in enumerate(operands)))
+
+    def _taken(self, number: int, operand: Any) -> Any:
+        takes_array = any(number in each for each in (self.known, self.constant, self.plain))
+        return tensor(operand) if isinstance(operand, np.ndarray) and not takes_array else operand
 
 
 class Elements(list[Any]):
@@ -54,36 +66,27 @@ class Elements(list[Any]):
 TABLE: dict[tuple[str, str], Operator] = {}
 
 
-def op(*names: str, domain: str = "", known: _Numbers = (), constant: _Numbers = ()) -> Callable[[Function], Function]:
-    """Enter a function for operators of a domain."""
+def op(*names: str, domain: str = "", **operands: Numbers) -> Callable[[Function], Function]:
+    """Enter a function for operators of a domain; `operands` are fields of `Operator`."""
 
     def enter(function: Function) -> Function:
-        TABLE.update({(domain, name): Operator(function, known, constant) for name in names})
+        TABLE.update({(domain, name): Operator(function, **operands) for name in names})
         return function
 
     return enter
 
 
-def of_operands(function: Function) -> Function:
-    """A function that does not read the call."""
-    return lambda call, *operands: function(*operands)
-
-
-def of_tensor(function: Function) -> Function:
-    """A function whose first operand is a tensor, also where it is known."""
-    return lambda call, x, *operands: function(call, tensor(x), *operands)
-
-
 def enter_rows(rows: Mapping[str, Function], how: Callable[[Function], Function] = lambda function: function,
-               domain: str = "", known: _Numbers = (), constant: _Numbers = ()) -> None:  # fmt: skip
+               domain: str = "", **operands: Numbers) -> None:  # fmt: skip
     """Enter functions by the names of their operators, which spaces separate; `how` makes each a function of the call and its operands."""
     for names, function in rows.items():
-        op(*names.split(), domain=domain, known=known, constant=constant)(how(function))
+        op(*names.split(), domain=domain, **operands)(how(function))
 
 
 def enter_traced(names: str) -> None:
     """Enter the tracer's functions of operands alone: `Neg=negative` is the operator `Neg`, which the function `negative` computes."""
-    enter_rows({name: OPS[function] for name, _, function in (each.partition("=") for each in names.split())}, of_operands)  # fmt: skip
+    pairs = (each.split("=") for each in names.split())
+    enter_rows({name: OPS[function] for name, function in pairs}, lambda function: lambda call, *operands: function(*operands))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,8 +160,3 @@ def rank_of(x: Operand) -> int:
 def kind_of(x: Operand) -> str:
     """The element type of an operand, as the IR names it."""
     return x.type.dtype if isinstance(x, Tensor) else dtype_of(np.asarray(x).dtype)
-
-
-def like(x: Operand, other: Operand) -> Tensor:
-    """An operand at the element type of another one."""
-    return tensor(x, kind_of(other))

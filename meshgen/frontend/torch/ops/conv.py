@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.frontend.tracer.windowed import conv_general_dilated
+from meshgen.frontend.tracer.windowed import conv_general_dilated, conv_transposed
 
 Sizes = int | Sequence[int]
 
@@ -42,19 +41,14 @@ def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 
 @aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
                    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:  # fmt: skip
-    """Return the gradient of a convolution towards its image: zeros between the rows, and the weight [in, out / groups, ...] reversed."""
+    """Return the gradient of a convolution towards its image."""
     count = weight.ndim - 2
     if x.ndim == count + 1:  # without a batch
         one = conv_transpose(x.reshape(1, *x.shape), weight, bias, stride, padding, output_padding, groups, dilation)
         return one.reshape(one.shape[1:])
     steps, apart, pads, more = (per_spatial_dim(each, count) for each in (stride, dilation, padding, output_padding))
-    features, out = weight.shape[0], weight.shape[1]
-    kernel = flip(weight, list(range(2, weight.ndim)))
-    kernel = kernel.reshape(groups, features // groups, *kernel.shape[1:])
-    kernel = kernel.transpose(0, 2, 1, *range(3, kernel.ndim)).reshape(groups * out, features // groups, *weight.shape[2:])  # fmt: skip
-    edges = [d * (k - 1) - p for d, k, p in zip(apart, weight.shape[2:], pads, strict=True)]
-    low_high = [(edge, edge + extra) for edge, extra in zip(edges, more, strict=True)]
-    return _with_bias(conv_general_dilated(x, kernel, 1, low_high, steps, apart, None, groups), bias)
+    cropped = [(each, each) for each in pads]
+    return _with_bias(conv_transposed(x, weight, steps, cropped, more, apart, groups), bias)
 
 
 @aten("convolution", "_convolution")

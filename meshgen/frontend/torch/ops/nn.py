@@ -69,9 +69,7 @@ def dropout(x: Tensor, p: float, train: bool) -> Any:
 
 def _normalized(x: Tensor, dims: Sequence[int], eps: float, weight: Tensor | None, bias: Tensor | None, *, centered: bool = True) -> Normalized:  # fmt: skip
     """Normalize over dims; weight and bias broadcast with x."""
-    x = as_float(x)
-    weight = tensor(1.0, x.type.dtype) if weight is None and bias is not None else weight
-    return normalized(x, dims, eps, weight, bias, centered=centered)
+    return normalized(as_float(x), dims, eps, weight, bias, centered=centered)
 
 
 @aten("native_layer_norm")

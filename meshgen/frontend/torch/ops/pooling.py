@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from meshgen.frontend.torch.ops.conv import Sizes, per_spatial_dim
-from meshgen.frontend.torch.ops.resizing import mixed_by_tables
+from meshgen.frontend.torch.ops.resizing import mixed_by_table
 from meshgen.frontend.torch.ops.scattering import scatter
 from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
@@ -19,6 +18,7 @@ from meshgen.frontend.tracer import elementwise, searching
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
+from meshgen.frontend.tracer.pooling import Windows, over_windows
 from meshgen.frontend.tracer.reduce import extreme
 from meshgen.frontend.tracer.scans import windows
 from meshgen.frontend.tracer.tensor import Tensor
@@ -27,60 +27,11 @@ from meshgen.ir.graph import is_inexact
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
-class _Windows:
-    """The windows along one spatial dim of `rows` rows: elements of a window, rows between windows and between elements, padding before."""
-
-    rows: int
-    size: int
-    step: int
-    padding: int
-    apart: int = 1
-    is_ceil: bool = False
-    count: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.is_ceil:  # of a window that is larger than the image only its beginning has rows
-            self.size = min(self.size, (self.rows + 2 * self.padding - 1) // self.apart + 1)
-        reach = self.rows + 2 * self.padding - self.span
-        self.count = max(0, reach // self.step + 1)
-        if self.is_ceil and reach % self.step and self.count * self.step < self.rows + self.padding:
-            self.count += 1  # a last window that begins inside, or in the padding before
-
-    @property
-    def span(self) -> int:
-        return (self.size - 1) * self.apart + 1
-
-    @property
-    def after(self) -> int:
-        """Rows to add after the image, so that the last window is whole."""
-        return (self.count - 1) * self.step + self.span - self.rows - self.padding
-
-    def places(self) -> Array:
-        """Return the row of each element of each window, [windows, size]; those outside of the image are in the padding."""
-        return np.arange(self.count)[:, None] * self.step - self.padding + np.arange(self.size) * self.apart
-
-    def divisors(self, counts_padding: bool) -> Array:
-        """Return how many elements a mean over each window counts."""
-        begins = np.arange(self.count) * self.step - self.padding
-        ends = np.minimum(begins + self.size, self.rows + self.padding)
-        return ends - begins if counts_padding else np.minimum(ends, self.rows) - np.maximum(begins, 0)
-
-
-def _windows(x: Tensor, count: int, size: Sizes, stride: Sizes | None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> list[_Windows]:  # fmt: skip
+def _windows(x: Tensor, count: int, size: Sizes, stride: Sizes | None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> list[Windows]:  # fmt: skip
     sizes, pads, apart = (per_spatial_dim(each, count) for each in (size, padding, dilation))
     steps = per_spatial_dim(stride, count) if stride else sizes
-    given = zip(x.shape[x.ndim - count :], sizes, steps, pads, apart, strict=True)
-    return [_Windows(*each, ceil_mode) for each in given]
-
-
-def _over_windows(kind: str, x: Tensor, dims: Sequence[_Windows]) -> Tensor:
-    combine = elementwise.maximum if kind == "maximum" else elementwise.add
-    neutral = extreme("maximum", x.type.dtype) if kind == "maximum" else 0
-    lead = x.ndim - len(dims)
-    ones, none = [1] * lead, [0] * lead
-    return windows(combine, x, neutral, ones + [d.size for d in dims], ones + [d.step for d in dims],
-                   none + [d.padding for d in dims], none + [d.after for d in dims], ones + [d.apart for d in dims])  # fmt: skip
+    given = zip(x.shape[x.ndim - count :], sizes, steps, pads, pads, apart, strict=True)
+    return [Windows(*each, is_ceil=ceil_mode) for each in given]
 
 
 def _outer(vectors: Sequence[Array], combine: Callable[[Array, Array], Array] = np.multiply) -> Array:
@@ -111,20 +62,21 @@ def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
     at = tensor(np.zeros((), np.int32))
     for d, (rows, size) in enumerate(zip(places, old, strict=True)):
         begins = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
-        # of a window with two rows inside
-        apart = int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
+        apart = (
+            int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
+        )  # of a window with two rows inside
         own = number // math.prod(sizes[d + 1 :]) % sizes[d]
         at = at * size + (own * apart + tensor(begins))
     return seen.max(-1), convert(broadcast(at, number.shape), "i64")
 
 
 def _max_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    return _over_windows("maximum", x, _windows(x, count, size, stride, padding, dilation, ceil_mode))
+    return over_windows("maximum", x, _windows(x, count, size, stride, padding, dilation, ceil_mode))
 
 
 def _max_pool_with_indices(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     dims = _windows(x, count, size, stride, padding, dilation, ceil_mode)
-    return _over_windows("maximum", x, dims), _largest_of(x, [each.places() for each in dims])[1]
+    return over_windows("maximum", x, dims), _largest_of(x, [each.places() for each in dims])[1]
 
 
 def _adaptive_places(rows: int, count: int) -> Array:
@@ -150,7 +102,7 @@ def _scattered_maxima(count: int, grad: Tensor, x: Tensor, *how: Any, **named: A
 # Means ---------------------------------------------------------------------------------------------------------------
 
 
-def _divisor(dims: Sequence[_Windows], counts_padding: bool, override: int | None) -> Array:
+def _divisor(dims: Sequence[Windows], counts_padding: bool, override: int | None) -> Array:
     """Return how many elements each window counts, or one number where all windows count as many."""
     found = np.asarray(override) if override else _outer([each.divisors(counts_padding) for each in dims])
     return found.flat[:1].reshape(()) if found.size and (found == found.flat[0]).all() else found
@@ -166,7 +118,7 @@ def _avg_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: S
               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
     widened, dtype = wide(x) if is_inexact(x.type.dtype) else (x, x.type.dtype)
-    return _divided(_over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
+    return _divided(over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
 
 
 def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
@@ -177,9 +129,9 @@ def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride:
     ones, none = [1] * lead, [0] * lead
     widened, dtype = wide(grad)
     share = _divided(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
-    after = [each.rows + each.padding - ((each.count - 1) * each.step + 1) for each in dims]
+    after = [each.rows + each.before - ((each.count - 1) * each.step + 1) for each in dims]
     total = windows(elementwise.add, share, 0, ones + [d.size for d in dims], ones + [1] * count,
-                    none + [d.size - 1 - d.padding for d in dims], none + after, None, ones + [d.step for d in dims])  # fmt: skip
+                    none + [d.size - 1 - d.before for d in dims], none + after, None, ones + [d.step for d in dims])  # fmt: skip
     return convert(total, dtype)
 
 
@@ -198,7 +150,10 @@ def _adaptive_avg_pool(count: int, x: Tensor, size: Sizes) -> Tensor:
         return x.mean(list(range(-count, 0)), True)
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         return _avg_pool(count, x, [n // s for s, n in zip(new, old, strict=True)])
-    return mixed_by_tables(x, [*map(_bins, old, new)])
+    pooled_rows, dtype = wide(x)
+    for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
+        pooled_rows = mixed_by_table(pooled_rows, d, _bins(n, s))
+    return convert(pooled_rows, dtype)
 
 
 def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
@@ -206,7 +161,10 @@ def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         sizes = [n // s for s, n in zip(new, old, strict=True)]
         return _avg_pool_backward(count, grad, x, sizes, sizes, 0, False, True, None)
-    return mixed_by_tables(grad, [_bins(n, s).T for n, s in zip(old, new, strict=True)])
+    spread, dtype = wide(grad)
+    for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
+        spread = mixed_by_table(spread, d, _bins(n, s).T)
+    return convert(spread, dtype)
 
 
 def _unpooled(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
-from typing import NamedTuple
 
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.tracer.creation import iota
@@ -13,20 +12,14 @@ from meshgen.frontend.tracer.operands import broadcast, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.tensor import Tensor
 
-
-class Memory(NamedTuple):
-    """How torch has a tensor in memory."""
-
-    sizes: Sequence[int]
-    strides: Sequence[int]
-    offset: int
+Layout = tuple[Sequence[int], int]  # strides and offset that torch gives a tensor
 
 
-def _memory_order(x: Tensor, memory: Memory | None) -> list[int]:
+def _memory_order(x: Tensor, layout: Layout | None) -> list[int]:
     """Return the dims of x from the outermost in memory on. Raises ProgramError MG0103 for a tensor with holes or shared elements."""
-    if memory is None:
+    if layout is None:
         return [*range(x.ndim)]
-    strides = memory.strides
+    strides = layout[0]
     order = sorted(range(x.ndim), key=lambda d: -strides[d] if x.shape[d] > 1 else -x.size - 1)
     dense = [*accumulate([x.shape[d] for d in order[:0:-1]], mul, initial=1)][::-1]
     if any(x.shape[d] > 1 and strides[d] != own for d, own in zip(order, dense, strict=False)):
@@ -34,9 +27,9 @@ def _memory_order(x: Tensor, memory: Memory | None) -> list[int]:
     return order
 
 
-def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], start: int | None, memory: Memory | None) -> Tensor:
+def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], start: int | None, layout: Layout | None) -> Tensor:
     """Return the places of elements in the memory of x. Raises ProgramError MG0103 for memory beyond x."""
-    begin = 0 if memory is None else memory.offset
+    begin = 0 if layout is None else layout[1]
     first = (begin if start is None else start) - begin
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if 0 not in size and (first < 0 or last >= x.size):
@@ -48,16 +41,16 @@ def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], start: int | 
 
 
 @aten("as_strided", "as_strided_copy")
-def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None, memory: Memory | None = None) -> Tensor:  # fmt: skip
-    flat = x.transpose(_memory_order(x, memory)).reshape(-1)
-    return flat[_places(x, size, stride, storage_offset, memory)]
+def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None, layout: Layout | None = None) -> Tensor:  # fmt: skip
+    flat = x.transpose(_memory_order(x, layout)).reshape(-1)
+    return flat[_places(x, size, stride, storage_offset, layout)]
 
 
 @aten("as_strided_scatter")
 def as_strided_scatter(x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None,
-                       memory: Memory | None = None) -> Tensor:  # fmt: skip
+                       layout: Layout | None = None) -> Tensor:  # fmt: skip
     """Return x with the elements of a view replaced."""
-    order = _memory_order(x, memory)
+    order = _memory_order(x, layout)
     moved = x.transpose(order)
-    flat = moved.reshape(-1).at[_places(x, size, stride, storage_offset, memory)].set(src)
+    flat = moved.reshape(-1).at[_places(x, size, stride, storage_offset, layout)].set(src)
     return flat.reshape(moved.shape).transpose([order.index(d) for d in range(x.ndim)])

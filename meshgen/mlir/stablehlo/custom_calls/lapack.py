@@ -123,8 +123,7 @@ def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
     """How many places of the diagonal are numbers."""
     is_number = builder.apply("and", builder.apply("compare", factor, factor, dtype="i1", direction="EQ", compare_type=""), diagonal)  # fmt: skip
     ones, rank = builder.convert(is_number, "i32"), factor.type.rank
-    kind = TensorType(factor.type.shape[:-2], "i32")
-    return builder.emit("reduce", [ones, builder.constant(0, TensorType((), "i32"))], kind, dims=(rank - 2, rank - 1), kind="add")  # fmt: skip
+    return builder.reduce("add", ones, (rank - 2, rank - 1))
 
 
 def _solve(importer: Importer, operation: Operation) -> None:
@@ -177,8 +176,7 @@ def _at(builder: Builder, values: Value, chosen: Value) -> Value:
     """The one chosen element of each row, everywhere in the row."""
     kind, dim = values.type, values.type.rank - 1
     only = builder.select(chosen, values, builder.constant(0, kind))
-    zero, row = builder.constant(0, kind.with_shape(())), kind.with_shape(kind.shape[:-1])
-    return builder.broadcast(builder.emit("reduce", [only, zero], row, dims=(dim,), kind="add"), kind.shape, range(dim))
+    return builder.broadcast(builder.reduce("add", only, (dim,)), kind.shape, range(dim))
 
 
 def _eigh(importer: Importer, operation: Operation) -> None:

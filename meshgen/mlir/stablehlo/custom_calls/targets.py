@@ -32,8 +32,7 @@ def _pass_operands_through(importer: Importer, operation: Operation) -> None:
     """The results are the operands; one that only looks at them has none."""
     if operation.results and len(operation.operands) != len(operation.results):
         raise Refused("MG0104", "needs as many results as operands")
-    for result, operand in zip(operation.results, operation.operands, strict=False):
-        importer.bind(result, importer.value(operand))
+    importer.bind_results(operation, importer.values(operation.operands))
 
 
 def _import_older_sharding(importer: Importer, operation: Operation) -> None:
@@ -149,8 +148,7 @@ def _inline(importer: Importer, operation: Operation, target: str) -> None:
         raise Refused("MG0104", "returns ({}), but the call has result types ({})".format(*texts))
     first = len(importer.graph.nodes)
     loc = importer.reading.source.locate(operation)
-    for result, value in zip(operation.results, copy_nodes(body, operands, importer.graph), strict=True):
-        importer.bind(result, value)
+    importer.bind_results(operation, copy_nodes(body, operands, importer.graph))
     for node in importer.graph.nodes[first:]:
         node.loc = loc
 

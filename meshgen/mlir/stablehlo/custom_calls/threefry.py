@@ -28,8 +28,7 @@ def _threefry(importer: Importer, operation: Operation) -> None:
             y = b.apply("xor", rotated(y, count), x)
         x = b.apply("add", x, keys[(group + 1) % 3])
         y = b.apply("add", b.apply("add", y, keys[(group + 2) % 3]), b.constant(group + 1, y.type))
-    for result, value in zip(operation.results, (x, y), strict=True):
-        importer.bind(result, value)
+    importer.bind_results(operation, (x, y))
 
 
 TARGETS = dict.fromkeys(("cu_threefry2x32", "cu_threefry2x32_ffi"), _threefry)

@@ -1,0 +1,155 @@
+"""Operators of ONNX Runtime that exporters, its optimizer and exported language models write: attention, also with a cache in place, and
+products with packed weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.onnx.ops.attention import Scores, attend, distances, heads_of, joined_heads, rotated
+from meshgen.frontend.onnx.ops.layout import padded
+from meshgen.frontend.onnx.ops.table import MICROSOFT, Array, Call, kind_of, op
+from meshgen.frontend.tracer.creation import iota, zeros
+from meshgen.frontend.tracer.elementwise import clip
+from meshgen.frontend.tracer.indexing import take_along_axis
+from meshgen.frontend.tracer.joining import concatenate, split, stack
+from meshgen.frontend.tracer.linear import matmul
+from meshgen.frontend.tracer.logic import not_equal, where
+from meshgen.frontend.tracer.operands import emit, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ops.factors import notation
+
+
+@op("RotaryEmbedding", domain=MICROSOFT)
+def rotary_embedding(call: Call, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`places` are numbers per batch and row, or that of the first row."""
+    if places.ndim == 1:
+        places = places.reshape(-1, 1) + iota((1, x.shape[-2]), 1, "i64")
+    if x.ndim == 3 and not call["num_heads"]:
+        refuse("RotaryEmbedding of a tensor of rank 3 needs num_heads")
+    return rotated(call, x, cos, sin, places)
+
+
+@op("MultiHeadAttention", domain=MICROSOFT)
+def multi_head_attention(call: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, padding: Tensor | None = None,
+                         added: Tensor | None = None, past_key: Tensor | None = None, past_value: Tensor | None = None) -> Any:  # fmt: skip
+    """Query, key and value [b, s, h * d] with one bias for all three; `padding` marks keys [b, s], or pairs [b, q, s]."""
+    if bias is not None:
+        widths = [each.shape[-1] for each in (q, k, v)]
+        ours, theirs, values = split(bias, [widths[0], widths[0] + widths[1]])
+        q, k, v = q + ours, k + theirs, v + values
+    query, key, value = (heads_of(each, call["num_heads"]) for each in (q, k, v))
+    if past_key is not None:
+        key, value = concatenate([past_key, key], 2), concatenate([past_value, value], 2)
+    return _attended(call, query, key, value, padding, added)
+
+
+@op("Attention", domain=MICROSOFT)
+def attention(call: Call, x: Tensor, weights: Tensor, bias: Tensor | None = None, padding: Tensor | None = None) -> Any:
+    """One product for query, key and value."""
+    wide = matmul(x, weights)
+    q, k, v = (heads_of(each, call["num_heads"]) for each in split(wide if bias is None else wide + bias, 3, -1))
+    return _attended(call, q, k, v, padding, None)
+
+
+def _attended(call: Call, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, added: Tensor | None) -> Any:  # fmt: skip
+    """The result, and the keys and values; query, key and value are by heads."""
+    rows, columns = query.shape[2], key.shape[2]
+    allowed = None if padding is None else _allowed(padding, columns)
+    if call["unidirectional"]:
+        causal = distances(rows, columns, columns - rows) >= 0
+        allowed = causal if allowed is None else allowed & causal
+    how = Scores(call["scale"] or query.shape[-1] ** -0.5, 0.0, allowed, added, kind=query.type.dtype)
+    return (joined_heads(attend(query, key, value, how).result), key, value)[: max(call.results, 1)]
+
+
+def _allowed(padding: Tensor, columns: int) -> Tensor:
+    """Truth values [b, 1, 1 or q, s] of a mask of keys, or of pairs."""
+    if padding.ndim not in (2, 3) or padding.shape[-1] != columns:
+        refuse(f"a mask {padding.type} is not supported: give one [b, {columns}] or [b, q, {columns}]")
+    return not_equal(expand_dims(padding, (1, 2) if padding.ndim == 2 else 1), np.zeros((), padding.dtype))
+
+
+@op("GroupQueryAttention", domain=MICROSOFT, known=(6,))
+def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None, past_key: Tensor | None, past_value: Tensor | None,
+                          lengths: Tensor, total: Array, cos: Tensor | None = None, sin: Tensor | None = None,
+                          places: Tensor | None = None, bias: Tensor | None = None, *more: Tensor | None) -> Any:  # fmt: skip
+    """Causal attention over a cache: `lengths` are the numbers of rows of each sequence, less one; `total` is their largest.
+
+    Query [b, s, h * d], or all three side by side; the cache [b, k, t, d]. New rows are put after those of their sequence; the first
+    ones, of a prompt, may be padded behind.
+    """
+    if any(each is not None for each in more) or call["smooth_softmax"] or (call["k_quant_type"] or "NONE") != "NONE":
+        refuse("GroupQueryAttention with sinks, smooth softmax or a quantised cache is not supported")
+    query, key, value = _three(call, q, k, v)
+    b, _, rows, size = query.shape
+    held = int(total.reshape(()))
+    starts = zeros((b, 1), "i64") if rows == held else lengths.astype("i64").reshape(b, 1) + 1 - rows
+    if call["do_rotary"]:
+        turn = replace(call, attributes=dict(call.attributes) | {"interleaved": call["rotary_interleaved"]})
+        at = starts + iota((1, rows), 1, "i64") if places is None else places
+        query, key = (rotated(turn, each, cos, sin, at) for each in (query, key))
+    key, value = (_put(past, new, starts, held) for past, new in ((past_key, key), (past_value, value)))
+    apart = distances(rows, key.shape[2], starts.reshape(b, 1, 1, 1))
+    allowed = apart >= 0
+    if (window := call["local_window_size"]) is not None and window > 0:
+        allowed = allowed & (apart < window)
+    how = Scores(call["scale"] or size**-0.5, call["softcap"] or 0.0, allowed, bias)
+    return (joined_heads(attend(query, key, value, how).result), key, value)[: max(call.results, 1)]
+
+
+def _three(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value by heads."""
+    heads, shared = call["num_heads"], call["kv_num_heads"]
+    if k is None or v is None:
+        size = q.shape[-1] // (heads + 2 * shared)
+        q, k, v = split(q, [heads * size, (heads + shared) * size], -1)
+    return heads_of(q, heads), heads_of(k, shared), heads_of(v, shared)
+
+
+def _put(past: Tensor | None, new: Tensor, starts: Tensor, total: int) -> Tensor:
+    """A cache, at least as long as `total`, with new rows from `starts` on."""
+    b, shared, rows, size = new.shape
+    past = zeros((b, shared, 0, size), new.type.dtype) if past is None else past
+    columns = max(past.shape[2], total)
+    past = padded(past, [(0, 0), (0, 0), (0, columns - past.shape[2]), (0, 0)])
+    number = iota((1, columns), 1, "i64") - starts
+    is_new = expand_dims((number >= 0) & (number < rows), (1, 3))
+    if rows > 1:
+        new = take_along_axis(new, expand_dims(clip(number, 0, rows - 1), (1, 3)), 2)
+    return where(is_new, new, past)
+
+
+@op("MatMulNBits", domain=MICROSOFT)
+def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor | None = None, order: Tensor | None = None,
+                  bias: Tensor | None = None) -> Tensor:  # fmt: skip
+    """x [.., k] with weights [n, k / block, bytes of a block], numbers of 2, 4 or 8 bits of which a block has a scale and a zero point."""
+    if order is not None:
+        refuse("MatMulNBits with g_idx is not supported")
+    n, bits, block = call["N"], call["bits"] or 4, call["block_size"]
+    if bits not in (2, 4, 8):
+        refuse(f"packed numbers of {bits} bits are not supported")
+    blocks, per_byte = -(-call["K"] // block), 8 // bits
+    point = tensor(2.0 ** (bits - 1), kind_of(scales)) if zeros is None else zeros
+    if point.ndim:
+        point = _unpacked(point.reshape(n, -1), bits)[:, :blocks] if point.type.dtype == "ui8" else point
+        point = point.reshape(n, blocks)
+    rows = padded(x, [(0, 0)] * (x.ndim - 1) + [(0, blocks * block - x.shape[-1])])
+    place = ("g", "i", "p") if per_byte > 1 else ("g", "i")
+    rows = rows.reshape(*x.shape[:-1], blocks, -1, *[per_byte] * (len(place) - 2))
+    lead = tuple(f"r{d}" for d in range(x.ndim - 1))
+    factors = [(*lead, *place), ("n", "g", "i"), ("n", "g"), ("n", "g") if point.ndim else ()]
+    attrs = {"factors": notation(factors, [(*lead, "n")]), "bits": bits % 8}
+    operands = [rows, packed.reshape(n, blocks, -1), scales.reshape(n, blocks), point]
+    found = emit("scaled_dot", operands, x.type.with_shape((*x.shape[:-1], n)), attrs)
+    return found if bias is None else found + bias
+
+
+def _unpacked(packed: Tensor, bits: int) -> Tensor:
+    """The numbers in bytes, the lowest bits first, along the last dim."""
+    parts = [(packed >> at) & (2**bits - 1) for at in range(0, 8, bits)]
+    return reshape(stack(parts, -1), (*packed.shape[:-1], -1)) if len(parts) > 1 else packed
