@@ -36,6 +36,21 @@ def is_strings(attribute: Attribute) -> bool:
     return isinstance(attribute, builtin.ArrayAttr) and all(isinstance(each, builtin.StringAttr) for each in attribute)
 
 
+def string_of(attribute: Attribute | None, default: str = "") -> str:
+    return attribute.data if isinstance(attribute, builtin.StringAttr) else default
+
+
+def name_of(attribute: Attribute | None) -> str:
+    """The name that a symbol or a string is; empty for other attributes."""
+    return attribute.string_value() if isinstance(attribute, builtin.SymbolRefAttr) else string_of(attribute)
+
+
+def strings(attribute: Attribute | None) -> tuple[str, ...]:
+    """The strings of a list; empty for other attributes."""
+    items = attribute.data if isinstance(attribute, builtin.ArrayAttr) else ()
+    return tuple(item.data for item in items if isinstance(item, builtin.StringAttr))
+
+
 def array(values: Sequence[int]) -> Attribute:
     """`array<i64: ...>`"""
     return builtin.DenseArrayBase.from_list(builtin.i64, list(values))

@@ -12,15 +12,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.errors import Diagnostic, Location
-from meshgen.ir.graph import (
-    DTYPES,
-    STAGES,
-    TOKEN,
-    Annotation,
-    Graph,
-    Module,
-    TensorType,
-)
+from meshgen.ir.graph import DTYPES, STAGES, TOKEN, Annotation, Graph, Module, TensorType
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
@@ -145,6 +137,16 @@ class Reading:
         self.meshes[symbol] = mesh
         if not self.module.mesh.axes:
             self.module.mesh = mesh
+
+    @property
+    def known_meshes(self) -> str:
+        """The names of the declared meshes, for hints."""
+        return ", ".join(f"@{name}" for name in self.meshes if name) or "none"
+
+    def device_ids(self, symbol: str) -> tuple[int, ...] | None:
+        """The devices that a declared mesh says; None where it does not."""
+        found = (self.single[symbol],) if symbol in self.single else self.devices.get(symbol)
+        return None if found is None else tuple(found)
 
     @property
     def distinct(self) -> tuple[Mesh, ...]:

@@ -15,6 +15,7 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.affine_maps import mapped
 from meshgen.mlir.arith.functions import FUNCTIONS
 from meshgen.mlir.arith.payload import Builder, mnemonic, scalar_of
+from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.plain_ops import ROUNDING
@@ -67,7 +68,7 @@ def _check_rounding(builder: Builder, op: Operation) -> None:
     """A fault for any rounding mode but to-nearest-even; generic text has numbers for the modes."""
     mode = op.properties.get("roundingmode")
     number = scalar_of(mode)
-    word = mode.data if isinstance(mode, StringAttr) else ""
+    word = string_of(mode)
     if number is not None and 0 <= number < len(ROUNDING):
         word = ROUNDING[int(number)]
     if mode is not None and word != ROUNDING[0]:
@@ -161,8 +162,7 @@ def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: 
     """value * factor / 2^shift of 64-bit integers, rounded as the operation says."""
     one = builder.constant(1, TensorType((), "i64"))
     half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
-    mode = op.properties.get("rounding_mode")
-    is_double = isinstance(mode, StringAttr) and mode.data == "DOUBLE_ROUND"
+    is_double = string_of(op.properties.get("rounding_mode")) == "DOUBLE_ROUND"
     if is_double or scalar_of(op.properties.get("double_round")):
         half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
     product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.ir.builder import Builder as GraphBuilder
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.ir.regions import needed_nodes
-from meshgen.mlir.attributes import integers
+from meshgen.mlir.attributes import integers, string_of
 from meshgen.mlir.conversion import OF_VALUES, Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import ImportOp
@@ -48,8 +48,7 @@ class Builder(GraphBuilder):
 
     def word(self, name: str) -> str:
         """The string that an attribute of the operation is; empty for others."""
-        attribute = self.attribute(name)
-        return attribute.data if isinstance(attribute, StringAttr) else ""
+        return string_of(self.attribute(name))
 
     def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         """The list of integers that an attribute of the operation is."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder, all_computed
-from meshgen.mlir.attributes import integers
+from meshgen.mlir.attributes import integers, string_of
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.named_forms import (
@@ -33,8 +32,7 @@ def _operand_element_types(op: Operation) -> list[Attribute]:
 
 
 def _is_unsigned(op: Operation) -> bool:
-    word = op.properties.get("cast")
-    return op.name.endswith("_unsigned") or (isinstance(word, StringAttr) and word.data == "cast_unsigned")
+    return op.name.endswith("_unsigned") or string_of(op.properties.get("cast")) == "cast_unsigned"
 
 
 def import_product(importer: Importer, op: Operation) -> None:
@@ -64,8 +62,7 @@ def _spatial_rank(op: Operation) -> int:
 
 def import_elementwise(importer: Importer, op: Operation) -> None:
     """An element-wise operation; what its output held before is not read."""
-    kind = op.properties.get("kind")
-    word = kind.data if isinstance(kind, StringAttr) else op.name.partition(".")[2]
+    word = string_of(op.properties.get("kind"), op.name.partition(".")[2])
     rank, count = importer.type(op.operands[-1]).rank, input_count(op)
     maps = own_maps(op) or [
         AffineMap.identity(rank) if importer.type(x).rank == rank else AffineMap(rank, 0, ()) for x in op.operands
@@ -109,8 +106,7 @@ def import_body(importer: Importer, op: Operation) -> None:
     if op.regions and op.regions[0].blocks:
         structured(importer, op, op.regions[0].block, maps, count)
         return
-    combiner = op.properties.get("combiner")
-    word = combiner.data if isinstance(combiner, StringAttr) else ""
+    word = string_of(op.properties.get("combiner"))
     if word not in SCALAR_OPERATIONS or word.startswith("arith.cmp"):
         raise Refused("MG0103", f"combining by '{word}' is not supported")
     takes = slice(None) if op.name == "linalg.reduce" else slice(count)

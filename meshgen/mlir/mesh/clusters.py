@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.dialects.builtin import TensorType as TextType
 from xdsl.ir import Operation
 
 from meshgen.mesh import Axis, Mesh
-from meshgen.mlir.attributes import integer_of, integers
+from meshgen.mlir.attributes import integer_of, integers, name_of
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.mesh.operations import MeshShardAttr
 from meshgen.mlir.reading import Reading
@@ -22,7 +22,7 @@ DEFAULT = ""  # the symbol of attributes that name no cluster
 
 def read_cluster(reading: Reading, op: Operation) -> None:
     """`mesh.cluster`: axes are named by their numbers; a size that is missing or below 1 is unknown."""
-    symbol = _symbol(op, "sym_name")
+    symbol = name_of(op.properties["sym_name"])
     rank, sizes = integer_of(op.properties["rank"]), integers(op.properties.get("dim_sizes"))
     if rank < len(sizes):
         reading.fault("MG0201", f"@{symbol} has rank {rank}, but {len(sizes)} dim sizes", op)
@@ -35,17 +35,9 @@ def read_cluster(reading: Reading, op: Operation) -> None:
     declare(reading, symbol, axes, op)
 
 
-def _symbol(op: Operation, name: str) -> str:
-    """The symbol that a property says."""
-    attribute = op.properties[name]
-    if isinstance(attribute, SymbolRefAttr):
-        return attribute.string_value()
-    return attribute.data if isinstance(attribute, StringAttr) else ""
-
-
 def read_sub_cluster(reading: Reading, op: Operation) -> None:
     """A mesh of some of a cluster's axes: they keep their names, so that shardings over it are shardings over the cluster."""
-    symbol, cluster = _symbol(op, "sym_name"), _symbol(op, "cluster")
+    symbol, cluster = name_of(op.properties["sym_name"]), name_of(op.properties["cluster"])
     if (parent := reading.meshes.get(cluster)) is None:
         reading.fault("MG0201", f"unknown cluster '@{cluster}' before @{symbol}", op, "declare the cluster first")
         return
@@ -110,7 +102,7 @@ def read_function(reading: Reading, op: Operation) -> None:
     if symbol in reading.meshes:
         reading.meshes[DEFAULT] = reading.meshes[symbol]
     else:
-        known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
+        known = reading.known_meshes
         reading.fault("MG0201", f"unknown cluster '@{symbol}'", op, f"clusters declared before are {known}")
 
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mesh import Mesh
+from meshgen.mlir.attributes import integer_of, string_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.mesh.clusters import DEFAULT
@@ -97,19 +98,22 @@ def _axes_by_name(importer: Importer, lists: Lists) -> Lists:
     return tuple(tuple(names[int(a)] if a.isdecimal() and int(a) < len(names) else a for a in axes) for axes in lists)
 
 
-def _reduction_attribute(op: Operation) -> str:
-    attribute = op.attributes.get("reduction")
-    return attribute.data if isinstance(attribute, StringAttr) else "sum"
-
-
 def import_all_reduce(importer: Importer, op: Operation) -> None:
-    emit(importer, op, "all_reduce", {"axes": _mesh_axis_names(importer, op), "kind": _reduction_attribute(op)})
+    emit(
+        importer,
+        op,
+        "all_reduce",
+        {"axes": _mesh_axis_names(importer, op), "kind": string_of(op.attributes.get("reduction"), "sum")},
+    )
 
 
 def import_reduce_scatter(importer: Importer, op: Operation) -> None:
-    axis = op.attributes.get("tensor_axis")
-    dim = axis.value.data if isinstance(axis, IntegerAttr) else 0
-    attrs = {"axes": _mesh_axis_names(importer, op), "dim": dim, "kind": _reduction_attribute(op)}
+    dim = integer_of(op.attributes.get("tensor_axis"))
+    attrs = {
+        "axes": _mesh_axis_names(importer, op),
+        "dim": dim,
+        "kind": string_of(op.attributes.get("reduction"), "sum"),
+    }
     emit(importer, op, "reduce_scatter", attrs)
 
 
@@ -236,8 +240,7 @@ def import_size(importer: Importer, op: Operation) -> None:
 
 
 def _query_axis(importer: Importer, op: Operation) -> str:
-    attribute, names = op.properties["axis"], _mesh(importer).names
-    number = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
+    number, names = integer_of(op.properties["axis"], -1), _mesh(importer).names
     if 0 <= number < len(names):
         return names[number]
     importer.fault("MG0202", f"{op.name}: axis {number} is out of range for a mesh of {len(names)} axes", op)

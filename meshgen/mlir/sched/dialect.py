@@ -53,11 +53,7 @@ def write_schedule(printer: TextPrinter, node: Node) -> Mapping[str, str]:
 
 _PART = Dialect(
     attributes=ATTRIBUTES,
-    node_attrs={
-        "sched.trips": read_trips,
-        "sched.item": read_slot,
-        "sched.buffers": read_places,
-    },
+    node_attrs={"sched.trips": read_trips, "sched.item": read_slot, "sched.buffers": read_places},
     node_attr_writers=(write_schedule,),
 )
 

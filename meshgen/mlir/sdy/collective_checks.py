@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from meshgen.errors import ShardingError
 from meshgen.mesh import Mesh, overlaps, split_ref
+from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ListedAxes, ShardingAttr, ShardingPerValueAttr
@@ -207,8 +207,7 @@ def _reduced_fault(axes: Axes, after: Sharding) -> str:
 
 def _kind_fault(operation: Operation, text: str, before: Sharding) -> str:
     """The fault of a reduction by another kind than that by which the operand is unreduced."""
-    found = operation.properties.get("reduction")
-    kind = found.data if isinstance(found, StringAttr) else "sum"
+    kind = string_of(operation.properties.get("reduction"), "sum")
     listed = [axis for axes in listed_axes(text) for axis in axes]
     for axis, left in before.partial:
         if operation.name in REDUCING and left != kind and any(overlaps(axis, other) for other in listed):

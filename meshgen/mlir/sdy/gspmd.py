@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from meshgen.mlir.attributes import string_of
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.gspmd_parts import END, START, Part, is_conversion, parts_of, used_by
 from meshgen.mlir.sdy.operations import MANUAL_COMPUTATION, RETURN
 from meshgen.mlir.sdy.spelling import spell
-from meshgen.mlir.stablehlo.mhlo_sharding import HINT, NAME, open_dims_of, text_of
+from meshgen.mlir.stablehlo.mhlo_sharding import HINT, NAME, open_dims_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, sharding_of
 from meshgen.spec import Sharding
 
@@ -186,17 +187,17 @@ def _claims(
 ) -> Iterator[tuple[Operation, str, str]]:
     """Each conversion that says what is manual, with the shardings around the part and in it."""
     for start in starts:
-        yield start, text_of(rewriting.attribute(start.operands[0])), text_of(start.attributes.get(NAME)) or MANUAL
+        yield start, string_of(rewriting.attribute(start.operands[0])), string_of(start.attributes.get(NAME)) or MANUAL
     for end in ends:
-        if within := text_of(rewriting.attribute(end.operands[0])):
-            yield end, text_of(end.attributes.get(NAME)), within
+        if within := string_of(rewriting.attribute(end.operands[0])):
+            yield end, string_of(end.attributes.get(NAME)), within
 
 
 def _shardings(rewriting: _Rewriting, values: list[tuple[Operation, SSAValue]]) -> ShardingPerValueAttr:
     """The shardings of whole values at conversions."""
     reading, mesh, found = rewriting.reading, rewriting.reading.module.mesh, list[str]()
     for conversion, value in values:
-        text, kind = text_of(rewriting.attribute(value)), reading.type(value.type, value)
+        text, kind = string_of(rewriting.attribute(value)), reading.type(value.type, value)
         owner = rewriting.values.get(value, value).owner
         opened = open_dims_of(owner, kind.rank) if isinstance(owner, Operation) else ()
         try:

@@ -19,7 +19,7 @@ from meshgen.mlir.shard.grid import declare
 
 def symbol_of(reading: Reading, spelled: str | SpelledMesh) -> str:
     """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
-    known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
+    known = reading.known_meshes
     if isinstance(spelled, str):
         if spelled not in reading.meshes:
             message = f"unknown mesh '@{spelled}' in a sharding"
@@ -91,8 +91,7 @@ def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: O
 def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
     """The mesh that has the axes, and the order of devices, of one that is written in place."""
     for symbol, mesh in reading.meshes.items():
-        ids = (reading.single[symbol],) if symbol in reading.single else reading.devices.get(symbol)
         axes = tuple((axis.name, axis.size) for axis in mesh.axes)
-        if symbol and axes == spelled.axes and ids == spelled.device_ids:
+        if symbol and axes == spelled.axes and reading.device_ids(symbol) == spelled.device_ids:
             return symbol
     return None

@@ -20,6 +20,7 @@ from meshgen.mlir.sdy.attributes import DirectionAttr, ShardingAttr, ShardingPer
 from meshgen.mlir.sdy.meshes import meshes_of
 from meshgen.mlir.sdy.operations import ManualComputation, NamedComputation
 from meshgen.mlir.sdy.shardings import checked
+from meshgen.mlir.shard.annotations import annotation_attrs
 
 
 def _find_named(reading: Reading, top: Operation) -> None:
@@ -125,8 +126,7 @@ def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAV
 def _asked(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
     """The value, annotated as a sharding says."""
     spec = checked(importer, operation, body, value.type)
-    attrs = {"sharding": spec.sharding, "required": True, "as_result": as_result, "open_dims": spec.open_dims}
-    (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
+    (annotated,) = importer.emit("annotate", [value], [value.type], annotation_attrs(spec, as_result), operation)
     annotated.name = value.name
     return annotated
 

@@ -13,14 +13,12 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
-from meshgen.mlir.sdy.attributes import (
-    ShardingAttr,
-    ShardingPerValueAttr,
-)
+from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.collective_checks import Axes, check_collective, kept_kind_fault, part_fault
 from meshgen.mlir.sdy.meshes import declare_in_place, read_mesh_op, symbol_of
 from meshgen.mlir.sdy.operations import COLLECTIVES, ManualComputation
 from meshgen.mlir.sdy.spelling import Spelled, read_spelled
+from meshgen.mlir.shard.annotations import annotate_result, annotation_attrs
 from meshgen.spec import Sharding
 
 _RESULTS = "sdy.sharding"  # on an operation: how its results are made
@@ -93,12 +91,7 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
     kind = importer.type(source)
     count, reduces = len(importer.reading.faults), Axes()
     spec = checked(importer, operation, body, kind)
-    attrs = {
-        "sharding": spec.sharding,
-        "required": True,
-        "as_result": not _is_made_otherwise(operation, source, body),
-        "open_dims": spec.open_dims,
-    }
+    attrs = annotation_attrs(spec, as_result=not _is_made_otherwise(operation, source, body))
     if message := kept_kind_fault(source, read_spelled(body)) if len(importer.reading.faults) == count else "":
         importer.fault("MG0204", f"{operation.name}: {message}", operation, "name the kind, such as unreduced=max{...}")
     if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
@@ -175,12 +168,8 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
         importer.fault("MG0204", message, operation)
         return
     for result, body in zip(operation.results, bodies, strict=True):
-        value = importer.value(result)
-        spec = checked(importer, operation, body, value.type)
-        attrs = {"sharding": spec.sharding, "required": True, "as_result": True, "open_dims": spec.open_dims}
-        (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
-        annotated.name, value.name = value.name, ""
-        importer.bind(result, annotated)
+        spec = checked(importer, operation, body, importer.value(result).type)
+        annotate_result(importer, operation, result, annotation_attrs(spec))
 
 
 PART = Dialect(

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xdsl.dialects import builtin, func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.ir.partial_kinds import kind_faults
+from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import flags, listed, quoted
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.shard.attributes import PlanAttr, named, plan_text
-from meshgen.mlir.shard.grid import (
-    find_mesh,
-)
+from meshgen.mlir.shard.grid import find_mesh
 from meshgen.mlir.shard.sharding import (
     definition_text,
     fitted,
@@ -70,21 +70,12 @@ def import_shard(importer: Importer, op: Operation) -> None:
 
 def flag(op: Operation, name: str, default: bool) -> bool:
     """A boolean attribute."""
-    value = op.attributes.get(name)
-    return bool(value.value.data) if isinstance(value, IntegerAttr) else default
+    return bool(integer_of(op.attributes.get(name), default))
 
 
 def open_dims(op: Operation) -> tuple[bool, ...]:
     """The `open_dims` of an annotation."""
-    return booleans(op.attributes.get("open_dims"))
-
-
-def booleans(attribute: Attribute | None) -> tuple[bool, ...]:
-    """The booleans of a dense array or an array."""
-    if isinstance(attribute, DenseArrayBase):
-        return tuple(bool(item) for item in attribute.get_values())
-    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
-    return tuple(bool(item.value.data) for item in items if isinstance(item, IntegerAttr))
+    return tuple(map(bool, integers(op.attributes.get("open_dims"))))
 
 
 def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Sharding, required: bool, as_result: bool,
@@ -113,6 +104,20 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     node.option = None
     _check_single(importer, op, source, node)
     _complete_signature(importer, op, source, Annotation(sharding, required, open_dims, loc), as_result)
+
+
+def annotation_attrs(spec: Annotation, as_result: bool = True) -> dict[str, Any]:
+    """The attributes of an annotation node."""
+    said = {"sharding": spec.sharding, "required": spec.required}
+    return said | {"as_result": as_result, "open_dims": spec.open_dims}
+
+
+def annotate_result(importer: Importer, op: Operation, result: SSAValue, attrs: Mapping[str, Any]) -> None:
+    """Put an annotation between a bound result and its uses."""
+    value = importer.value(result)
+    (annotated,) = importer.emit("annotate", [value], [value.type], attrs, op)
+    annotated.name, value.name = value.name, ""
+    importer.bind(result, annotated)
 
 
 def _maker(importer: Importer, source: SSAValue) -> Node | None:

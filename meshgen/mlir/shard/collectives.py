@@ -11,33 +11,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    IntegerAttr,
-    MemRefType,
-    StringAttr,
-)
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr
 from xdsl.dialects.shard import ReductionKind, ShardAxesArrayAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
+from meshgen.mlir.arith.payload import scalar_of
+from meshgen.mlir.attributes import integer_of, integers, strings
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.annotations import is_declared
 from meshgen.mlir.shard.attributes import ReductionKindAttr, SplitAttr, named
 from meshgen.mlir.shard.collective_specs import KINDS, OF_SIZE, SPECS, Spec
-from meshgen.mlir.shard.grid import (
-    axis_numbers,
-    mesh_of,
-    strings,
-)
-from meshgen.mlir.shard.sharding import (
-    constants,
-)
+from meshgen.mlir.shard.grid import axis_numbers, mesh_of
+from meshgen.mlir.shard.sharding import constants
 from meshgen.mlir.shard.sharding_ops import UpdateHaloOp
 from meshgen.ops.collective_checks import collective_faults
 from meshgen.spec import Sharding
@@ -46,16 +35,12 @@ from meshgen.spec import Sharding
 def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
     """The group's axes; a number that the mesh does not have stays a number."""
     if isinstance(attribute := op.attributes.get("axes"), ArrayAttr):
-        return tuple(strings(attribute))
-    attribute = op.properties.get("grid_axes")
-    indices = attribute.get_values() if isinstance(attribute, DenseArrayBase) else ()
-    return named(Sharding((tuple(str(int(i)) for i in indices),)), mesh).dims[0]
+        return strings(attribute)
+    return named(Sharding((tuple(map(str, integers(op.properties.get("grid_axes")))),)), mesh).dims[0]
 
 
 def _integer(op: Operation, name: str) -> int:
-    attribute = op.properties[name]
-    assert isinstance(attribute, IntegerAttr)
-    return attribute.value.data
+    return integer_of(op.properties[name])
 
 
 def _importer_of(spec: Spec) -> Callable[[Importer, Operation], None]:
@@ -117,8 +102,8 @@ def note_reasons(node: Node, op: Operation) -> None:
     """Note why a collective is there, and which edges it serves."""
     if isinstance(why := op.attributes.get("why"), StringAttr):
         node.notes = replace(node.notes, why=why.data)
-    if isinstance(edges := op.attributes.get("edges"), DenseArrayBase):
-        node.notes = replace(node.notes, edges=tuple(map(int, edges.get_values())))
+    if edges := integers(op.attributes.get("edges")):
+        node.notes = replace(node.notes, edges=edges)
 
 
 def has_sizes(importer: Importer, op: Operation, axes: Sequence[str]) -> bool:
@@ -174,8 +159,8 @@ def import_fetch_rows(importer: Importer, op: Operation) -> None:
     attrs |= {"wrap": True} if "wrap" in op.properties else {}
     if "divisor" in op.properties:
         attrs["divisor"] = max(1, _integer(op, "divisor"))
-    if isinstance(parts := op.properties.get("parts"), DenseArrayBase):
-        attrs["parts"] = tuple(int(number) for number in parts.get_values())
+    if parts := integers(op.properties.get("parts")):
+        attrs["parts"] = parts
     emit(importer, op, "fetch_rows", attrs)
 
 
@@ -187,7 +172,7 @@ def import_move(importer: Importer, op: Operation) -> None:
     target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type, op)
     if source is None or target is None:
         importer.fault("MG0104", f"{op.name} needs its shardings, by attributes or by encodings", op)
-    shape = _integers_attribute(op, "shape") or kind.shape
+    shape = integers(op.attributes.get("shape")) or kind.shape
     rank = Sharding.replicated(kind.rank)
     attrs = {"source": source or rank, "target": target or rank, "shape": shape}
     emit(importer, op, op.name.partition(".")[2], attrs)
@@ -198,17 +183,12 @@ def _split(op: Operation, name: str, mesh: Mesh) -> Sharding | None:
     return named(attribute.data[1], mesh) if isinstance(attribute, SplitAttr) else None
 
 
-def _integers_attribute(op: Operation, name: str) -> tuple[int, ...]:
-    attribute = op.attributes.get(name)
-    return tuple(int(i) for i in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
-
-
 def import_update_halo(importer: Importer, op: Operation) -> None:
     """Sharding and global shape from the attributes; in upstream's form from the local shape, halo included."""
     assert isinstance(op, UpdateHaloOp)
     mesh = mesh_of(importer, op)
     kind = importer.type(op.results[0])
-    sharding, shape = _split(op, "sharding", mesh), _integers_attribute(op, "shape")
+    sharding, shape = _split(op, "sharding", mesh), integers(op.attributes.get("shape"))
     if sharding is None:
         sharding = importer.reading.sharding(op.results[0].type, op)
     if sharding is None:
@@ -249,23 +229,16 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
     return Sharding(dims, (), tuple(halo)), tuple(shape)
 
 
-def import_process_index(importer: Importer, op: Operation) -> None:
+def import_query(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
-    node = importer.convert(op, "process_index", {"axes": axes_of(op, mesh)})
-    importer.reading.faults += collective_faults(node, mesh)
-
-
-def import_axis_size(importer: Importer, op: Operation) -> None:
-    mesh = mesh_of(importer, op)
-    node = importer.convert(op, "axis_size", {"axes": axes_of(op, mesh)})
+    node = importer.convert(op, op.name.removeprefix("shard."), {"axes": axes_of(op, mesh)})
     importer.reading.faults += collective_faults(node, mesh)
 
 
 def import_mask_padding(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
-    fill = op.properties["fill"]
-    number = fill.value.data if isinstance(fill, FloatAttr | IntegerAttr) else 0
-    attrs = {"dim": _integer(op, "dim"), "axes": axes_of(op, mesh), "size": _integer(op, "size"), "fill": number}
+    fill = scalar_of(op.properties["fill"])
+    attrs = {"dim": _integer(op, "dim"), "axes": axes_of(op, mesh), "size": _integer(op, "size"), "fill": fill}
     emit(importer, op, "mask_padding", attrs)
 
 
@@ -277,8 +250,8 @@ PART = Dialect(
         "shard.permute": import_move,
         "shard.retile": import_move,
         "shard.update_halo": import_update_halo,
-        "shard.process_index": import_process_index,
-        "shard.axis_size": import_axis_size,
+        "shard.process_index": import_query,
+        "shard.axis_size": import_query,
         "shard.mask_padding": import_mask_padding,
         **{spec.name: _importer_of(spec) for spec in SPECS if not spec.root},
     }

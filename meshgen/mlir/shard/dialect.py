@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.shard import ShardAxesArrayAttr, ShardingType
 
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.shard import (
     annotations,
     collectives,
@@ -20,11 +21,17 @@ from meshgen.mlir.shard import (
 from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
 from meshgen.mlir.shard.collective_ops import COLLECTIVES
 from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
-from meshgen.mlir.shard.signatures import SIGNATURES
 
+_SIGNATURES = signatures_of("shard", {  # of operations whose definitions in xDSL leave some of it open
+    "0 -> _": "grid_shape process_multi_index",
+    "1.. -> 1": "broadcast gather recv scatter send update_halo",
+    "1.. -> _": "shard_shape",
+    "_ -> 1": "sharding",
+    "_ -> 2": "neighbors_linear_indices",
+})  # fmt: skip
 DIALECT = merged(
     Dialect(
-        signatures=SIGNATURES,
+        signatures=_SIGNATURES,
         operations=(*LAYOUT_OPS, *COLLECTIVES),
         attributes=(
             ReductionKindAttr,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, SymbolRefAttr, UnitAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, SymbolRefAttr, UnitAttr, f64
 from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
@@ -14,6 +14,7 @@ from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of_text, machine_text
 from meshgen.mesh import Axis, Mesh
+from meshgen.mlir.attributes import string_of, strings
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import dictionary, listed, quoted, symbol
@@ -26,7 +27,7 @@ def read_grid(reading: Reading, op: Operation) -> None:
     """`shard.grid`: axes named by `axis_names`, else by their numbers."""
     assert isinstance(op, GridOp)
     sizes = [None if size < 0 else size for size in op.shape.get_values()]
-    names = strings(op.attributes.get(AXIS_NAMES)) or [str(number) for number in range(len(sizes))]
+    names = [*strings(op.attributes.get(AXIS_NAMES))] or [str(number) for number in range(len(sizes))]
     bandwidth = floats(op.attributes.get(BANDWIDTH)) or [None] * len(sizes)
     latency = floats(op.attributes.get(LATENCY)) or [None] * len(sizes)
     symbol = op.sym_name.data
@@ -44,7 +45,7 @@ def _machine(reading: Reading, op: Operation) -> Machine | None:
     if attribute is None:
         return None
     try:
-        return machine_of_text(attribute.data if isinstance(attribute, StringAttr) else "")
+        return machine_of_text(string_of(attribute))
     except UsageError as error:
         reading.refuse(error.diagnostics, op)
         return None
@@ -77,12 +78,6 @@ def grid_text(mesh: Mesh) -> str:
     return f"shard.grid {symbol(mesh.name)}(shape = {sizes}){f' {dictionary(said)}' if said else ''}"
 
 
-def strings(attribute: Attribute | None) -> list[str]:
-    """The strings of an array attribute."""
-    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
-    return [item.data for item in items if isinstance(item, StringAttr)]
-
-
 def floats(attribute: Attribute | None) -> list[float | None]:
     """The numbers of an array attribute; None for `unit`, where an axis says none."""
     items = attribute.data if isinstance(attribute, ArrayAttr) else ()
@@ -94,8 +89,8 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
     """The mesh that an operation names; collects a fault if there is none."""
     meshes = importer.reading.meshes
     if symbol not in meshes:
-        known = ", ".join(f"@{name}" for name in meshes if name) or "none"
-        importer.fault("MG0201", f"unknown grid '@{symbol}'", op, f"declared grids: {known}")
+        hint = f"declared grids: {importer.reading.known_meshes}"
+        importer.fault("MG0201", f"unknown grid '@{symbol}'", op, hint)
     return meshes.get(symbol)
 
 

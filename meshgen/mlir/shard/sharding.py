@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import (
-    I64,
-    ArrayAttr,
-    DenseArrayBase,
-)
+from xdsl.dialects.builtin import I64, ArrayAttr, DenseArrayBase
 from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
@@ -17,19 +13,14 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
+from meshgen.mlir.attributes import strings
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import entries
 from meshgen.mlir.literals import dictionary, listed, quoted, symbol
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.attributes import SplitAttr, named, partial_text
-from meshgen.mlir.shard.grid import (
-    axis_numbers,
-    has_parts,
-    numbered,
-    numbers,
-    strings,
-)
+from meshgen.mlir.shard.grid import axis_numbers, has_parts, numbered, numbers
 from meshgen.mlir.shard.sharding_ops import GetShardingOp, ShardingOp
 from meshgen.spec import Sharding, fit
 
@@ -83,7 +74,7 @@ def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic
 def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
     """Axes per dim: `axes` where it is given (parts of axes), else `split_axes`."""
     if isinstance(lists := op.attributes.get("axes"), ArrayAttr):
-        return tuple(tuple(strings(each)) for each in lists)
+        return tuple(strings(each) for each in lists)
     return axis_numbers(op.split_axes)
 
 

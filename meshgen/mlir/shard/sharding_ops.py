@@ -39,10 +39,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.traits import Pure
 
-from meshgen.mlir.shard.attributes import (
-    PartialAttr,
-    parse_list,
-)
+from meshgen.mlir.shard.attributes import PartialAttr, parse_list
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])

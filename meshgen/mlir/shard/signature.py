@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from xdsl.ir import Attribute
 
@@ -17,14 +18,7 @@ from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.printer import tensor_text
 from meshgen.mlir.reading import Reading, Slot
-from meshgen.mlir.shard.attributes import (
-    AnnotationAttr,
-    OnGrid,
-    SplitAttr,
-    annotation_text,
-    named,
-    split_text,
-)
+from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, annotation_text, named, split_text
 from meshgen.mlir.shard.sharding import fitted, typed
 from meshgen.spec import Sharding
 
@@ -44,20 +38,19 @@ def read_annotation(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     reading.annotate(slot, Annotation(sharding, spec.required, spec.open_dims, slot.loc))
 
 
-def _annotations_of(module: Module, slot: Slot) -> Sequence[Annotation | None]:
-    return module.in_annotations if slot.side == "in" else module.out_annotations
+class _Ends(NamedTuple):
+    """What a module says of its arguments, or of its results."""
+
+    annotations: Sequence[Annotation | None]
+    layouts: list[Sharding]
+    types: list[TensorType]
+    values: list[Value]
 
 
-def _layouts(module: Module, slot: Slot) -> list[Sharding]:
-    return module.in_shardings if slot.side == "in" else module.out_shardings
-
-
-def _globals(module: Module, slot: Slot) -> list[TensorType]:
-    return module.in_types if slot.side == "in" else module.out_types
-
-
-def _values(module: Module, slot: Slot) -> list[Value]:
-    return module.graph.inputs if slot.side == "in" else module.graph.outputs
+def _ends(module: Module, side: str) -> _Ends:
+    if side == "in":
+        return _Ends(module.in_annotations, module.in_shardings, module.in_types, module.graph.inputs)
+    return _Ends(module.out_annotations, module.out_shardings, module.out_types, module.graph.outputs)
 
 
 def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
@@ -66,12 +59,12 @@ def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
         mesh = reading.meshes.get(attribute.data[0], reading.module.mesh)
         sharding = fitted(named(attribute.data[1], mesh), slot.type.rank)
         reading.faults += [replace(f, loc=slot.loc) for f in sharding.faults([None] * slot.type.rank, mesh)]
-        _layouts(reading.module, slot).append(sharding)
+        _ends(reading.module, slot.side).layouts.append(sharding)
 
 
 def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     """The global type."""
-    _globals(reading.module, slot).append(reading.type(attribute))
+    _ends(reading.module, slot.side).types.append(reading.type(attribute))
 
 
 def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, str]]:
@@ -79,9 +72,9 @@ def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, 
     found: list[Mapping[str, str]] = []
     is_typed, mesh = None, module.mesh.name
     for slot in slots:
-        specs, layouts, types = _annotations_of(module, slot), _layouts(module, slot), _globals(module, slot)
+        specs, layouts, types, values = _ends(module, slot.side)
         if is_typed is None:
-            is_typed = module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))
+            is_typed = module.stage in TYPED_STAGES and layouts == list(typed(values))
         attributes: dict[str, str] = {}
         spec = specs[slot.index] if specs else None
         if spec is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.dialects.builtin import DenseArrayBase, SymbolRefAttr
+from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
-from meshgen.mlir.attributes import integer_of
+from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import array, quoted, symbol
@@ -25,11 +25,10 @@ def import_transfer(importer: Importer, op: Operation) -> None:
     assert isinstance(grid, SymbolRefAttr)
     peer = find_mesh(importer, grid.string_value(), op)
     value = importer.type(op.operands[0] if op.name == "shard.transfer_send" else op.results[0])
-    shape = op.attributes.get("shape")
     attrs: dict[str, object] = {
         "channel": integer_of(op.properties["channel"]),
         "peer": peer or reading.module.mesh,
-        "shape": tuple(shape.get_values()) if isinstance(shape, DenseArrayBase) else value.shape,
+        "shape": integers(op.attributes.get("shape")) or value.shape,
     }
     said: dict[str, Sharding] = {}
     for name in ("source", "target", "hint"):

@@ -12,7 +12,7 @@ from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import TOKEN, Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.attributes import integer, integer_of
+from meshgen.mlir.attributes import integer, integer_of, string_of
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type
@@ -56,8 +56,7 @@ def call_text(printer: TextPrinter, node: Node, target: str, said: Mapping[str, 
 
 def target_of(operation: Operation) -> str:
     """The target of a custom call."""
-    name = operation.properties["call_target_name"]
-    return name.data if isinstance(name, builtin.StringAttr) else ""
+    return string_of(operation.properties["call_target_name"])
 
 
 def called_region(operation: Operation) -> Region | None:

@@ -10,18 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Value
-from meshgen.ir.replica_groups import (
-    are_uneven,
-    axes_of_size,
-    device_groups,
-    find_axes,
-    group_faults,
-    moving_axes,
-)
+from meshgen.ir.replica_groups import are_uneven, axes_of_size, device_groups, find_axes, group_faults, moving_axes
 from meshgen.mlir.arith.payload import Builder, lifted
 from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Importer
@@ -127,11 +120,12 @@ def is_across(operation: Operation) -> bool:
     return isinstance(handle, ChannelHandle) and handle.integer("handle") > 0
 
 
-def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = ()) -> None:
-    """A node per operand, among devices in another order where one is given."""
+def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = (),
+              operands: Sequence[SSAValue] | None = None, results: Sequence[SSAValue] | None = None) -> None:  # fmt: skip
+    """A node per operand, among devices in another order where one is given; by default for all operands and results."""
     there = tuple(sorted((device, place) for place, device in enumerate(order)))
     back = tuple((place, device) for place, device in enumerate(order))
-    for operand, result in zip(operation.operands, operation.results, strict=True):
+    for operand, result in zip(operands or operation.operands, results or operation.results, strict=True):
         value, kind = importer.value(operand), importer.type(result)
         sharding = importer.reading.sharding(result.type, result)
         value = moved(importer, operation, value, there)

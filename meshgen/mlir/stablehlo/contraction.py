@@ -23,12 +23,7 @@ from meshgen.mlir.stablehlo.attributes import (
     precision,
     struct_fields,
 )
-from meshgen.mlir.stablehlo.base import (
-    GenericOperation,
-    HloOperation,
-    as_nodes,
-    values_of,
-)
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, values_of
 from meshgen.mlir.stablehlo.fields import flag, listed, numbering, precisions
 from meshgen.mlir.text_operation import Field, Properties, Values, define
 from meshgen.ops.evaluate.common import bits

@@ -130,10 +130,7 @@ def _import_sort(importer: Importer, operation: Operation) -> None:
 
 
 PART = merged(
-    as_nodes(
-        *_NODES,
-        importers={"stablehlo.sort": _import_sort},
-    ),
+    as_nodes(*_NODES, importers={"stablehlo.sort": _import_sort}),
     Dialect(
         operations=_BRANCHING,
         importers={

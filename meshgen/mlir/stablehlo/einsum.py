@@ -19,10 +19,7 @@ from meshgen.mlir.stablehlo.fields import listed, number
 from meshgen.mlir.text_operation import Field, define
 
 _CONFIG = Field(
-    "einsum_config",
-    keyword="config",
-    read=lambda parser: builtin.StringAttr(parser.parse_str_literal()),
-    kind="string",
+    "einsum_config", keyword="config", read=lambda parser: builtin.StringAttr(parser.parse_str_literal()), kind="string"
 )
 
 

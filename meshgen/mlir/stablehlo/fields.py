@@ -8,17 +8,10 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
-from meshgen.mlir import literals
-from meshgen.mlir.attributes import array, boolean_of, integer, integer_of, integers
+from meshgen.mlir import attributes, literals
+from meshgen.mlir.attributes import array, boolean_of, integer, integer_of, integers, string_of
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import (
-    Precision,
-    Struct,
-    Word,
-    precision_of,
-    struct_text,
-    word_of,
-)
+from meshgen.mlir.stablehlo.attributes import Precision, Struct, Word, precision_of, struct_text, word_of
 from meshgen.mlir.text_operation import Field, Values
 
 
@@ -98,14 +91,9 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
 
 def string(prop: str, attr: str) -> Field:
     """A string."""
-
-    def value(attribute: Attribute | None) -> str:
-        assert isinstance(attribute, builtin.StringAttr)
-        return attribute.data
-
     return Field(
         prop,
-        lambda attribute: {attr: value(attribute)},
+        lambda attribute: {attr: string_of(attribute)},
         lambda values: literals.quoted(values[attr]),
         kind="string",
     )
@@ -113,14 +101,9 @@ def string(prop: str, attr: str) -> Field:
 
 def strings(prop: str, attr: str) -> Field:
     """A list of strings; empty where it is left out."""
-
-    def texts(attribute: Attribute | None) -> tuple[str, ...]:
-        entries = attribute.data if isinstance(attribute, builtin.ArrayAttr) else ()
-        return tuple(each.data for each in entries if isinstance(each, builtin.StringAttr))
-
     return Field(
         prop,
-        lambda attribute: {attr: texts(attribute)},
+        lambda attribute: {attr: attributes.strings(attribute)},
         lambda values: literals.listed(map(literals.quoted, words)) if (words := values.get(attr)) else "",
         is_required=False,
         kind="strings",

@@ -10,9 +10,11 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Annotation
+from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.shard.annotations import annotate_result
 from meshgen.mlir.stablehlo.calls import target_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, mesh_of, sharding_of
 from meshgen.spec import Sharding
@@ -41,22 +43,16 @@ def _texts(operation: Operation) -> list[str]:
     return [attribute.data for attribute in attributes if isinstance(attribute, builtin.StringAttr)]
 
 
-def text_of(attribute: Attribute | None) -> str:
-    """The text of the attribute; empty where there is none."""
-    return attribute.data if isinstance(attribute, builtin.StringAttr) else ""
-
-
 def open_dims_of(operation: Operation, rank: int) -> tuple[bool, ...]:
     """Which dims `custom_call @Sharding` leaves open; empty where it closes all."""
-    config = operation.properties.get("backend_config")
-    listed = _OPEN.search(config.data) if isinstance(config, builtin.StringAttr) else None
+    listed = _OPEN.search(string_of(operation.properties.get("backend_config")))
     free = [int(word) for word in listed[1].split(",") if word] if listed else []
     return tuple(dim in free for dim in range(rank)) if free else ()
 
 
 def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
     """Raises ValueError with the fault."""
-    text = text_of(attribute)
+    text = string_of(attribute)
     try:
         return sharding_of(text, rank, reading.module.mesh)
     except ValueError as error:
@@ -64,7 +60,7 @@ def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Shard
 
 
 def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    if (text := text_of(attribute)) == MANUAL:  # a program that is written per device says nothing of whole arrays
+    if (text := string_of(attribute)) == MANUAL:  # a program that is written per device says nothing of whole arrays
         return
     try:
         sharding = _parsed_sharding(reading, attribute, slot.type.rank)
@@ -95,7 +91,7 @@ def _attrs(importer: Importer, operation: Operation, rank: int, free: tuple[bool
     except ValueError as error:
         importer.fault("MG0204", str(error), operation, HINT)
         return None
-    says_nothing = text_of(operation.attributes[NAME]) == MANUAL or (free and all(free) and not sharding.used_axes)
+    says_nothing = string_of(operation.attributes[NAME]) == MANUAL or (free and all(free) and not sharding.used_axes)
     if says_nothing or not importer.reading.module.mesh.axes:
         return None
     return {"sharding": sharding, "required": True, "as_result": True, "open_dims": free if any(free) else ()}
@@ -108,9 +104,7 @@ def _read_result(importer: Importer, operation: Operation, attribute: Attribute)
         return
     value = importer.value(operation.results[0])
     if (attrs := _attrs(importer, operation, value.type.rank, ())) is not None:
-        (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
-        annotated.name, value.name = value.name, ""
-        importer.bind(operation.results[0], annotated)
+        annotate_result(importer, operation, operation.results[0], attrs)
 
 
 PART = Dialect(mesh_finders=(_find_mesh,), slot_attrs={NAME: _read_slot}, result_attrs={NAME: _read_result})

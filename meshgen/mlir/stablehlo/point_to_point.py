@@ -11,8 +11,7 @@ from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
 from meshgen.mlir.arith.payload import Builder, scalar_of
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.shard.collectives import emit_on
-from meshgen.mlir.stablehlo.collectives import device_rows, has_mesh
+from meshgen.mlir.stablehlo.collectives import device_rows, emit_each, has_mesh
 from meshgen.mlir.stablehlo.replica_group_rows import rows_of
 
 
@@ -35,9 +34,7 @@ def _send(importer: Importer, operation: Operation, said: Attribute | None, oper
             name, attrs = "shift", {"axes": (shift[0],), "shift_axis": shift[0], "offset": shift[1], "rotate": True}
         else:
             attrs = {"axes": moving_axes(pairs, mesh), "pairs": pairs}
-    for operand, result in zip(operands, results, strict=True):
-        value, sharding = importer.value(operand), importer.reading.sharding(result.type, result)
-        importer.bind(result, emit_on(importer, operation, value, name, attrs, importer.type(result), sharding))
+    emit_each(importer, operation, name, attrs, (), operands, results)
 
 
 def _import_send(importer: Importer, operation: Operation) -> None:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value, is_complex, is_inexact
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.attributes import integers
+from meshgen.mlir.attributes import integers, strings
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 from meshgen.ops.types.site import shapes_agree
@@ -26,9 +26,7 @@ def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
     numbering, words = (attributes.data.get(n) for n in ("ragged_dot_dimension_numbers", "precision_config"))
     if not isinstance(numbering, builtin.ArrayAttr) or len(numbering.data) != 6 or len(operation.operands) != 3:
         return False
-    listed = words.data if isinstance(words, builtin.ArrayAttr) else ()
-    precision = tuple(word.data for word in listed if isinstance(word, builtin.StringAttr))
-    import_ragged_dot(importer, operation, [integers(each) for each in numbering.data], precision)
+    import_ragged_dot(importer, operation, [integers(each) for each in numbering.data], strings(words))
     return True
 
 

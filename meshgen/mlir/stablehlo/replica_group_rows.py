@@ -41,7 +41,6 @@ def _mesh(reading: Reading, said: str | MeshInPlace) -> tuple[Mesh, tuple[int, .
     if isinstance(said, MeshInPlace):
         return Mesh(tuple(Axis(name, size) for name, size in said.axes)), said.device_ids
     if said in reading.meshes:
-        ids = (reading.single[said],) if said in reading.single else reading.devices.get(said)
-        return reading.meshes[said], None if ids is None else tuple(ids)
-    known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-    raise ShardingError(Diagnostic("MG0201", f"unknown mesh '@{said}'", hint=f"declared meshes: {known}"))
+        return reading.meshes[said], reading.device_ids(said)
+    hint = f"declared meshes: {reading.known_meshes}"
+    raise ShardingError(Diagnostic("MG0201", f"unknown mesh '@{said}'", hint=hint))

@@ -15,15 +15,7 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import boolean_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.stablehlo.collectives import (
-    Group,
-    device_rows,
-    emit_each,
-    group_of,
-    moved,
-    reducing,
-    rows_in,
-)
+from meshgen.mlir.stablehlo.collectives import Group, device_rows, emit_each, group_of, moved, reducing, rows_in
 
 
 def _import_broadcast(importer: Importer, operation: Operation) -> None:

@@ -96,6 +96,5 @@ def _import_window(importer: Importer, operation: Operation) -> None:
 
 
 PART = as_nodes(
-    *_OPERATIONS,
-    importers={"stablehlo.reduce_window": _import_window, "stablehlo.select_and_scatter": _import_window},
+    *_OPERATIONS, importers={"stablehlo.reduce_window": _import_window, "stablehlo.select_and_scatter": _import_window}
 )

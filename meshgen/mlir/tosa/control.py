@@ -5,11 +5,11 @@ A variable that the program only reads is a constant; one that it writes would h
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from meshgen.ir.graph import Value
 from meshgen.mlir.arith.payload import Builder, computed
+from meshgen.mlir.attributes import name_of
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
@@ -42,10 +42,10 @@ def import_while_loop(importer: Importer, op: Operation) -> None:
 
 
 def _read_variable(b: Builder) -> Value:
-    top, name = b.source, _symbol(b.attribute("name"))
+    top, name = b.source, name_of(b.attribute("name"))
     while (parent := top.parent_op()) is not None:
         top = parent
-    same = [each for each in top.walk() if name in (_symbol(each.properties.get(key)) for key in ("sym_name", "name"))]
+    same = [each for each in top.walk() if name in (name_of(each.properties.get(key)) for key in ("sym_name", "name"))]
     declared = next((each for each in same if each.name == "tosa.variable"), None)
     value = declared.properties.get("initial_value") if declared is not None else None
     if isinstance(value, DenseElements) and value.data.type == b.source.results[0].type:
@@ -57,15 +57,9 @@ def _read_variable(b: Builder) -> Value:
 
 
 def import_write(importer: Importer, op: Operation) -> None:
-    message = f"a module has no state between runs, so @{_symbol(op.properties.get('name'))} cannot be written"
+    message = f"a module has no state between runs, so @{name_of(op.properties.get('name'))} cannot be written"
     hint = "make the variable an argument of the function and its new value a result, which the caller passes on"
     raise Refused("MG0103", message, hint)
-
-
-def _symbol(attribute: Attribute | None) -> str | None:
-    if isinstance(attribute, SymbolRefAttr):
-        return attribute.string_value()
-    return attribute.data if isinstance(attribute, StringAttr) else None
 
 
 PART = Dialect(

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.ir.builder import Builder as GraphBuilder
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT, Names, notation
 from meshgen.ops.types.attention import POSITION, STATISTIC
@@ -47,9 +47,8 @@ class _Config:
 
 
 def _config_of(operation: Operation) -> _Config:
-    attribute = operation.properties.get("backend_config")
     try:
-        document: Any = json.loads(attribute.data if isinstance(attribute, builtin.StringAttr) else "")
+        document: Any = json.loads(string_of(operation.properties.get("backend_config")))
         found = document["cudnn_fmha_backend_config"]
         scale, mask = found["fmha_scale"], found["mask_type"]
         window, segments = found.get("sliding_window_length", 0), found.get("max_seg_per_batch", 1)

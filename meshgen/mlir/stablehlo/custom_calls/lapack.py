@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.attributes import boolean_of, integers
+from meshgen.mlir.attributes import boolean_of, integers, string_of
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
@@ -181,8 +181,7 @@ def _at(builder: Builder, values: Value, chosen: Value) -> Value:
 
 def _eigh(importer: Importer, operation: Operation) -> None:
     """As TPUs have it: the text of its options begins with 1 where the lower triangle is read."""
-    config = operation.properties.get("backend_config")
-    text = config.data if isinstance(config, builtin.StringAttr) else ""
+    text = string_of(operation.properties.get("backend_config"))
     _factorize(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
 
 

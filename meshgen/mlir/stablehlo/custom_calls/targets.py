@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Node
 from meshgen.ir.inline import copy_nodes
+from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import quoted
@@ -52,9 +52,8 @@ def _function_target(op: str) -> Target:
 
 def _shape_assertion(importer: Importer, operation: Operation) -> None:
     """A check of sizes, made once they are given."""
-    message = operation.attributes.get("error_message")
-    text = message.data if isinstance(message, builtin.StringAttr) else ""
-    importer.convert(operation, "shape_assertion", {"message": text})
+    message = string_of(operation.attributes.get("error_message"))
+    importer.convert(operation, "shape_assertion", {"message": message})
 
 
 def _write_shape_assertion(printer: TextPrinter, node: Node) -> str:
