@@ -43,6 +43,19 @@ def test_documents_name_files_that_exist() -> None:
     refuse([offender for document in DOCUMENTS for offender in missing_files(document)])
 
 
+_NAMED = re.compile(r"`((?:[\w.]+/)*\w+\.py)`")
+OF_OTHERS = {"jax/_src/cudnn/fused_attention_stablehlo.py", "kernels/NAME.py", "test_memory_limits.py"}
+"""Python files that docs name and that are not in the project: JAX's, a member of modules, and an example of a name."""
+
+
+def test_docs_and_docstrings_name_sources_that_exist() -> None:
+    folders = [ROOT / name for name in (".ci", "meshgen", "tests", "bench", "docs", "examples")]
+    sources = [path.relative_to(ROOT).parts for folder in folders for path in folder.rglob("*.py")]
+    known = OF_OTHERS | {"/".join(parts[start:]) for parts in sources for start in range(len(parts))}
+    named = ((path, name) for path in (*DOCUMENTS, *FILES, *TESTS) for name in _NAMED.findall(path.read_text()))
+    refuse([f"{path.relative_to(ROOT)}: {name}" for path, name in named if name not in known])
+
+
 def unknown_numbers(path: Path) -> Iterator[str]:
     for number, line in enumerate(lines_of(path), start=1):
         unknown = set(re.findall(r"MG\d{4}", line)) - set(CODES)

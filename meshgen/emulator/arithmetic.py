@@ -2,7 +2,7 @@
 
 Add, subtract, multiply, `fma`, `div.rn`, `rcp.rn` and `sqrt.rn` are exactly rounded, as on a GPU. The approximate functions
 (`ex2.approx`, `rsqrt.approx`, `div.full`, ...) are exactly rounded here, a GPU is off by up to 2 units in the last place:
-PTX ISA 8.7 says of each how much. Tensor cores: see `matrix_units.py`.
+PTX ISA 8.7 says of each how much. Tensor cores: see `matrices.py`.
 """
 
 from __future__ import annotations

@@ -28,6 +28,13 @@ class TensorCores:
     specializes_warps: bool = False
     promotes_f8: bool = False
 
+    def promotes(self, dtype: str) -> bool:
+        """Whether the sum of each step of 128 elements at most is added to an accumulator in f32: of fp8 (8-bit floats) on sm_90.
+
+        Source: DeepSeek-V3 Technical Report, section 3.3.2.
+        """
+        return dtype.startswith("f8") and self.promotes_f8
+
 
 MMA = TensorCores("sm_80", ("HMMA", "IMMA", "DMMA"))
 WGMMA = TensorCores(

@@ -108,14 +108,6 @@ def reducible_columns(dtype: str) -> frozenset[int]:
     return frozenset(found[0] & found[1])
 
 
-def promotes(dtype: str, arch: str) -> bool:
-    """Whether each step's sum is added to the accumulator in f32, because tensor cores keep about 14 bits of it: 8-bit floats on sm_90.
-
-    A step is of 128 elements at most, as in DeepSeek-V3's products (Technical Report, section 3.3.2).
-    """
-    return dtype.startswith("f8") and tensor_cores(arch).promotes_f8
-
-
 def staged_bytes(tile: Tile, item_bytes: int) -> int:
     """Bytes of shared memory that the operands of all stages take."""
     return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes

@@ -15,7 +15,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
 from meshgen.kernels.architectures import tensor_cores
-from meshgen.kernels.matmul import Tile, candidates, promotes, specialized, staged_bytes
+from meshgen.kernels.matmul import Tile, candidates, specialized, staged_bytes
 
 _REGISTERS = 65536  # of a multiprocessor
 _MOST_REGISTERS = 255  # of a thread
@@ -72,7 +72,7 @@ def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> l
         held: how many tiles of results wait in registers, besides the one of the product in hand.
     """
     tiles = candidates(products[0].dtype, device.architecture)
-    is_promoted = promotes(products[0].dtype, device.architecture)
+    is_promoted = tensor_cores(device.architecture).promotes(products[0].dtype)
     fitting = [tile for tile in tiles if _registers(tile, held, is_promoted) <= _MOST_REGISTERS] or tiles[-1:]
     found = [(sum(tile_seconds(tile, product, device) for product in products), tile) for tile in fitting]
     return sorted(found, key=lambda each: _rounded(each[0]))
@@ -130,5 +130,5 @@ def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
 
 def _resident(tile: Tile, product: Product, device: Device) -> int:
     """Blocks that share a multiprocessor, as far as shared memory and registers suffice."""
-    registers = round(_registers(tile, 0, promotes(product.dtype, device.architecture)) * tile.threads)
+    registers = round(_registers(tile, 0, tensor_cores(device.architecture).promotes(product.dtype)) * tile.threads)
     return max(1, min(device.shared_bytes // staged_bytes(tile, product.item_bytes), _REGISTERS // registers))

@@ -4,7 +4,7 @@
     after    %o, %l = attention %q, %k, %v {factors = "a b d, a s d, a s e -> a b e, a b"}
 
 Between the products may be any element-wise function of the scores, of other operands and of positions: scales, masks, biases, caps, dropout.
-Left as they are: scores that something else than their gradients reads, and products that no kernel of attention takes (`codegen/fusion/attention.py`).
+Left as they are: scores that something else than their gradients reads, and products that no kernel of attention takes (`codegen/fusion/attention_loops.py`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.index_code import Int, Operand, full_of, integer, lanes
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node
-from meshgen.kernels.matmul import Tile, promotes
+from meshgen.kernels.architectures import tensor_cores
+from meshgen.kernels.matmul import Tile
 from meshgen.ops.triton.registers import NARROW, register_type
 
 
@@ -38,7 +39,7 @@ class MainLoop:
         self.is_described = uses_tensor_cores(self.problem) and self.operands.describes(device)
         self._has_descriptors = False
         self._has_left = True
-        self._is_promoted = promotes(self.problem.dtype, device.architecture)
+        self._is_promoted = tensor_cores(device.architecture).promotes(self.problem.dtype)
 
     @property
     def reads_tma_tiles_only(self) -> bool:

@@ -1,6 +1,6 @@
 """From a fused module to one step: a total order on streams, events, and a buffer plan.
 
-Orders that are tried: the program's, list schedules (`orders.py`), and these improved (`justify.py`). The shortest predicted step that needs
+Orders that are tried: the program's, list schedules (`orders.py`), and these improved (`forward_backward.py`). The shortest predicted step that needs
 no more memory than the program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth
 (2 %), the one with the least product of seconds and bytes. Where the shortest would need more, list schedules that keep within that are tried too.
 """

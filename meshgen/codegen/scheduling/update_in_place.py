@@ -5,7 +5,7 @@
 
 So does a row of updates, each of the result of the one before: an element that is in several windows is written for the last of them only.
 
-Where the bytes are is known once it is decided what results overwrite (`donated.py`, `overwritten.py`). A kernel of several
+Where the bytes are is known once it is decided what results overwrite (`donation.py`, `aliasing.py`). A kernel of several
 launches, not all of which may update in place, has a body for each case.
 """
 

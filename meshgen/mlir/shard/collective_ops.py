@@ -1,7 +1,7 @@
 """The collectives of the `shard` dialect, upstream's and ours, and what tells devices apart or counts them.
 
 Types are local shapes, or global ones with a `#shard.split` encoding on both sides (stages `materialize` and
-`optimize`); `checks.py` says which shapes and encodings each op allows. A group over parts of axes is
+`optimize`); `ops/collective_checks.py` says which shapes and encodings each op allows. A group over parts of axes is
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
     all_gather      concatenate the group's tensors along `gather_axis`, on every device of the group

@@ -3,7 +3,7 @@
 Further than upstream: `shard.grid` takes `axis_names`, `shard.sharding` takes `partial = sum[0]` and (for parts
 of axes) the attribute `axes`, `shard.shard` takes `required = false` and `open_dims`. Ops that upstream and
 xDSL define alike are xDSL's. What xDSL's verifier cannot see (it stops at the first fault and knows no source
-lines) is checked for the whole module at once by `checks.py`.
+lines) is checked for the whole module at once by `mlir/module.py`.
 """
 
 from __future__ import annotations

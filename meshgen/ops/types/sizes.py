@@ -1,4 +1,4 @@
-"""Types of the ops that ask for sizes or take them as operands: `known_sizes.py` replaces them once sizes are given."""
+"""Types of the ops that ask for sizes or take them as operands: `sizes/size_ops.py` replaces them once sizes are given."""
 
 from __future__ import annotations
 

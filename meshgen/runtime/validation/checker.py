@@ -6,7 +6,7 @@ proportion to the schedule. Shown are
   (i)   every read comes after the one write of what it reads, or of each part of it,
   (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
         read is overwritten: neither is an input, unless it is donated to the result that has its bytes. A launch may write
-        over its own operand where its op allows it (`ir/overwrites.py`), if nothing else reads that later,
+        over its own operand where its op allows it (`runtime/in_place.py`), if nothing else reads that later,
   (iii) the collectives of a communicating stream form one chain with the control flow that communicates, the same on all ranks. Those of
         two streams begin in the order of items (`Api.order_collectives`), so the first that is not over has begun on all ranks,
   (iv)  every event that is waited for was recorded before.
