@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,3 +51,14 @@ def scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], more: Sequence
 
     last, stacks = control_flow.scan(once, tuple(tensors(carried)), tuple(tensors(rows)))
     return [*last, *stacks]
+
+
+# Control flow, and contexts, whose inside is part of the program.
+HIGHER_ORDER: Mapping[str, Callable[..., Any]] = {
+    "cond": lambda flag, yes, no, operands=(): control_flow.cond(flag, lambda *xs: yes(*xs), lambda *xs: no(*xs), *operands),
+    "while_loop": while_loop,
+    "scan": scan,
+    "map_impl": lambda part, rows, more=(): scan(part, (), rows, more),
+    "wrap_with_set_grad_enabled": lambda _enabled, part, *operands: part(*operands),
+    "wrap_with_autocast": in_autocast,
+}  # fmt: skip

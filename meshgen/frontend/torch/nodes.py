@@ -15,7 +15,7 @@ from typing import Any
 
 from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
-from meshgen.frontend.torch.control import Part, in_autocast, scan, tensors, while_loop
+from meshgen.frontend.torch.control import HIGHER_ORDER, Part
 from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of, without_out
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
@@ -35,7 +35,7 @@ from meshgen.frontend.torch.values import (
     split_dim,
     written_part,
 )
-from meshgen.frontend.tracer import control_flow, creation
+from meshgen.frontend.tracer import creation
 from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
@@ -52,7 +52,7 @@ UNKNOWN = "write it with other operations; torch can for many: exported.run_deco
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     **{name: bounded(getattr(operator, name)) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "neg")},
     **{
-        name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "getitem")
+        each: getattr(operator, each) for each in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "getitem")
     },
     "pow": power,
 }
@@ -139,7 +139,7 @@ class Reader:
                 return
             args = row_of_data(target, args, number)
         if target.startswith("aten.as_strided"):
-            options["layout"] = self._layout(node, graph)
+            options["memory"] = self._memory(names_in(node["inputs"][0]["arg"]), graph)
         turned = target.removeprefix("aten.").partition(".")[0] if target.startswith("aten.") else ""
         target = f"aten.{TURNS[turned]}" if turned in TURNS else target
         function, mutates = self._function(target)
@@ -151,12 +151,10 @@ class Reader:
         results = [*found] if isinstance(found, list | tuple) else [found]
         changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
         self._is_after_lstm |= target == "aten.lstm.input"
-        pairs = [
-            (name, self._as_declared(name, value, graph)) for name, value in named_results(node["outputs"], results)
-        ]
-        for name, value in pairs:
+        named = {name: self._as_declared(name, value, graph) for name, value in named_results(node["outputs"], results)}
+        for name, value in named.items():
             values[name] = value
-        names, results = [name for name, _ in pairs], [value for _, value in pairs]
+        names, results = [*named], [*named.values()]
         sources = [names_in(each["arg"]) for each, _ in given]
         for place, value in zip(mutates, changed, strict=True):
             if sources[place] and value is not None:
@@ -175,30 +173,28 @@ class Reader:
             return SYMS[name], ()
         if (target.startswith("math.") or family.endswith("math")) and name in MATH:
             return MATH[name], ()
-        if target.startswith(("aten.sym_size", "aten.sym_numel", "aten.item", "aten._local_scalar")):
-            return self._number(target), ()
+        if target.startswith("aten.sym_size"):
+            return lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim], ()
+        if target.startswith("aten.sym_numel"):
+            return lambda x: x.size, ()
+        if target.startswith(("aten.item", "aten._local_scalar")):
+            return lambda x: NumberOfData(x, f"{target} makes a number of Python of a tensor, which is data"), ()
         if target.startswith("higher_order."):
-            return self._higher(name), ()
+            function = self._with_effects if name == "with_effects" else HIGHER_ORDER.get(name)
+            return function or refuse(f"{target} is not supported", UNKNOWN, "MG0103"), ()
         op = find_op(target)
         if op is None:
             refuse(f"{target} is not supported", WITHOUT_MKLDNN if ".mkldnn_" in target else UNKNOWN, "MG0103")
         return op.function, op.mutates
 
-    def _layout(self, node: Json, graph: Json) -> tuple[list[int], int] | None:
-        """Return the strides and the offset in memory that torch has for the first argument."""
-        names = names_in(node["inputs"][0]["arg"])
-        meta = graph["tensor_values"].get(names[0]) if names else None
-        if meta is None:
-            return None
-        sizes = [size_of(each, self._symbols) for each in (*meta["strides"], meta["storage_offset"])]
-        return [size or 0 for size in sizes[:-1]], sizes[-1] or 0
-
     def _memory(self, names: Sequence[str], graph: Json) -> Memory | None:
+        """Return how torch has the first of these tensors in memory."""
         meta = graph["tensor_values"].get(names[0]) if names else None
         if meta is None:
             return None
-        sizes, strides = ([size_of(each, self._symbols) or 0 for each in meta[key]] for key in ("sizes", "strides"))
-        return sizes, strides
+        numbers = (meta["sizes"], meta["strides"], [meta["storage_offset"]])
+        sizes, strides, (offset,) = ([size_of(each, self._symbols) or 0 for each in row] for row in numbers)
+        return Memory(sizes, strides, offset)
 
     def _is_copy(self, target: str, node: Json, graph: Json) -> bool:
         """Whether a result has memory of its own: of an operation that copies where it must, or that is told to."""
@@ -209,31 +205,6 @@ class Reader:
         kind = target.removeprefix("aten.").partition(".")[0]
         x, result = names_in(node["inputs"][0]["arg"]), names_in(node["outputs"][0])
         return is_copied(kind, self._memory(x, graph), self._memory(result, graph))
-
-    def _number(self, target: str) -> Callable[..., Any]:
-        if target.startswith("aten.sym_size"):
-            return lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim]
-        if target.startswith("aten.sym_numel"):
-            return lambda x: x.size
-        return lambda x: NumberOfData(x, f"{target} makes a number of Python of a tensor, which is data")
-
-    def _higher(self, name: str) -> Callable[..., Any]:
-        """Control flow, and contexts, whose inside is part of the program."""
-        if name == "cond":
-            return lambda flag, yes, no, operands=(): control_flow.cond(flag, lambda *xs: yes(*xs), lambda *xs: no(*xs), *operands)  # fmt: skip
-        if name == "while_loop":
-            return while_loop
-        if name == "scan":
-            return scan
-        if name == "map_impl":
-            return lambda part, rows, more=(): control_flow.scan(lambda held, row: (held, tuple(part(*row, *more))), (), tuple(tensors(rows)))[1]  # fmt: skip
-        if name == "wrap_with_set_grad_enabled":
-            return lambda _enabled, part, *operands: part(*operands)
-        if name == "wrap_with_autocast":
-            return in_autocast
-        if name == "with_effects":
-            return self._with_effects
-        return refuse(f"higher_order.{name} is not supported", UNKNOWN, "MG0103")
 
     def _with_effects(self, token: Any, target: str, *args: Any, **options: Any) -> list[Any]:
         """Return the token, which only orders operations with effects, and the results of the operation."""
@@ -258,9 +229,8 @@ class Reader:
         if meta is None or not isinstance(value, Tensor):
             return value
         wanted = type_of(meta, self._symbols)
-        fits = wanted.rank == value.ndim and all(
-            size in (None, own) for size, own in zip(wanted.shape, value.shape, strict=True)
-        )
+        pairs = zip(wanted.shape, value.shape, strict=False)
+        fits = wanted.rank == value.ndim and all(size in (None, own) for size, own in pairs)
         if not fits and self._is_after_lstm:
             fits = None in wanted.shape or math.prod(wanted.sizes) == value.size
         is_wider = value.type.dtype == "f32" and wanted.dtype in ("bf16", "f16")
@@ -273,9 +243,8 @@ class Reader:
         """Remember which results are views of the first argument, or are it; also of the only operand that an einsum permutes."""
         op = find_op(f"torch.ops.{target}")
         if op and target.startswith("aten.einsum.") and is_einsum_view(args, results[0]):
-            values.view(
-                names[0], sources[1][0], lambda x: op.function(args[0], [x], *args[2:], **options), refuse_write
-            )
+            read = lambda x: op.function(args[0], [x], *args[2:], **options)  # noqa: E731
+            values.view(names[0], sources[1][0], read, refuse_write)
             return
         if not sources or not sources[0] or not args or not isinstance(args[0], Tensor) or not names:
             return

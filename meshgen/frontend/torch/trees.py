@@ -58,9 +58,8 @@ def _form(tree: Tree) -> Form:
     title = tree.kind.rpartition(".")[2]
     is_dict = tree.texts != tuple(map(str, range(len(tree.children))))
     if title in _KINDS:
-        return Form(
-            _KINDS[title], keys=() if not is_dict or all(isinstance(key, str) for key in tree.keys) else tree.keys
-        )
+        has_names = not is_dict or all(isinstance(key, str) for key in tree.keys)
+        return Form(_KINDS[title], keys=() if has_names else tree.keys)
     origin = json.dumps([tree.kind, tree.context])
     if tree.is_named_tuple and is_field(title):
         return Form("named", title, origin=origin)
@@ -82,9 +81,8 @@ def _tree(spec: Json, fields: Json) -> Tree:
     keys: Any = json.loads(context)
     if is_named_tuple := kind == _NAMED and keys in fields:
         kind, keys = keys, [*fields[keys]["field_names"]]
-    while (
-        isinstance(keys, list) and keys and isinstance(keys[0], list)
-    ):  # of a defaultdict, or of keys with their types
+    # A defaultdict, and keys with their types, have a list of the keys.
+    while isinstance(keys, list) and keys and isinstance(keys[0], list):
         keys = cast("list[Any]", keys)[0]
     has_keys = isinstance(keys, list) and len(cast("list[Any]", keys)) == len(children)
     return Tree(kind, tuple(keys) if has_keys else tuple(range(len(children))), children, context, is_named_tuple)
@@ -101,27 +99,24 @@ def _written(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
     if spec.type is None:
         return {"type": None, "context": None, "children_spec": []}
     named = spec.context if hasattr(spec.context, "_fields") else spec.type
-    names = getattr(named, "_fields", None) or (
-        getattr(named, "__match_args__", ()) if named.__module__ == "torch.return_types" else ()
-    )
+    names = getattr(named, "_fields", ())
+    if named.__module__ == "torch.return_types":
+        names = names or getattr(named, "__match_args__", ())
     if names and len(names) == len(rows):
         fields[_full_name(named)] = {"field_names": [*names]}
         return {"type": _NAMED, "context": json.dumps(_full_name(named)), "children_spec": rows}
-    return {"type": _full_name(spec.type), "context": _context(spec, len(rows)), "children_spec": rows}
+    return {"type": _full_name(spec.type), "context": _context(spec), "children_spec": rows}
 
 
 def _full_name(kind: Any) -> str:
     """Return the name of a class in torch's table of serialised ones, else its module and name."""
     known = getattr(import_module("torch.utils._pytree"), "SUPPORTED_SERIALIZED_TYPES", {}).get(kind)
     name = getattr(known, "serialized_type_name", "")
-    return (
-        name
-        if isinstance(name, str) and name and "NO_SERIALIZED" not in name
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    is_name = isinstance(name, str) and name and "NO_SERIALIZED" not in name
+    return name if is_name else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _context(spec: Any, count: int) -> str:
+def _context(spec: Any) -> str:
     """Return what torch keeps of a structure as JSON; the keys alone where it has no text."""
     if spec.type.__name__ == "defaultdict":
         return json.dumps([*spec.context[1]])

@@ -15,16 +15,15 @@ from typing import Any
 from meshgen.frontend.torch.ops import indexing
 from meshgen.frontend.torch.ops.elementwise import complex_, view_as_complex, view_as_real
 from meshgen.frontend.torch.ops.shapes import adjoint
-from meshgen.frontend.torch.ops.strided import as_strided_scatter
+from meshgen.frontend.torch.ops.strided import Memory, as_strided_scatter
 from meshgen.frontend.tracer.elementwise import conj, imag, negative, real
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpose
 from meshgen.frontend.tracer.tensor import Tensor
 
-Written = Callable[
-    ..., Tensor
-]  # of the viewed tensor, the view's new value and the arguments of the view: the viewed tensor's new value
+# The new value of a viewed tensor, from its value, the view's new value and the arguments of the view.
+Written = Callable[..., Tensor]
 
 
 def _permuted_back(_x: Tensor, new: Tensor, dims: Sequence[int]) -> Tensor:
@@ -75,15 +74,14 @@ SAME = (
     "positive", "requires_grad", "resolve_conj", "resolve_neg", "to", "type_as",
 )  # fmt: skip
 _MAY_COPY = ("contiguous", "flatten", "ravel", "reshape", "reshape_as")
-Memory = tuple[Sequence[int], Sequence[int]]  # the shape of a tensor, and the strides that torch gives it
 
 
 def is_copied(kind: str, x: Memory | None, result: Memory | None) -> bool:
     """Whether an operation that copies its argument where it must has done so: the copy is dense, or in another order, and the argument was not."""
     if kind not in _MAY_COPY or x is None or result is None:
         return False
-    own, new = ([(n, step) for n, step in zip(*each, strict=True) if n != 1] for each in (x, result))
-    if x[0] == result[0]:
+    own, new = ([(n, step) for n, step in zip(each.sizes, each.strides, strict=True) if n != 1] for each in (x, result))
+    if x.sizes == result.sizes:
         return own != new
     return _is_dense(new) and not _is_dense(own)
 
@@ -138,11 +136,8 @@ class NumberOfData:
 
 def row_of_data(target: str, args: list[Any], number: NumberOfData) -> list[Any]:
     """Return the arguments with a tensor as the number of a row, which comes last. Raises ProgramError MG0103 for an operation on something else."""
-    if (
-        target in ("aten.select.int", "aten.select_scatter.default")
-        and args[-1] is number
-        and number.tensor is not None
-    ):
+    is_row = target in ("aten.select.int", "aten.select_scatter.default") and args[-1] is number
+    if is_row and number.tensor is not None:
         return [*args[:-1], number.tensor]
     return refuse(number.text, "keep it a tensor", "MG0103")
 
@@ -172,11 +167,7 @@ class Values:
             self._held[name] = view.read(self[view.base])
             view.version = self._version(view.base)
         if name not in self._held:
-            refuse(
-                f"'{name}' is used, but the operation that defines it was read without this result",
-                "report it",
-                "MG0104",
-            )
+            refuse(f"'{name}' is used, but the operation that defines it was read without this result", "report it")
         return self._held[name]
 
     def __setitem__(self, name: str, value: Any) -> None:

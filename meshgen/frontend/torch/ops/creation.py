@@ -11,7 +11,6 @@ from meshgen.frontend.tracer import creation
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, is_float
 
@@ -69,7 +68,7 @@ def linspace(start: Operand, end: Operand, steps: int, dtype: str | None = None)
 @aten("one_hot")
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     classes = creation.iota((*x.shape, num_classes), x.ndim, x.type.dtype)
-    return convert(expand_dims(x, x.ndim) == classes, "i64")
+    return convert(x[..., None] == classes, "i64")
 
 
 @aten("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "multinomial", "normal", "normal_functional", "poisson",

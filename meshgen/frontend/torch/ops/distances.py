@@ -13,7 +13,6 @@ from meshgen.frontend.tracer import elementwise
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert
-from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
 
@@ -21,7 +20,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
     """Distances of each row of x from each row of y."""
     del compute_mode
-    left, right = promoted(expand_dims(x, -2), expand_dims(y, -3))
+    left, right = promoted(x[..., None, :], y[..., None, :, :])
     return vector_norm(left - right, p, -1)
 
 
@@ -51,8 +50,8 @@ def _slope(apart: Tensor, distance: Tensor, p: float) -> Tensor:
 @aten("_cdist_backward")
 def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distance: Tensor) -> Tensor:
     """Return the gradient of the rows of x, whose batch dims may be fewer than those of the distances."""
-    apart = expand_dims(x, -2) - expand_dims(y, -3)
-    slope = _slope(apart, expand_dims(distance, -1), p) * expand_dims(grad, -1)
+    apart = x[..., None, :] - y[..., None, :, :]
+    slope = _slope(apart, distance[..., None], p) * grad[..., None]
     return slope.sum(-2)
 
 
@@ -60,7 +59,7 @@ def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distance: Tenso
 def pdist_backward(grad: Tensor, x: Tensor, p: float, distance: Tensor) -> Tensor:
     first, second = (each.astype(np.int32) for each in np.triu_indices(x.shape[0], 1))
     apart = x[first] - x[second]
-    slope = convert(_slope(apart, expand_dims(distance, -1), p) * expand_dims(grad, -1), x.type.dtype)
+    slope = convert(_slope(apart, distance[..., None], p) * grad[..., None], x.type.dtype)
     return zeros(x.shape, x.type.dtype).at[first].add(slope).at[second].add(-slope)
 
 

@@ -13,7 +13,6 @@ from meshgen.frontend.tracer.creation import full, iota, zeros
 from meshgen.frontend.tracer.indexing import gathered
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert
-from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
 
@@ -30,10 +29,10 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
     bags = _bag_of_each(indices, offsets)
     rows, dtype = wide(embedding(weight, indices))
     if per_sample_weights is not None:
-        rows = rows * expand_dims(convert(per_sample_weights, rows.type.dtype), 1)
+        rows = rows * convert(per_sample_weights, rows.type.dtype)[:, None]
     counted = convert(indices != (-1 if padding_idx is None else padding_idx), "i32")
     sizes = zeros((count,), "i32").at[bags].add(counted)
-    is_counted, has_rows = expand_dims(counted != 0, 1), expand_dims(sizes != 0, 1)
+    is_counted, has_rows = (counted != 0)[:, None], (sizes != 0)[:, None]
     largest = convert(sizes, "i64")
     if mode == 2:
         lowest = -math.inf
@@ -47,14 +46,10 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
         found = where(has_rows, found, 0)
     else:
         found = zeros((count, weight.shape[1]), rows.type.dtype).at[bags].add(where(is_counted, rows, 0))
-        found = where(has_rows, found / expand_dims(sizes, 1), 0) if mode == 1 else found
+        found = where(has_rows, found / sizes[:, None], 0) if mode == 1 else found
     has_no_bags = mode == 0 and padding_idx in (None, -1) and dtype in ("f32", "f16")
-    return (
-        convert(found, dtype),
-        zeros((0,), "i64") if has_no_bags else convert(bags, "i64"),
-        convert(sizes, "i64"),
-        largest,
-    )
+    bag_of_each = zeros((0,), "i64") if has_no_bags else convert(bags, "i64")
+    return convert(found, dtype), bag_of_each, convert(sizes, "i64"), largest
 
 
 def _bag_of_each(indices: Tensor, offsets: Tensor) -> Tensor:
@@ -72,13 +67,13 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags:
     if mode == 2:
         column = broadcast(iota(largest.shape, 1, largest.type.dtype), largest.shape)
         return table.at[(where(largest < 0, num_weights, largest), column)].add(grad)
-    share = grad / convert(expand_dims(elementwise.maximum(sizes, 1), 1), grad.type.dtype) if mode == 1 else grad
+    share = grad / convert(elementwise.maximum(sizes, 1)[:, None], grad.type.dtype) if mode == 1 else grad
     rows = gathered(share, {0: _bag_of_each(indices, offsets[: sizes.shape[0]])}, 0)
     if per_sample_weights is not None:
-        rows = rows * expand_dims(per_sample_weights, 1)
+        rows = rows * per_sample_weights[:, None]
     if scale_grad_by_freq:
         counts = zeros((num_weights,), "i32").at[indices].add(1)
-        rows = rows / convert(expand_dims(gathered(counts, {0: indices}, 0), 1), grad.type.dtype)
+        rows = rows / convert(gathered(counts, {0: indices}, 0)[:, None], grad.type.dtype)
     return table.at[where(indices == padding_idx, num_weights, indices)].add(rows)
 
 
@@ -97,5 +92,5 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     """Return the table with the rows that are looked up scaled to at most a norm."""
     size = vector_norm(weight, norm_type, -1, True)
     is_read = zeros((weight.shape[0],), "i1").at[indices.reshape(-1)].set(True)
-    is_large = expand_dims(is_read, 1) & (size > max_norm)
+    is_large = is_read[:, None] & (size > max_norm)
     return where(is_large, weight * (max_norm / (size + 1e-7)), weight)

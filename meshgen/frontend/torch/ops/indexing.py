@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from meshgen.frontend.torch.ops.scattering import block
+from meshgen.frontend.torch.ops.shapes import along
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, indexing
@@ -16,7 +18,7 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.scans import cumsum
-from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, moveaxis
+from meshgen.frontend.tracer.shapes import broadcast_arrays, moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 
 
@@ -64,17 +66,16 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return _put_where(x, 0, mask, source.reshape(-1), False)
 
 
-def along(x: Tensor, dim: int, rows: Tensor) -> Any:
-    """Return `x.at[...]` of rows along a dim."""
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (rows.reshape(-1),)]
-
-
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (index,)].set(src)
+    return x.at[along(x, dim, index)].set(src)
 
 
 def slice_scatter(x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:  # fmt: skip
-    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)].set(src)
+    return x.at[along(x, dim, slice(start, end, step))].set(src)
+
+
+def _in_rows(x: Tensor, dim: int, rows: Tensor) -> Any:
+    return x.at[along(x, dim, rows.reshape(-1))]
 
 
 enter_rows({
@@ -86,10 +87,9 @@ enter_rows({
     "slice_scatter": slice_scatter,
 })  # fmt: skip
 enter_rows({
-    "index_select": lambda x, dim, index: x[(slice(None),) * axis_of(dim, x.ndim) + (index.reshape(-1),)],
-    "index_copy": lambda x, dim, index, source: along(x, dim, index).set(source),
-    "index_fill": lambda x, dim, index, value: along(x, dim, index).set(value),
-    "index_add": lambda x, dim, index, source, alpha=1: along(x, dim, index).add(source if alpha == 1 else source * alpha),
+    "index_select": lambda x, dim, index: x[along(x, dim, index.reshape(-1))],
+    "index_copy index_fill": lambda x, dim, index, source: _in_rows(x, dim, index).set(source),
+    "index_add": lambda x, dim, index, source, alpha=1: _in_rows(x, dim, index).add(source if alpha == 1 else source * alpha),
 }, on_rows)  # fmt: skip
 
 
@@ -101,18 +101,17 @@ def gather(x: Tensor, dim: int, index: Tensor, sparse_grad: bool = False) -> Ten
     return indexing.take_along_axis(block(x, dim, index.shape), index, dim)
 
 
-def _size_is_data(name: str, hint: str) -> Callable[..., Any]:
-    """Refuse an operation that gives as many elements as its operand's elements say."""
-    return lambda *_, **__: refuse(f"the size of {name}'s result is data", hint, "MG0103")
+def _size_is_data(name: str, hint: str, *_: Any, **__: Any) -> Any:
+    refuse(f"the size of {name}'s result is data", hint, "MG0103")
 
 
+# Operations that give as many elements as their operand's elements say, and what to write instead.
 _SIZED_BY_DATA = {
     "nonzero nonzero_numpy argwhere masked_select": "keep all elements and choose with torch.where, or sum them under the mask",
     "_unique _unique2 unique_dim unique_consecutive": "sort the elements and compare neighbours",
     "bincount": "sum torch.nn.functional.one_hot over its rows",
 }  # fmt: skip
-for _names, _hint in _SIZED_BY_DATA.items():
-    enter_rows({name: _size_is_data(name, _hint) for name in _names.split()})
+enter_rows({name: partial(_size_is_data, name, hint) for names, hint in _SIZED_BY_DATA.items() for name in names.split()})  # fmt: skip
 
 
 @aten("embedding_dense_backward")
@@ -121,18 +120,18 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
     width = grad.shape[-1]
     rows, values = indices.reshape(-1), grad.reshape(-1, width)
     if padding_idx >= 0:
-        values = where(expand_dims(rows != padding_idx, 1), values, 0)
+        values = where((rows != padding_idx)[:, None], values, 0)
     if scale:
         counts = zeros((num_weights,), "i32").at[rows].add(1)
-        values = values / convert(expand_dims(indexing.gathered(counts, {0: rows}, 0), 1), values.type.dtype)
+        values = values / convert(indexing.gathered(counts, {0: rows}, 0)[:, None], values.type.dtype)
     return zeros((num_weights, width), grad.type.dtype).at[rows].add(values)
 
 
 @aten("diagonal_scatter")
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     matrices = moveaxis(x, (dim1, dim2), (-2, -1))
-    along = np.arange(src.shape[-1], dtype=np.int32)
-    found = matrices.at[(..., along + max(0, -offset), along + max(0, offset))].set(src)
+    place = np.arange(src.shape[-1], dtype=np.int32)
+    found = matrices.at[..., place + max(0, -offset), place + max(0, offset)].set(src)
     return moveaxis(found, (-2, -1), (dim1, dim2))
 
 

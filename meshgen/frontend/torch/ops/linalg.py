@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from meshgen.frontend.torch.ops.elementwise import add, mul
+from meshgen.frontend.torch.ops.indexing import diagonal_scatter
 from meshgen.frontend.torch.ops.reductions import sum_dtype
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import in_common_type, result_type
@@ -16,7 +17,7 @@ from meshgen.frontend.tracer.elementwise import maximum
 from meshgen.frontend.tracer.joining import concatenate, pad
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
+from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import real_dtype
 
@@ -79,7 +80,7 @@ def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, at
 def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     """a @ x = b, or x @ a = b; a b of one dim less than a is a stack of vectors."""
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
-    right = expand_dims(b, -1) if is_vector else b
+    right = b[..., None] if is_vector else b
     if not left:
         found = linalg.solve(a.mT, right.mT).mT
     else:
@@ -129,11 +130,9 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
 @aten("diag_embed")
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices in two new dims with the rows of x as diagonals."""
-    rows, size = x.shape[-1], x.shape[-1] + abs(offset)
-    along = np.arange(rows, dtype=np.int32)
-    empty = zeros((*x.shape[:-1], size, size), x.type.dtype)
-    found = empty.at[(..., along + max(0, -offset), along + max(0, offset))].set(x)
-    return moveaxis(found, (-2, -1), (dim1, dim2))
+    size = x.shape[-1] + abs(offset)
+    matrices = diagonal_scatter(zeros((*x.shape[:-1], size, size), x.type.dtype), x, offset, -2, -1)
+    return moveaxis(matrices, (-2, -1), (dim1, dim2))
 
 
 @aten("block_diag")
@@ -172,6 +171,6 @@ enter_rows({
     "linalg_householder_product orgqr": linalg.householder_product,
     "ormqr": lambda x, scales, other, left=True, transpose=False: linalg.householder_multiply(x, scales, other, left=left, transposed=transpose),
     "trace": lambda x: linalg.trace(x, dtype=sum_dtype(x.type.dtype)),
-    "addr": lambda x, left, right, *, beta=1, alpha=1: add(mul(x, beta), mul(mul(expand_dims(left, 1), expand_dims(right, 0)), alpha)),
+    "addr": lambda x, left, right, *, beta=1, alpha=1: add(mul(x, beta), mul(mul(left[:, None], right[None]), alpha)),
 })  # fmt: skip
 enter_rows({"linalg_cross": lambda x, y, *, dim=-1: linalg.cross(x, y, axis=dim)}, in_common_type)

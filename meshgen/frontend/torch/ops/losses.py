@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from meshgen.frontend.torch.ops.products import linear_
 from meshgen.frontend.torch.ops.table import aten, enter_rows
-from meshgen.frontend.torch.promotion import in_common_floats, promoted, rounded_once, wide
+from meshgen.frontend.torch.promotion import in_common_floats, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, nn
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.indexing import gathered, take_along_axis
@@ -61,8 +61,8 @@ enter_rows({
 
 
 @aten("binary_cross_entropy_with_logits")
+@in_common_floats
 def bce_with_logits(x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:  # fmt: skip
-    x, target = promoted(x, target, floats=True)
     positive = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
     found = (1 - target) * x + positive * nn.softplus(-x)
     return reduced(found if weight is None else found * weight, reduction)
@@ -109,10 +109,8 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduc
         if weight is not None:
             refuse("cross_entropy with both class weights and label_smoothing is not supported", "", "MG0103")
         kept = target != ignore_index
-        spread = where(kept, -scores.mean(dim), 0.0)
-        even = (
-            spread.sum() / convert(kept, logits.type.dtype).sum() if reduction == MEAN else reduced(spread, reduction)
-        )
+        even = where(kept, -scores.mean(dim), 0.0)
+        even = even.sum() / convert(kept, logits.type.dtype).sum() if reduction == MEAN else reduced(even, reduction)
         found = found * (1 - label_smoothing) + even * label_smoothing
     return convert(found, dtype)
 
@@ -132,18 +130,14 @@ def _gelu_slope(x: Tensor, approximate: str = "none") -> Tensor:
     return 0.5 * (1 + elementwise.erf(x * 0.7071067811865476)) + x * density
 
 
-def _summed(x: Tensor, dim: int) -> Tensor:
-    return x.sum(dim, True, dtype=x.type.dtype)
-
-
 def _softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
     weighted = grad * out
-    return convert(weighted - out * _summed(weighted, dim), dtype)
+    return convert(weighted - out * weighted.sum(dim, True), dtype)
 
 
 enter_rows({
     "_softmax_backward_data": _softmax_backward,
-    "_log_softmax_backward_data": lambda grad, out, dim, dtype: convert(grad - elementwise.exp(out) * _summed(grad, dim), dtype),
+    "_log_softmax_backward_data": lambda grad, out, dim, dtype: convert(grad - elementwise.exp(out) * grad.sum(dim, True), dtype),
     "threshold_backward": lambda grad, x, threshold: where(x <= threshold, 0.0, grad),
     "sigmoid_backward": lambda grad, out: grad * out * (1 - out),
     "tanh_backward": lambda grad, out: grad * (1 - out * out),
@@ -169,7 +163,8 @@ def multi_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, p: float
     target = target.reshape(-1, 1)
     over = margin - take_along_axis(rows, target, 1) + rows
     slope = convert(over > 0, x.type.dtype) if p == 1 else 2 * elementwise.maximum(over, 0)
-    slope = slope / rows.shape[1] if weight is None else slope * expand_dims(gathered(weight, {0: target[:, 0]}, 0), 1) / rows.shape[1]  # fmt: skip
+    slope = slope if weight is None else slope * gathered(weight, {0: target[:, 0]}, 0)[:, None]
+    slope = slope / rows.shape[1]
     is_target = iota(rows.shape, 1, target.type.dtype) == target
     slope = where(is_target, 0.0, slope)
     slope = where(is_target, -slope.sum(1, True), slope)
@@ -186,10 +181,10 @@ def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tenso
     place = iota(labels.shape, 1, "i32")
     is_counted = place < where(labels == -1, place, labels.shape[1]).min(1, True)
     safe = where(is_counted, labels, 0)
-    is_label = (expand_dims(safe, 2) == expand_dims(place, 1)) & expand_dims(is_counted, 2)
+    is_label = (safe[:, :, None] == place[:, None]) & is_counted[:, :, None]
     has_label = is_label.any(1)
-    over = 1 - expand_dims(take_along_axis(rows, safe, 1), 2) + expand_dims(rows, 1)
-    is_compared = expand_dims(is_counted, 2) & (~expand_dims(has_label, 1))
+    over = 1 - take_along_axis(rows, safe, 1)[:, :, None] + rows[:, None]
+    is_compared = is_counted[:, :, None] & ~has_label[:, None]
     return where(is_compared & (over > 0), over, 0.0), is_label, has_label
 
 
@@ -203,10 +198,7 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[T
 
 
 @aten("multilabel_margin_loss_backward")
-def multilabel_margin_loss_backward(
-    grad: Tensor, x: Tensor, target: Tensor, reduction: int, is_target: Tensor
-) -> Tensor:
-    del is_target
+def multilabel_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, _: Tensor) -> Tensor:
     over, is_label, _ = _margins_of_labels(x, target)
     slope = convert(over > 0, x.type.dtype) / over.shape[-1]
     of_labels = convert(is_label, x.type.dtype) * slope.sum(2, True)

@@ -16,7 +16,7 @@ from meshgen.frontend.tracer.indexing import take_along_axis
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.rounding import ceil
-from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
+from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 
 
@@ -49,7 +49,7 @@ def lu_unpack(factors: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_
         return none, left, right
     order = _row_order(pivots, rows)
     place = iota((*order.shape[:-1], rows, rows), order.ndim - 1, "i32")
-    return convert(place == expand_dims(order, -2), factors.type.dtype), left, right
+    return convert(place == order[..., None, :], factors.type.dtype), left, right
 
 
 @aten("linalg_lu_solve")
@@ -64,12 +64,12 @@ def lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, a
     order = broadcast(_row_order(pivots, factors.shape[-2]), (*lead, factors.shape[-2]))
     lower, upper = _triangles(factors)
     if not adjoint:
-        half = solve_triangular(lower, take_along_axis(b, broadcast(expand_dims(order, -1), b.shape), -2), upper=False)
+        half = solve_triangular(lower, take_along_axis(b, broadcast(order[..., None], b.shape), -2), upper=False)
         return solve_triangular(upper, half, upper=True)
     half = solve_triangular(_adjoint(lower), solve_triangular(_adjoint(upper), b, upper=False), upper=True)
     place = iota((*order.shape, order.shape[-1]), order.ndim, "i32")
-    back = argmax(convert(expand_dims(order, -2) == moveaxis(place, -1, -2), "i32"), -1)
-    return take_along_axis(half, broadcast(expand_dims(back, -1), half.shape), -2)
+    back = argmax(convert(order[..., None, :] == moveaxis(place, -1, -2), "i32"), -1)
+    return take_along_axis(half, broadcast(back[..., None], half.shape), -2)
 
 
 @aten("linalg_matrix_exp")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.torch.ops.conv import Sizes, per_spatial_dim
-from meshgen.frontend.torch.ops.resizing import mixed_by_table
+from meshgen.frontend.torch.ops.resizing import mixed_by_tables
 from meshgen.frontend.torch.ops.scattering import scatter
 from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
@@ -62,9 +62,8 @@ def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
     at = tensor(np.zeros((), np.int32))
     for d, (rows, size) in enumerate(zip(places, old, strict=True)):
         begins = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
-        apart = (
-            int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
-        )  # of a window with two rows inside
+        # of a window with two rows inside
+        apart = int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
         own = number // math.prod(sizes[d + 1 :]) % sizes[d]
         at = at * size + (own * apart + tensor(begins))
     return seen.max(-1), convert(broadcast(at, number.shape), "i64")
@@ -150,10 +149,7 @@ def _adaptive_avg_pool(count: int, x: Tensor, size: Sizes) -> Tensor:
         return x.mean(list(range(-count, 0)), True)
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         return _avg_pool(count, x, [n // s for s, n in zip(new, old, strict=True)])
-    pooled_rows, dtype = wide(x)
-    for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
-        pooled_rows = mixed_by_table(pooled_rows, d, _bins(n, s))
-    return convert(pooled_rows, dtype)
+    return mixed_by_tables(x, [*map(_bins, old, new)])
 
 
 def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
@@ -161,10 +157,7 @@ def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         sizes = [n // s for s, n in zip(new, old, strict=True)]
         return _avg_pool_backward(count, grad, x, sizes, sizes, 0, False, True, None)
-    spread, dtype = wide(grad)
-    for d, (n, s) in enumerate(zip(old, new, strict=True), start=x.ndim - count):
-        spread = mixed_by_table(spread, d, _bins(n, s).T)
-    return convert(spread, dtype)
+    return mixed_by_tables(grad, [_bins(n, s).T for n, s in zip(old, new, strict=True)])
 
 
 def _unpooled(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:

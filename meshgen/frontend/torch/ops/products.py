@@ -205,8 +205,7 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
     upper = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
     inner = (tensor(grad, wide) * tensor(out, wide)).sum(-1)
     scores = convert(weights * (upper - inner[..., None]) * _factor(query, scale), query.type.dtype)
-    return (
-        dot_general(scores, key, batch, batch, [last], [rows]),
-        _summed_heads(dot_general(scores, query, batch, batch, [rows], [rows]), whole_key),
-        _summed_heads(dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows]), whole_value),
-    )
+    of_query = dot_general(scores, key, batch, batch, [last], [rows])
+    of_key = dot_general(scores, query, batch, batch, [rows], [rows])
+    of_value = dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows])
+    return of_query, _summed_heads(of_key, whole_key), _summed_heads(of_value, whole_value)

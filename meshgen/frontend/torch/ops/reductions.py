@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import floats, on_rows, rounded_once, wide
@@ -14,6 +15,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_complex, is_inexact, real_dtype
 
 Dims = int | Sequence[int] | None
+_Result = TypeVar("_Result")
 
 
 def dims_of(x: Tensor, dim: Dims) -> int | tuple[int, ...] | None:
@@ -61,27 +63,22 @@ enter_rows({"cumsum": scans.cumsum, "cumprod": scans.cumprod}, _running)
 
 @aten("mean")
 def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    x = floats(x, dtype)
-    return _nan(x, dim, keepdim) if _is_of_nothing(x, dim) else x.mean(dims_of(x, dim), keepdim)
+    return _of_elements(reduce.mean, floats(x, dtype), dim, keepdim)
 
 
-def _is_of_nothing(x: Tensor, dim: Dims) -> bool:
-    """Whether a reduction over dims has no elements."""
-    return not math.prod(x.shape[d] for d in axes_of(dims_of(x, dim), x.ndim))
-
-
-def _nan(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    """Return NaN in place of a mean of no elements."""
-    return x.sum(dims_of(x, dim), keepdim) * math.nan
+def _of_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool, **options: float) -> Tensor:
+    """Return a mean or a variance over dims: NaN of no elements."""
+    dims = dims_of(x, dim)
+    if math.prod(x.shape[d] for d in axes_of(dims, x.ndim)):
+        return function(x, dims, keepdim, **options)
+    return floats(x).sum(dims, keepdim) * math.nan
 
 
 @aten("var.correction")
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     if is_complex(x.type.dtype):
         return var(x.real, dim, correction=correction, keepdim=keepdim) + var(x.imag, dim, correction=correction, keepdim=keepdim)  # fmt: skip
-    if _is_of_nothing(x, dim):
-        return _nan(floats(x), dim, keepdim)
-    return reduce.var(x, dims_of(x, dim), keepdim, correction=1 if correction is None else correction)
+    return _of_elements(reduce.var, x, dim, keepdim, correction=1 if correction is None else correction)
 
 
 @aten("std.correction")
@@ -90,10 +87,10 @@ def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
     return convert(elementwise.sqrt(var(x, dim, correction=correction, keepdim=keepdim)), real_dtype(dtype))
 
 
-def _unbiased(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _unbiased(function: Callable[..., _Result]) -> Callable[..., _Result]:
     """Let a spread be told whether it is corrected by one, as the second argument or after the dims."""
 
-    def spread(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
+    def spread(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> _Result:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         return function(x, dim, correction=int(unbiased), keepdim=keepdim)
@@ -103,33 +100,29 @@ def _unbiased(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _and_mean(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     """Return the mean beside a spread."""
-
-    def both(x: Tensor, dim: Dims | bool = None, *args: bool, keepdim: bool = False, **options: float | None) -> tuple[Tensor, Tensor]:  # fmt: skip
-        keepdim = args[1] if len(args) > 1 else keepdim
-        return function(x, dim, *args[:1], keepdim=keepdim, **options), mean(x, None if isinstance(dim, bool) else dim, keepdim)  # fmt: skip
-
-    return both
+    return lambda x, dim=None, *, correction=None, keepdim=False: (
+        function(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+    )  # fmt: skip
 
 
-enter_rows({"var var.dim": var, "std std.dim": std}, _unbiased)
-enter_rows({"var_mean.correction": var, "std_mean.correction": std}, _and_mean)
-enter_rows({"var_mean var_mean.dim": _unbiased(var), "std_mean std_mean.dim": _unbiased(std)}, _and_mean)
+enter_rows({"var_mean.correction": _and_mean(var), "std_mean.correction": _and_mean(std)})
+enter_rows({"var var.dim": var, "std std.dim": std, "var_mean var_mean.dim": _and_mean(var), "std_mean std_mean.dim": _and_mean(std)}, _unbiased)  # fmt: skip
 
 
 @aten("linalg_vector_norm")
 def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
     x, result = wide(floats(x, dtype))
-    size, dims = elementwise.abs_(x), dims_of(x, dim)
+    size, over = elementwise.abs_(x), (dims_of(x, dim), keepdim)
     if math.isinf(ord):
-        found = (reduce.max_ if ord > 0 else reduce.min_)(size, dims, keepdim)
+        found = size.max(*over) if ord > 0 else size.min(*over)
     elif ord == 0:
-        found = convert(size != 0, size.type.dtype).sum(dims, keepdim)
+        found = convert(size != 0, size.type.dtype).sum(*over)
     elif ord == 1:
-        found = size.sum(dims, keepdim)
+        found = size.sum(*over)
     elif ord == 2:
-        found = elementwise.sqrt((size * size).sum(dims, keepdim))
+        found = elementwise.sqrt((size * size).sum(*over))
     else:
-        found = elementwise.power(elementwise.power(size, float(ord)).sum(dims, keepdim), 1 / ord)
+        found = elementwise.power(elementwise.power(size, float(ord)).sum(*over), 1 / ord)
     return convert(found, real_dtype(result))
 
 

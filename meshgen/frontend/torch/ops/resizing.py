@@ -28,9 +28,17 @@ Scales = Sequence[float | None] | None
 Table = Callable[[int, int, float | None, bool], Array]  # of old and new sizes, the user's scale, and align_corners
 
 
-def mixed_by_table(x: Tensor, dim: int, table: Array) -> Tensor:
+def _mixed(x: Tensor, dim: int, table: Array) -> Tensor:
     """Return x with the rows of a dim mixed by a table [new rows, old rows]."""
     return moveaxis(tensordot(x, tensor(table.astype(DTYPES[x.type.dtype])), ([dim], [1])), -1, dim)
+
+
+def mixed_by_tables(x: Tensor, tables: Sequence[Array]) -> Tensor:
+    """Return x with the rows of its last dims mixed by tables [new rows, old rows], one for each dim."""
+    found, dtype = wide(x)
+    for dim, table in enumerate(tables, start=x.ndim - len(tables)):
+        found = _mixed(found, dim, table)
+    return convert(found, dtype)
 
 
 def _places(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
@@ -105,19 +113,14 @@ def _output_sizes(old: Sequence[int], output_size: Sequence[int] | None, scales:
 
 
 def _resized_by_tables(table: Table, x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
-    found, dtype = wide(x)
     factors = _scales(scales, x.ndim - 2)
     new = _output_sizes(x.shape[2:], output_size, factors)
-    for d, each in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
-        found = mixed_by_table(found, d, table(*each, align_corners))
-    return convert(found, dtype)
+    return mixed_by_tables(x, [table(*each, align_corners) for each in zip(x.shape[2:], new, factors, strict=True)])
 
 
 def _gradient_by_tables(table: Table, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
-    found, dtype = wide(grad)
-    for d, each in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):
-        found = mixed_by_table(found, d, table(*each, align_corners).T)
-    return convert(found, dtype)
+    sizes = zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True)
+    return mixed_by_tables(grad, [table(*each, align_corners).T for each in sizes])
 
 
 def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
@@ -137,7 +140,7 @@ def _nearest_gradient(is_exact: bool, grad: Tensor, output_size: Sequence[int], 
         if _is_repeated(rows, old):
             found = found.reshape(*found.shape[:d], old, size // old, *found.shape[d + 1 :]).sum(d + 1)
         else:
-            found = mixed_by_table(found, d, np.eye(old)[rows].T)
+            found = _mixed(found, d, np.eye(old)[rows].T)
     return convert(found, dtype)
 
 

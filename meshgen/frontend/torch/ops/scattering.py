@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from meshgen.frontend.torch.ops.shapes import slice_
+from meshgen.frontend.torch.ops.shapes import along, slice_
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, indexing, rounding
@@ -98,7 +98,7 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
 @aten("index_reduce")
 @on_rows
 def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # fmt: skip
-    place = (slice(None),) * axis_of(dim, x.ndim) + (index,)
+    place = along(x, dim, index)
     methods = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "max", "amin": "min"}
     put: _Put = lambda base, values, kind: getattr(base.at[place], methods[kind])(values)  # noqa: E731
     return _group_reduced(x, source, reduce, include_self, put)
@@ -114,7 +114,7 @@ def _segments(x: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: i
     else:
         ends = cumsum(lengths, -1)
     rows = iota((*lengths.shape[:-1], x.shape[axis], lengths.shape[-1]), axis, ends.type.dtype)
-    numbers = (rows >= expand_dims(ends, -2)).sum(-1)
+    numbers = (rows >= ends[..., None, :]).sum(-1)
     numbers = numbers.reshape(*numbers.shape, *[1] * (x.ndim - axis - 1))
     return broadcast(numbers, x.shape), lengths.reshape(*lengths.shape, *[1] * (x.ndim - axis - 1))
 

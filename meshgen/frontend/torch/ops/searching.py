@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from meshgen.frontend.torch.ops.creation import linspace
+from meshgen.frontend.torch.ops.shapes import along
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import on_rows
 from meshgen.frontend.tracer import elementwise, logic, reduce, scans, searching
@@ -16,19 +17,13 @@ from meshgen.frontend.tracer.creation import iota, ones, zeros
 from meshgen.frontend.tracer.indexing import take_along_axis
 from meshgen.frontend.tracer.joining import concatenate, stack
 from meshgen.frontend.tracer.operands import axis_of, convert, tensor
-from meshgen.frontend.tracer.shapes import expand_dims, moveaxis
+from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_inexact
 
 
-@aten("argmax")
-@on_rows
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return convert(searching.argmax(x, dim, keepdim), "i64")
-
-
-def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return convert(searching.argmin(x, dim, keepdim), "i64")
+    return convert(x.argmax(dim, keepdim), "i64")
 
 
 @aten("topk")
@@ -38,7 +33,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
         values, places = searching.top_k(x, k, dim)
         return values, convert(places, "i64")
     values, places = sort(x, dim)
-    rows = (slice(None),) * (dim % x.ndim) + (slice(k),)
+    rows = along(x, dim, slice(k))
     return values[rows], places[rows]
 
 
@@ -51,8 +46,8 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Te
 
 def _count_below(table: Tensor, values: Tensor, is_right: bool) -> Tensor:
     """Return how many elements of sorted rows come before each value of the row; a table of one row serves all values."""
-    table = table if table.ndim == 1 else expand_dims(table, -2)
-    values = expand_dims(values, values.ndim)
+    table = table if table.ndim == 1 else table[..., None, :]
+    values = values[..., None]
     return (table <= values if is_right else table < values).sum(-1)
 
 
@@ -68,7 +63,7 @@ def searchsorted(table: Tensor, values: Operand, *, out_int32: bool = False, rig
 @on_rows
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element, and its place."""
-    at = (slice(None),) * (dim % x.ndim) + (slice(k - 1, k) if keepdim else k - 1,)
+    at = along(x, dim, slice(k - 1, k) if keepdim else k - 1)
     values, places = sort(x, dim)
     return values[at], places[at]
 
@@ -94,13 +89,12 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
     values, places = sort(x, dim)
     count = (~logic.isnan(x)).sum(dim, True, dtype="i32")
     middle = elementwise.maximum(count - 1, 0) // 2
-    results = [take_along_axis(each, middle, dim) for each in (values, places)]
-    value, place = results if keepdim else (each.reshape(_without(x.shape, dim)) for each in results)
-    return value, place
+    return _kept(keepdim, dim, *(take_along_axis(each, middle, dim) for each in (values, places)))
 
 
-def _without(shape: Sequence[int], dim: int) -> list[int]:
-    return [size for d, size in enumerate(shape) if d != dim % len(shape)]
+def _kept(keepdim: bool, dim: int, value: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+    """Return results with the dim of size 1 that was searched, or without it."""
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
 @aten("mode")
@@ -111,10 +105,8 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     rows, number = moveaxis(values, dim, -1), iota((*moveaxis(values, dim, -1).shape,), x.ndim - 1, "i32")
     begins = concatenate([ones((*rows.shape[:-1], 1), "i1"), rows[..., 1:] != rows[..., :-1]], -1)
     length = number - scans.cummax(logic.where(begins, number, 0), -1)
-    end = expand_dims(searching.argmax(length, -1), -1)
-    results = [moveaxis(take_along_axis(moveaxis(each, dim, -1), end, -1), -1, dim) for each in (values, places)]
-    value, place = results if keepdim else (each.reshape(_without(x.shape, dim)) for each in results)
-    return value, place
+    end = searching.argmax(length, -1)[..., None]
+    return _kept(keepdim, dim, *(moveaxis(take_along_axis(moveaxis(each, dim, -1), end, -1), -1, dim) for each in (values, places)))  # fmt: skip
 
 
 def _running_extreme(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -128,8 +120,7 @@ def _running_extreme(function: Callable[..., Tensor]) -> Callable[..., tuple[Ten
     return running
 
 
-cummax = aten("cummax")(_running_extreme(scans.cummax))
-cummin = aten("cummin")(_running_extreme(scans.cummin))
+enter_rows({"cummax": scans.cummax, "cummin": scans.cummin}, _running_extreme)
 
 
 @aten("nonzero_static")
@@ -155,9 +146,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     place = elementwise.clip((x - low) * (bins / (tensor(high, x.type.dtype) - low)), 0, bins - 1)
     inside = (x >= low) & (x <= high)
     number = logic.where(inside, convert(place, "i32"), bins).reshape(-1)
-    return (
-        zeros((bins,), "f32" if x.type.dtype in reduce.NARROW else x.type.dtype).at[number].add(1).astype(x.type.dtype)
-    )
+    counts = zeros((bins,), "f32" if x.type.dtype in reduce.NARROW else x.type.dtype).at[number].add(1)
+    return convert(counts, x.type.dtype)
 
 
 def _counted(numbers: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
@@ -175,12 +165,12 @@ def _counted(numbers: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor 
         return counts
     volume = tensor(np.ones((), np.float32), share.type.dtype)
     for bounds in edges:
-        volume = expand_dims(volume, volume.ndim) * (bounds[1:] - bounds[:-1])
+        volume = volume[..., None] * (bounds[1:] - bounds[:-1])
     return counts / (counts.sum() * volume)
 
 
 def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
-    low, high = _histogram_bounds(x, *bounds, 0.5) if bounds else _histogram_bounds(x, 0, 0, 0.5)
+    low, high = _histogram_bounds(x, *(bounds or (0, 0)), 0.5)
     return linspace(low, high, count + 1, x.type.dtype)
 
 
@@ -204,10 +194,11 @@ def histogramdd_edges(x: Tensor, bins: Sequence[int], *, range: Sequence[float] 
 
 enter_rows({
     "max.dim": lambda x, dim, keepdim=False: (x.max(dim, keepdim), argmax(x, dim, keepdim)),
-    "min.dim": lambda x, dim, keepdim=False: (x.min(dim, keepdim), argmin(x, dim, keepdim)),
+    "min.dim": lambda x, dim, keepdim=False: (x.min(dim, keepdim), convert(x.argmin(dim, keepdim), "i64")),
     "sort.stable": lambda x, *, stable=None, dim=-1, descending=False: sort(x, dim, descending),
     "argsort argsort.stable": lambda x, dim=-1, descending=False, stable=False: convert(searching.argsort(x, dim, descending=descending), "i64"),
-    "argmin": argmin,
+    "argmax": argmax,
+    "argmin": lambda x, dim=None, keepdim=False: convert(x.argmin(dim, keepdim), "i64"),
 }, on_rows)  # fmt: skip
 enter_rows({
     "median": lambda x: median_dim(x.reshape(-1))[0],

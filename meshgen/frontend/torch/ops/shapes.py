@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -75,9 +76,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def _sections(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
-    dim = axis_of(dim, x.ndim)
-    ends = list(accumulate(sizes))
-    return [slice_(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    return [slice_(x, dim, end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 @aten("split.Tensor", "split_copy.Tensor", "split.default")
@@ -87,33 +86,24 @@ def split(x: Tensor, size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
     return _sections(x, sizes, dim)
 
 
-@aten("tensor_split.sections")
-def tensor_split(x: Tensor, sections: int, dim: int = 0) -> list[Tensor]:
-    whole = x.shape[axis_of(dim, x.ndim)]
-    return _sections(x, [whole // sections + (i < whole % sections) for i in range(sections)], dim)
+@aten("tensor_split.sections", "tensor_split.indices")
+def tensor_split(x: Tensor, at: int | Sequence[int], dim: int = 0) -> list[Tensor]:
+    """Split a dim into a number of parts whose sizes differ by one at most, or before rows."""
+    if isinstance(at, int):
+        size, rest = divmod(x.shape[axis_of(dim, x.ndim)], at)
+        at = [i * size + min(i, rest) for i in range(1, at)]
+    return [slice_(x, dim, begin, end) for begin, end in zip([0, *at], [*at, None], strict=True)]
 
 
-@aten("tensor_split.indices")
-def tensor_split_at(x: Tensor, indices: Sequence[int], dim: int = 0) -> list[Tensor]:
-    return [slice_(x, dim, begin, end) for begin, end in zip([0, *indices], [*indices, None], strict=True)]
-
-
-def _split_along(dim: int) -> Callable[..., list[Tensor]]:
-    def split_(x: Tensor, given: int | Sequence[int]) -> list[Tensor]:
-        at = dim if x.ndim > 1 or dim != 1 else 0
-        if isinstance(given, int):
-            return tensor_split(x, given, at)
-        ends = [*given, x.shape[at]]
-        return _sections(x, [end - begin for begin, end in zip([0, *given], ends, strict=True)], at)
-
-    return split_
+def along(x: Tensor, dim: int, entry: Any) -> tuple[Any, ...]:
+    """Return the index of x with an entry for one dim: `x[along(x, 1, 3)]` is `x[:, 3]`."""
+    return (slice(None),) * axis_of(dim, x.ndim) + (entry,)
 
 
 @aten("slice", "slice_copy")
 def slice_(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    dim = axis_of(dim, x.ndim)
-    rows = slice(start, end, step)
-    return x if range(*rows.indices(x.shape[dim])) == range(x.shape[dim]) else x[(slice(None),) * dim + (rows,)]  # fmt: skip
+    rows, whole = slice(start, end, step), range(x.shape[axis_of(dim, x.ndim)])
+    return x if whole[rows] == whole else x[along(x, dim, rows)]
 
 
 @aten("narrow")
@@ -169,10 +159,6 @@ def resize(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
 _TYPES = {"float": "f32", "half": "f16", "bfloat16": "bf16", "double": "f64", "long": "i64", "int": "i32", "bool": "i1"}
 
 
-def _conversion(dtype: str) -> Callable[..., Tensor]:
-    return lambda x, **_: convert(x, dtype)
-
-
 enter_rows({
     "view_as reshape_as": lambda x, like: x.reshape(like.shape),
     "permute permute_copy": lambda x, dims: x.transpose(dims) if x.ndim else x,
@@ -188,17 +174,17 @@ enter_rows({
     "vstack": lambda tensors: cat([shapes.atleast_2d(each) for each in tensors]),
     "split_with_sizes split_with_sizes_copy split.sizes": _sections,
     "chunk": lambda x, chunks, dim=0: split(x, max(1, -(-x.shape[axis_of(dim, x.ndim)] // chunks)), dim),
-    "hsplit": _split_along(1),
-    "vsplit": _split_along(0),
-    "dsplit": _split_along(2),
+    "hsplit": lambda x, at: tensor_split(x, at, int(x.ndim > 1)),
+    "vsplit": tensor_split,
+    "dsplit": lambda x, at: tensor_split(x, at, 2),
     "unbind unbind_copy": lambda x, dim=0: list(joining.unstack(x, axis=dim)),
-    "select.int select_copy.int": lambda x, dim, index: x[(slice(None),) * axis_of(dim, x.ndim) + (index,)],
+    "select.int select_copy.int": lambda x, dim, index: x[along(x, dim, index)],
     "roll": lambda x, shifts, dims=(): joining.roll(x, list(shifts), list(dims)) if dims else joining.roll(x, shifts[0]),
     "flip": lambda x, dims: joining.flip(x, list(dims)),
     "diagonal diagonal_copy": indexing.diagonal,
     "channel_shuffle": lambda x, groups: unflatten(x, 1, (groups, -1)).swapaxes(1, 2).reshape(x.shape),
     "meshgrid": lambda tensors, indexing="ij": creation.meshgrid(*tensors, indexing=indexing),
     "resize_as": lambda x, like, **_: resize(x, like.shape),
-    **{name: _conversion(dtype) for name, dtype in _TYPES.items()},
+    **{name: partial(to, dtype=dtype) for name, dtype in _TYPES.items()},
 })  # fmt: skip
 enter_traced("ravel mT=matrix_transpose matrix_transpose linalg_matrix_transpose=matrix_transpose movedim=moveaxis moveaxis tril triu diag unsqueeze=expand_dims unsqueeze_copy=expand_dims rot90")  # fmt: skip
