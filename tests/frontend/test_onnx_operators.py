@@ -79,6 +79,22 @@ def test_gelus() -> None:
     same(computed("QuickGelu", x, domain=MICROSOFT, alpha=1.5), [x / (1 + np.exp(-1.5 * x))])
 
 
+def test_bodies_of_operators_know_the_types_of_runtime_operators() -> None:
+    x, target = f32(3, 8), np.array([1, 7, 0])
+    b = Builder()
+    loss = b("SoftmaxCrossEntropyLoss", b("Gelu", "x", domain=MICROSOFT), "target")
+    model = b.model([("x", "f32", x.shape), ("target", "i64", target.shape)], [(loss, "f32")])
+    gelu = standard("Gelu", x)[0]
+    same(run(model, x, target), standard("SoftmaxCrossEntropyLoss", gelu, target))
+
+
+def test_faults_in_bodies_of_operators_name_the_operator() -> None:
+    model, _ = one("CenterCropPad", f32(4, 8), np.array([2]), axes=[0])
+    with pytest.raises(MeshgenError, match=r"MG0104: CenterCropPad '/CenterCropPad': Pad .* but is data here") as error:
+        read(model)
+    assert "once input 'a1' has a value" in str(error.value)
+
+
 def test_norms_of_sums() -> None:
     x, skip, scale, beta, bias = f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)
     found = computed("SkipLayerNormalization", x, skip, scale, beta, bias, results=4, domain=MICROSOFT, epsilon=1e-5)

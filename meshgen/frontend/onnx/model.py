@@ -67,13 +67,14 @@ def _read_model(
     """`from_onnx` of a model in memory, whose external data is in a folder."""
     light, protos = prepared(model, file)
     initializers = Initializers(protos, folder, file)
-    refuse_unknown(light.graph, file)
+    versions = {domain_of(each.domain): each.version for each in light.opset_import}
+    refuse_unknown(light.graph, versions, file)
     wanted = [each for each in light.graph.input if each.name not in initializers]
     inputs = read_inputs(wanted, args, file)
 
     def read(sizes: Mapping[str, int], most_folded: int = MOST_FOLDED) -> tuple[Module, Signature]:
         types = inputs.types(sizes)
-        walk = Walk(file, {domain_of(each.domain): each.version for each in light.opset_import}, types, most_folded)
+        walk = Walk(file, versions, types, most_folded)
         return _at_sizes(light.graph, types, inputs.constants, initializers, given, walk)
 
     if not (symbols := inputs.open):
@@ -112,7 +113,7 @@ def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[st
         values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
         values |= constants
         values |= {each: _initial(each, initializers, root) for each in initializers}
-        declared = declared_types((*light.input, *light.value_info, *light.output))
+        declared = declared_types((*light.value_info, *light.input, *light.output))
         _refuse_contradictions(declared, values, walk.file)
         walk.nodes(light.node, values, declared)
         if walk.faults:

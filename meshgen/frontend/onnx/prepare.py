@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -11,9 +10,7 @@ from meshgen.budget import require_operations
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.onnx.ops.table import MICROSOFT, TABLE
-from meshgen.frontend.onnx.schemas import schema_of
 
-SMALL = 1024  # elements of an initializer that stays in the model: the bodies of some functions depend on their numbers
 _DOMAINS = {"ai.onnx": ""}
 
 
@@ -33,7 +30,7 @@ def nodes_of(graph: Any, *, with_branches: bool = True) -> Iterator[Any]:
 
 
 def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
-    """The model without functions, and its initializers by name, which are not in it any more.
+    """The model with the bodies of its functions in place of their calls, and its initializers by name, which are not in it any more.
 
     Raises ProgramError MG0104 for what the onnx package finds malformed, MG0102 for a model without results.
     """
@@ -52,7 +49,8 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     except Exception as error:  # ValidationError, and what malformed protobufs raise
         raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error
     try:
-        return _without_functions(light, file, onnx), initializers
+        _refuse_many_calls(light, file)
+        return (onnx.inliner.inline_local_functions(light) if light.functions else light), initializers
     except ProgramError:
         raise
     except Exception as error:
@@ -81,17 +79,13 @@ def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
 
 
 def _light(model: Any, onnx: Any) -> Any:
-    """A copy of the model in which large initializers are inputs."""
+    """A copy of the model in which initializers are inputs."""
     without_initializers = onnx.GraphProto(**_fields(model.graph, "initializer"))
     light = onnx.ModelProto(**_fields(model, "graph"), graph=without_initializers)
     graph, given = light.graph, {each.name for each in model.graph.input}
     for each in model.graph.initializer:
-        info = onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims))
-        if math.prod(each.dims) <= SMALL and each.data_location != onnx.TensorProto.EXTERNAL:
-            graph.initializer.append(each)
-            graph.value_info.append(info)
-        elif each.name not in given:
-            graph.input.append(info)
+        if each.name not in given:
+            graph.input.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
     for node in nodes_of(graph):  # ONNX Runtime writes some of its own operators into the domain of the standard
         if not domain_of(node.domain) and ("", node.op_type) not in TABLE and (MICROSOFT, node.op_type) in TABLE:
             node.domain = MICROSOFT
@@ -134,45 +128,6 @@ def _refuse_many_calls(model: Any, file: str) -> None:
 
 def _callee(node: Any) -> tuple[str, str, str]:
     return domain_of(node.domain), node.op_type, node.overload
-
-
-def _without_functions(model: Any, file: str, onnx: Any) -> Any:
-    """The model with the bodies of its own functions, and of those of the standard that have no entry in the table."""
-    _refuse_many_calls(model, file)
-    versions = {domain_of(each.domain): each.version for each in model.opset_import}
-    local = {(each.domain, each.name) for each in model.functions}
-    used = {(node.domain, node.op_type) for node in nodes_of(model.graph)}
-    used |= {(node.domain, node.op_type) for each in model.functions for node in each.node}
-    expanded = [key for key in used - local if _is_expanded(key, versions)]
-    if not local and not expanded:
-        return model
-    kept = [key for key in used - local if key not in expanded]
-    kept += [key for key in TABLE if key not in local]
-    if expanded:
-        _with_defaults(model.graph, {*expanded}, versions, onnx)
-        model = onnx.shape_inference.infer_shapes(model)
-        # The package asks for the type of operands that are left out.
-        model.graph.value_info.append(onnx.ValueInfoProto())
-    return onnx.inliner.inline_selected_functions(model, kept, exclude=True, inline_schema_functions=True)
-
-
-def _with_defaults(graph: Any, keys: set[tuple[str, str]], versions: dict[str, int], onnx: Any) -> None:
-    """Write the defaults of attributes into nodes: bodies of functions refer to them, and the package leaves them unbound."""
-    for node in nodes_of(graph):
-        if (node.domain, node.op_type) in keys:
-            schema = onnx.defs.get_schema(node.op_type, versions[domain_of(node.domain)], domain_of(node.domain))
-            given = {each.name for each in node.attribute}
-            defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
-            node.attribute.extend(each for each in defaults if each.type)
-
-
-def _is_expanded(key: tuple[str, str], versions: dict[str, int]) -> bool:
-    """Whether an operator is a function of the standard that is not in the table."""
-    domain, name = domain_of(key[0]), key[1]
-    if (domain, name) in TABLE or domain not in versions:
-        return False
-    schema = schema_of(domain, name, versions[domain])
-    return schema is not None and schema.is_composite
 
 
 def _one_line(error: Exception) -> str:

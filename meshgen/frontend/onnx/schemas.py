@@ -31,14 +31,12 @@ class Schema:
         defaults: the attributes that have a default.
         parameters: one for each operand.
         is_variadic: whether the last parameter stands for all further operands.
-        is_composite: whether the standard gives a body for the operator.
     """
 
     since: int
     defaults: Mapping[str, Any]
     parameters: Sequence[Parameter]
     is_variadic: bool
-    is_composite: bool
 
     def type_faults(self, operands: Sequence[Any]) -> Iterator[str]:
         """Operands whose element types the operator does not take, or which differ though they must be equal."""
@@ -67,9 +65,7 @@ def schema_of(domain: str, name: str, version: int) -> Schema | None:
     defaults = {key: attribute_value(value, "") for key, value in pairs if value.type}
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
     parameters = [_parameter(each, each.option == variadic) for each in held.inputs]
-    is_variadic = any(each.option == variadic for each in held.inputs[-1:])
-    is_composite = held.has_function or held.has_context_dependent_function
-    return Schema(held.since_version, defaults, parameters, is_variadic, is_composite)
+    return Schema(held.since_version, defaults, parameters, any(each.option == variadic for each in held.inputs[-1:]))
 
 
 @cache

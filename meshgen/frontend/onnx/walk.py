@@ -17,6 +17,7 @@ import numpy as np
 
 from meshgen.budget import require_operations
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
+from meshgen.frontend.onnx.bodies import body_of, has_body
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Initializers, array_of_proto
 from meshgen.frontend.onnx.older import FIRST, as_of_opset_7, with_newer_operands
@@ -103,7 +104,7 @@ class Walk:
 
     def _results(self, node: Any, values: dict[str, Any]) -> Sequence[Any]:
         trace, around = current(), current().at
-        trace.at = place_of(node, self.file)
+        trace.at = place_of(node, self.file, around)
         operands: list[Any] = []
         try:
             operands = [value_named(name, values) if name else None for name in node.input]
@@ -142,6 +143,10 @@ class Walk:
     def _called(self, node: Any, operands: list[Any], values: dict[str, Any]) -> Sequence[Any]:
         domain, name = _key(node)
         if (operator := TABLE.get((domain, name))) is None:
+            if body := body_of(
+                node, domain, self.versions.get(domain, 1), [_type_with_elements(each) for each in operands]
+            ):
+                return self._inlined(body, node, operands, values)
             raise _Inside(_unknown(domain, name, [node.name or next(iter(node.output), "")], current().at))
         self._executed += 1
         require_operations(self._executed, "the model, with the trips of its loops,", current().at)
@@ -158,6 +163,19 @@ class Walk:
         if len(results) < call.results:
             refuse(f"{call.results} results are read, but the first {len(results)} only are supported", code="MG0103")
         return results
+
+    def _inlined(self, body: Any, node: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> Sequence[Any]:
+        """The results of the body of an operator; graphs of the operator in it may read values around it. Its faults name the operator too."""
+        values = {**around, **dict.fromkeys(body.input), **dict(zip(body.input, operands, strict=False))}
+        outside, before = self.versions, len(self.faults)
+        self.versions = outside | {domain_of(each.domain): each.version for each in body.opset_import}
+        try:
+            self.nodes(body.node, values, {})
+        finally:
+            self.versions = outside
+            self.faults[before:] = [_of_node(each, node) for each in self.faults[before:]]
+        pairs = zip(body.output, node.output, strict=False)  # results that are not read may have no value
+        return [value_named(name, values) if result else None for name, result in pairs]
 
     def _operand(self, operator: Operator, number: int, given: Any) -> Any:
         if isinstance(given, Weight) and (number in operator.known or number in operator.constant):
@@ -197,6 +215,13 @@ def as_operand(value: Any) -> Any:
     return value.as_tensor() if isinstance(value, Weight) else value
 
 
+def _type_with_elements(operand: Any) -> TensorType | list[TensorType] | None:
+    """The type of an operand; of a sequence those of its elements."""
+    if isinstance(operand, Elements):
+        return [kind for each in operand if (kind := type_of(as_operand(each)))]
+    return operand.type if isinstance(operand, Weight) else type_of(operand)
+
+
 def _listed(found: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", found) if isinstance(found, (tuple, list)) and not isinstance(found, Elements) else [found]  # fmt: skip
 
@@ -225,8 +250,8 @@ def _folded(operator: Operator, call: Call, operands: Sequence[Any], most: int) 
     return [next(computed) if isinstance(each, Tensor) else each for each in found]
 
 
-def place_of(node: Any, file: str) -> Location:
-    """The place of a node: the user's line of Python where the exporter wrote it down, and the name as scope."""
+def place_of(node: Any, file: str, around: Location | None = None) -> Location:
+    """The place of a node: the user's line of Python where the exporter wrote it down, and the name as scope; else that around it."""
     said = {each.key: each.value for each in node.metadata_props}
     scope = node.name.strip("/")
     if scopes := said.get("pkg.torch.onnx.name_scopes"):
@@ -234,7 +259,7 @@ def place_of(node: Any, file: str) -> Location:
     lines = _PYTHON_LINE.findall(said.get("pkg.torch.onnx.stack_trace", node.doc_string))
     if lines:
         return Location(lines[-1][0], int(lines[-1][1]), scope=scope)
-    return Location(file, 0, scope=scope)
+    return around if around and not scope else Location(file, 0, scope=scope)
 
 
 def _innermost(scopes: str) -> str:
@@ -252,15 +277,21 @@ def _of_node(fault: Diagnostic, node: Any) -> Diagnostic:
     return replace(fault, message=f"{called}: {fault.message}")
 
 
-def refuse_unknown(graph: Any, file: str) -> None:
-    """Raise ProgramError MG0103 with every operator that has no entry in the table: how often, and where.
+def refuse_unknown(graph: Any, versions: Mapping[str, int], file: str) -> None:
+    """Raise ProgramError MG0103 with every operator that has neither an entry in the table nor a body: how often, and where.
 
     Operators in branches alone are left to the walk, which may not read the branch.
     """
-    if any(_key(node) not in TABLE for node in nodes_of(graph, with_branches=False)):
+
+    def is_unknown(node: Any) -> bool:
+        domain, name = _key(node)
+        is_read = has_body(domain, name, versions.get(domain, 1)) and not reason(domain, name)[0]
+        return (domain, name) not in TABLE and not is_read
+
+    if any(map(is_unknown, nodes_of(graph, with_branches=False))):
         found: dict[tuple[str, str], list[str]] = {}
         for node in nodes_of(graph):
-            if _key(node) not in TABLE:
+            if is_unknown(node):
                 found.setdefault(_key(node), []).append(node.name or next(iter(node.output), ""))
         raise ProgramError(*(_unknown(*key, names, Location(file, 0)) for key, names in sorted(found.items())))
 
