@@ -1,12 +1,12 @@
-"""Composites by factors: normalizations of rows, as layer norm, RMS norm and group norm, and their gradients; products with scaled numbers."""
+"""Composites by factors: normalizations of rows, as layer norm, RMS norm and group norm, and their gradients; products with scaled numbers; cross-entropy."""
 
 from __future__ import annotations
 
 import math
 
-from meshgen.ir.attributes.composites import Normalize, NormalizeGradient, ScaledDot
+from meshgen.ir.attributes.composites import Normalize, NormalizeGradient, ScaledDot, SoftmaxCrossEntropy
 from meshgen.ir.graph import Node
-from meshgen.ops.decompositions import normalize, scaled_dot
+from meshgen.ops.decompositions import cross_entropy, normalize, scaled_dot
 from meshgen.ops.factors import parsed
 from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, Trait, TypeOf
 from meshgen.ops.rules import composites as rules
@@ -17,6 +17,10 @@ _PER_ELEMENT = 8.0  # two sums, two products, the affine part; the gradient has 
 
 def _normalize_flops(node: Node, type_of: TypeOf) -> float:
     return _PER_ELEMENT * type_of(node.results[0]).size
+
+
+def _cross_entropy_flops(node: Node, type_of: TypeOf) -> float:
+    return 6.0 * type_of(node.operands[0]).size  # two comparisons, a difference, an exponential, two sums
 
 
 def _scaled_dot_flops(node: Node, type_of: TypeOf) -> float:
@@ -38,4 +42,7 @@ OPS = (
     Op(name="scaled_dot", operands=AtLeast(3), types=types.scaled_dot, evaluate=NO_MEANING, error=ANY_ERROR, rule=rules.scaled_dot,
        kernel=NO_KERNEL, flops=_scaled_dot_flops, attributes=ScaledDot, traits=frozenset((Trait.CONTRACTS,)),
        decompose=scaled_dot.scaled_dot),
+    Op(name="softmax_cross_entropy", operands=2, results=2, types=types.softmax_cross_entropy, evaluate=NO_MEANING, error=ANY_ERROR,
+       rule=rules.softmax_cross_entropy, kernel=NO_KERNEL, flops=_cross_entropy_flops, attributes=SoftmaxCrossEntropy,
+       decompose=cross_entropy.softmax_cross_entropy),
 )  # fmt: skip

@@ -272,3 +272,14 @@ def packed_bits(numbers: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any
     short = -numbers.shape[-1] % (8 // bits)
     held = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, short)]).reshape(*numbers.shape[:-1], -1, 8 // bits)
     return np.asarray((held.astype(np.uint32) << np.arange(0, 8, bits)).sum(-1), np.uint8)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize(("ignored", "weighted"), [(None, False), (2, True), (-1, False)])
+def test_cross_entropy_of_labels(reduction: str, ignored: int | None, weighted: bool) -> None:
+    labels = RANDOM.integers(0, 5, (3, 4))
+    labels[0, 0] = labels[0, 0] if ignored is None else ignored
+    more = {} if ignored is None else {"ignore_index": ignored}
+    given = f32(3, 5, 4), labels, *([abs(f32(5))] if weighted else [])
+    options = {"reduction": reduction, "results": 2, **more}
+    same(computed("SoftmaxCrossEntropyLoss", *given, **options), standard("SoftmaxCrossEntropyLoss", *given, **options))

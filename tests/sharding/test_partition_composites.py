@@ -84,3 +84,25 @@ def test_scaled_numbers_are_split_where_they_are(dims: tuple[str, ...]) -> None:
     assert not moved
     summed = any(dims[1:])
     assert any(node.op in ("all_reduce", "reduce_scatter") for node in local.graph.nodes) == summed
+
+
+CROSS_ENTROPY = """module @loss {
+  sdy.mesh @mesh = <["x"=2, "y"=3]>
+  func.func public @main(%x: tensor<4x7x5xf32> SPLIT, %t: tensor<4x5xi64>) -> (tensor<4x5xf32>, tensor<4x5xf32>) {
+    %l, %r = "sched.softmax_cross_entropy"(%x, %t) <{factors = "a v b, a b -> a b, a b"}> : (tensor<4x7x5xf32>, tensor<4x5xi64>) -> (tensor<4x5xf32>, tensor<4x5xf32>)
+    return %l, %r : tensor<4x5xf32>, tensor<4x5xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("dims", [("", "x", ""), ("", "y", ""), ("", "xy", ""), ("x", "y", ""), ("", "x", "y"), ("y", "", "x")])  # fmt: skip
+def test_classes_are_split_and_sums_share_a_message(dims: tuple[str, ...]) -> None:
+    module = with_split(CROSS_ENTROPY, *dims)
+    local = partitioned(module)
+    assert local.graph.inputs[0].type.sizes == tuple(-(-size // {"": 1, "x": 2, "y": 3, "xy": 6}[axes]) for size, axes in zip((4, 7, 5), dims, strict=True))  # fmt: skip
+    logits = np.random.default_rng(0).normal(0, 3, (4, 7, 5)).astype(np.float32)
+    labels = np.random.default_rng(1).integers(-1, 8, (4, 5))  # of some rows none of the classes, of some in padding
+    assert check(module, pipeline=lambda _: local, args=[logits, labels]).ok
+    reductions = [node for node in local.graph.nodes if node.op == "all_reduce"]
+    assert len(reductions) == (2 if dims[1] else 0)

@@ -26,11 +26,14 @@ from meshgen.frontend.tracer.joining import split
 from meshgen.frontend.tracer.linear import dot_general
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.normalize import normalized
-from meshgen.frontend.tracer.operands import axis_of, convert, dtype_of, tensor
+from meshgen.frontend.tracer.operands import axis_of, convert, dtype_of, emit_all, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
 from meshgen.frontend.tracer.reduce import max_, no_complex, sum_, widened
 from meshgen.frontend.tracer.shapes import expand_dims, reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import TensorType
+from meshgen.ops.factors import notation
+from meshgen.ops.rules.rule import letters
 
 MASKED = -1e30  # a score that is not read: far below any other, but finite, so that a row without any has no NaN
 
@@ -174,6 +177,16 @@ def log_softmax(x: Operand, axis: int = -1) -> Tensor:
     wide = widened(x)
     shifted = wide - max_(wide, axis, True)
     return convert(shifted - log(sum_(exp(shifted), axis, True)), x.type.dtype)
+
+
+def softmax_cross_entropy(logits: Tensor, labels: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The cross-entropy of each row along a dim, and its log-sum-exp, in f32 at least; a label that is none of the classes picks 0."""
+    names = tuple(letters(logits.ndim))
+    rows = names[:axis] + names[axis + 1 :]
+    kind = TensorType(labels.shape, "f64" if logits.type.dtype == "f64" else "f32")
+    attrs = {"factors": notation([names, rows], [rows, rows])}
+    losses, whole = emit_all("softmax_cross_entropy", [logits, labels], [kind, kind], attrs)
+    return losses, whole
 
 
 @traced

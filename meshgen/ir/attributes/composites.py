@@ -24,3 +24,9 @@ class ScaledDot(Attributes):
     factors: str
     bits: int = 0
     precision: Texts = ()
+
+
+class SoftmaxCrossEntropy(Attributes):
+    """What the dims of operands and results are; the factor that labels lack are the classes."""
+
+    factors: str

@@ -13,6 +13,7 @@ from meshgen.mlir.text_operation import define
 _NORMALIZE = (string("factors", "factors"), flag("centered", "centered", is_required=True))
 PART = as_nodes(
     *define(GenericOperation, "sched", {"1.. -> 2..3": "normalize"}, FIELDS=(*_NORMALIZE, real("epsilon", "epsilon"))),
+    *define(GenericOperation, "sched", {"2 -> 2": "softmax_cross_entropy"}, FIELDS=(string("factors", "factors"),)),
     *define(GenericOperation, "sched", {"3.. -> 1": "normalize_gradient"}, FIELDS=_NORMALIZE),
     *define(
         GenericOperation,

@@ -61,20 +61,27 @@ class FactorWriter:
 
     # ---- values of any size
 
-    def apply(self, op: str, *parts: Spread | float, names: Names | None = None) -> Spread:
-        """An element-wise op, broadcast to the factors of the operand that has most, or to `names`."""
+    def apply(self, op: str, *parts: Spread | float) -> Spread:
+        """An element-wise op, broadcast to the factors of the operand that has most."""
+        names = max((part.names for part in parts if isinstance(part, Spread)), key=len)
+        return Spread(self.builder.elementwise(op, *self._together(parts, names)), names)
+
+    def equal(self, left: Spread, right: Spread, names: Names) -> Spread:
+        """Flags, broadcast to factors."""
+        return Spread(self.builder.compare("EQ", *self._together((left, right), names)), names)
+
+    def _together(self, parts: Sequence[Spread | float], names: Names) -> list[Value]:
+        """Values with these dims; numbers have the element type of the last tensor."""
         tensors = [part for part in parts if isinstance(part, Spread)]
-        names = max((part.names for part in tensors), key=len) if names is None else names
         sizes = {f: size for part in tensors for f, size in zip(part.names, part.value.type.sizes, strict=True)}
         shape = tuple(sizes[f] for f in names)
         number = TensorType(shape, tensors[-1].dtype)
-        operands = [
+        return [
             self._spread(part, names, shape)
             if isinstance(part, Spread)
             else self.builder.broadcast_scalar(part, number)
             for part in parts
         ]
-        return Spread(self.builder.elementwise(op, *operands), names)
 
     def _spread(self, part: Spread, names: Names, shape: tuple[int, ...]) -> Value:
         if part.names == names:
@@ -103,6 +110,11 @@ class FactorWriter:
     def count(self, over: Names) -> float:
         """The number of elements that factors have together."""
         return float(math.prod(self.sizes[f] for f in over))
+
+    def positions(self, factor: str, dtype: str) -> Spread:
+        """The positions of a factor in the whole tensors."""
+        kind = TensorType((self.sizes[factor],), dtype)
+        return Spread(self.builder.emit("iota", [], kind, dim=0), (factor,))
 
     # ---- what devices exchange: nothing, where one has the whole operands
 

@@ -21,6 +21,12 @@ def normalize_gradient(node: Node) -> Rule:
     return _combining(node, (f for f in x if f not in rows))
 
 
+def softmax_cross_entropy(node: Node) -> Rule:
+    """Devices exchange maximum, sum and chosen element of what they have of a row."""
+    (logits, labels), _ = parsed(node.attrs.factors)
+    return _combining(node, (f for f in logits if f not in labels))
+
+
 def scaled_dot(node: Node) -> Rule:
     """Scales and zero points are split with the groups of the numbers; a sum over a split factor is partial. Bytes are whole."""
     names, (out,) = parsed(node.attrs.factors)

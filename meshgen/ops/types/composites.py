@@ -46,6 +46,20 @@ def normalize_gradient(site: Site) -> list[TensorType] | None:
     return [kind]
 
 
+def softmax_cross_entropy(site: Site) -> list[TensorType] | None:
+    """Logits, and the number of a class for each row -> the loss and the log-sum-exp of each row, floats of 32 or 64 bits."""
+    if not _are_factors(site, 2):
+        return None
+    (logits, labels), rows = parsed(site.attrs.factors)
+    kind, numbers = site.operands
+    site.require(is_float(kind.dtype), "logits must be floats")
+    site.dtype_in(numbers, "integer")
+    site.require(len(logits) == len(labels) + 1, "labels must have all factors of the logits but the classes")
+    if not _are_in_order(site, (labels,), logits) or not site.require({*rows} == {labels}, "results must have the dims of the labels"):  # fmt: skip
+        return None
+    return [_statistic(kind, logits, labels)] * 2
+
+
 def scaled_dot(site: Site) -> list[TensorType] | None:
     """Floats, numbers or bytes with packed ones, their scales, and their zero points if there are -> the product, of the type of the first."""
     if not site.require(3 <= len(site.operands) <= 4, "takes 3 or 4 operands") or not _are_factors(site, 1):

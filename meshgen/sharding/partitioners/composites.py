@@ -22,7 +22,7 @@ from meshgen.sharding.partitioners.local_moves import table_entry
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
-@partitioner("normalize", "normalize_gradient", "scaled_dot")
+@partitioner("normalize", "normalize_gradient", "scaled_dot", "softmax_cross_entropy")
 def by_factors(site: Site) -> list[Value]:
     """The decomposition of the device's tiles."""
     decompose = OPS[site.node.op].decompose
@@ -50,6 +50,13 @@ class TileWriter(FactorWriter):
     def __init__(self, site: Site) -> None:
         super().__init__(site.node, site.builder, site.operands)
         self.site, self.axes = site, factor_axes(site)
+
+    def positions(self, factor: str, dtype: str) -> Spread:
+        builder, tile = self.site.builder, self._tile(factor)
+        place = Spread(builder.emit("iota", [], TensorType((tile,), dtype), dim=0), (factor,))
+        if not (axes := self.axes[factor]):
+            return place
+        return self.apply("add", place, self.convert(Spread(builder.tile_start(axes, tile), ()), dtype))
 
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         value = part.value

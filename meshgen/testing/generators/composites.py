@@ -51,4 +51,16 @@ def scaled_product(writer: Writer) -> None:
     writer.add("scaled_dot", [x, whole, *scales], None, attrs, rounds=True)
 
 
-OPS = (normalization, scaled_product)
+def cross_entropy(writer: Writer) -> None:
+    """The cross-entropy of rows along any dim; some labels are none of the classes."""
+    if value := writer.pick(has_type("f32", "f64", "bf16", rank=1)):
+        names = tuple(letters(value.type.rank))
+        at = writer.integer(0, len(names))
+        rows = names[:at] + names[at + 1 :]
+        sizes = [size for d, size in enumerate(value.type.sizes) if d != at]
+        labels = writer.new_input(TensorType(tuple(sizes), writer.one_of(("i32", "i64", "ui8"))))
+        attrs = {"factors": notation([names, rows], [rows, rows])}
+        writer.add("softmax_cross_entropy", [value, labels], None, attrs, rounds=True)
+
+
+OPS = (normalization, scaled_product, cross_entropy)

@@ -79,11 +79,18 @@ def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None
 def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return minus the element that the target names along the second dim (of one row: the only one), and the sum of the weights of all targets."""
     dim = min(1, x.ndim - 1)
-    kept = target != ignore_index
-    safe = where(kept, target, 0)
+    safe = where(target != ignore_index, target, 0)
     picked = -take_along_axis(x, expand_dims(safe, dim), dim).reshape(target.shape)
-    shares = convert(kept, x.type.dtype) if weight is None else where(kept, gathered(weight, {0: safe}, 0), 0.0)
-    losses = where(kept, picked, 0.0) * (1.0 if weight is None else shares)
+    return _of_labels(picked, target, weight, reduction, ignore_index)
+
+
+def _of_labels(losses: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the losses of labels that are not ignored, weighted and reduced, and the sum of the weights of all labels."""
+    kept, dtype = target != ignore_index, losses.type.dtype
+    shares = (
+        convert(kept, dtype) if weight is None else where(kept, gathered(weight, {0: where(kept, target, 0)}, 0), 0.0)
+    )
+    losses = where(kept, losses, 0.0) * (1.0 if weight is None else shares)
     total = shares.sum()
     return (losses.sum() / total if reduction == MEAN else reduced(losses, reduction)), total
 
@@ -97,19 +104,20 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduc
     """Of classes by number, or of probabilities in the shape of x."""
     dim = min(1, x.ndim - 1)
     logits, dtype = wide(x)
-    scores = nn.log_softmax(logits, dim)
     if target.shape == x.shape:
+        scores = nn.log_softmax(logits, dim)
         share = convert(target, logits.type.dtype) * (1 - label_smoothing) + label_smoothing / x.shape[dim]
         share = share if weight is None else share * weight.reshape((-1,) + (1,) * (x.ndim - dim - 1))
         losses = -(share * scores).sum(dim)
         rows = x.size // x.shape[dim]
         return convert(losses.sum() / rows if reduction == MEAN else reduced(losses, reduction), dtype)
-    found, _ = nll_loss_forward(scores, target, weight, reduction, ignore_index)
+    losses, whole = nn.softmax_cross_entropy(logits, target, dim)
+    found, _ = _of_labels(losses, target, weight, reduction, ignore_index)
     if label_smoothing:
         if weight is not None:
             refuse("cross_entropy with both class weights and label_smoothing is not supported", "", "MG0103")
         kept = target != ignore_index
-        even = where(kept, -scores.mean(dim), 0.0)
+        even = where(kept, whole - logits.mean(dim), 0.0)
         even = even.sum() / convert(kept, logits.type.dtype).sum() if reduction == MEAN else reduced(even, reduction)
         found = found * (1 - label_smoothing) + even * label_smoothing
     return convert(found, dtype)
