@@ -25,11 +25,17 @@ def is_plain(text: str) -> bool:
 
 def bytes_text(count: float) -> str:
     """A size with three digits: `131 kB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
+    return scaled_text(count, "B", "kMG")
+
+
+def scaled_text(count: float, unit: str, prefixes: str) -> str:
+    """A number with three digits and the first of the prefixes with which it is below 1000, else the last: `34.4 GFLOP`."""
+    prefix = ""
+    for prefix in ("", *prefixes):
+        if count < 1000 or prefix == prefixes[-1]:
             break
         count /= 1000
-    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
+    return f"{count:.3g} {prefix}{unit}" if count < 1000 else f"{count:.0f} {prefix}{unit}"
 
 
 def bytes_apart(first: int, second: int) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from meshgen.benchmarks.records import IDENTITY, Record, Run, identity
 from meshgen.benchmarks.samples import median_interval
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.reports.growth import Limit
 
 _LIMIT = re.compile(r"(?P<name>[a-z_]+):\+(?P<number>\d+(?:\.\d+)?)(?P<unit>%|)")
 _TIMES = ("us", "in_us", "cold_us")  # sampled: each has its own spread
@@ -26,15 +27,6 @@ _NO_FIGURES = (
     "iterations",
 )  # said by others, or not a figure of merit
 SAME, SLOWER, FASTER = "same", "slower", "faster"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """By how much a figure may grow: a share of what it was, or an amount."""
-
-    name: str
-    share: float
-    amount: float
 
 
 @dataclass(frozen=True)
@@ -59,7 +51,7 @@ class Difference:
     def exceeds(self, limit: Limit) -> bool:
         """Whether it grew by more than is allowed, and more than noise explains."""
         is_named = limit.name == self.figure or (limit.name == "time" and self.figure in _TIMES)
-        return is_named and self.is_worse and self.after > self.before * (1 + limit.share) + limit.amount
+        return is_named and self.is_worse and self.after > limit.most(self.before)
 
 
 def limit_of(text: str) -> Limit:

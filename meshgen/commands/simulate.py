@@ -87,22 +87,22 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _tables(name: str, found: Simulation, part: PartTimes) -> Iterator[Table]:
-    slowest = int(part.end.argmax())
+    record = _part_record(part)
+    seconds, slowest = record["seconds"], record["slowest_rank"]
     rows = [
         ("step", seconds_text(found.step_seconds), ""),
-        ("last rank done", seconds_text(float(part.end.max())), f"rank {slowest}"),
-        ("first rank done", seconds_text(float(part.end.min())), f"rank {int(part.end.argmin())}"),
-        ("kernels", seconds_text(float(part.computing[slowest])), f"on rank {slowest}"),
-        ("no kernel runs", seconds_text(float(part.exposed[slowest])), f"on rank {slowest}"),
+        ("last rank done", seconds_text(seconds["last"]), f"rank {slowest}"),
+        ("first rank done", seconds_text(seconds["first"]), f"rank {int(part.end.argmin())}"),
+        ("kernels", seconds_text(record["computing_seconds"]), f"on rank {slowest}"),
+        ("no kernel runs", seconds_text(record["exposed_seconds"]), f"on rank {slowest}"),
     ]
     if part.watched:
-        at, most = peak_of(memory_over_time(part))
+        at, most = peak_of(record["memory"])
         rows.append(("most bytes in use", bytes_text(most), f"after {seconds_text(at)}"))
-    yield table_of(
-        f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(found.machine)}", ("", "", ""), rows
-    )
+    title = f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(found.machine)}"
+    yield table_of(title, ("", "", ""), rows)
     if part.watched:
-        collectives = sorted(collective_rows(part), key=lambda row: -row["seconds"] * row["times"])
+        collectives = sorted(record["collectives"], key=lambda row: -row["seconds"] * row["times"])
         cells = [
             (row["name"], row["times"], bytes_text(row["bytes"]), seconds_text(row["seconds"]), seconds_text(row["waited_seconds"]), row["source"])
             for row in collectives[:_MOST_ROWS]

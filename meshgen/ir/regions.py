@@ -36,6 +36,22 @@ def all_nodes(graph: Graph) -> Iterator[Node]:
             yield from all_nodes(region)
 
 
+def flow_graphs(graph: Graph) -> Iterator[Graph]:
+    """A graph and the regions of its loops and branches, to any depth."""
+    yield graph
+    for node in graph.nodes:
+        for region in flow_regions(node):
+            yield from flow_graphs(region)
+
+
+def all_values(graph: Graph) -> Iterator[Value]:
+    """The values of a graph and of all its regions."""
+    yield from graph.values()
+    for node in all_nodes(graph):
+        for region in node.regions:
+            yield from region.values()
+
+
 def nodes_with_depth(graph: Graph) -> Iterator[tuple[Node, int]]:
     """All nodes with the nesting depth of each; regions may be nested to any depth."""
     stack = [(graph, 0)]

@@ -81,7 +81,7 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
     if site.annotation is None:
         return None
     if is_input(site.node) or is_output(site.node):
-        number = _place([s for s in origin.solved.sites if s.node.op == site.node.op], site)
+        number = [s for s in origin.solved.sites if s.node.op == site.node.op].index(site)
         if is_output(site.node):
             number = untied_outputs(origin.solved.module)[number]
         entered = origin.part.stages["import"]
@@ -93,10 +93,6 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
     if not is_annotation(site.node):
         return None
     return replace(module, graph=_opened(module.graph, site))
-
-
-def _place(sites: Sequence[Site], site: Site) -> int:
-    return next(number for number, each in enumerate(sites) if each is site)
 
 
 def _cleared(annotations: Sequence[Annotation | None], number: int) -> list[Annotation | None]:

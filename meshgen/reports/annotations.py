@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import all_nodes, used_values
+from meshgen.ir.regions import all_values, used_values
 from meshgen.ops.live import without_dead
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
@@ -53,7 +53,7 @@ def _missing(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
     if "propagate" not in executable.stages or "partition" not in executable.stages:
         return
     planned = executable.stages["propagate"].graph
-    made = {number for value in _values(executable.stages["partition"].graph) for number in value.granted}
+    made = {number for value in all_values(executable.stages["partition"].graph) for number in value.granted}
     used = set(used_values(without_dead(planned)))
     for number, node in enumerate(annotations_of(planned)):
         if number not in made and _is_granted(node, executable):
@@ -64,13 +64,6 @@ _CUT = (
     "no device needs the value with this sharding: its users work on parts of it, or read it as it was made "
     "(an annotation for users, as_result=False, has them read it so)"
 )
-
-
-def _values(graph: Graph) -> Iterator[Value]:
-    yield from graph.inputs
-    for node in all_nodes(graph):
-        yield from node.results
-        yield from (value for region in node.regions for value in region.inputs)
 
 
 def _is_granted(node: Node, executable: Compiled) -> bool:

@@ -81,9 +81,9 @@ def total_of(rows: Iterable[Collective]) -> Total:
     return Total(
         times=sum(row.times for row in rows),
         ring_bytes=sum(row.ring_bytes * row.times for row in rows),
-        seconds=sum(row.seconds * row.times for row in rows),
-        hidden_seconds=sum(row.hidden_seconds * row.times for row in rows),
-        exposed_seconds=sum(row.exposed_seconds * row.times for row in rows),
+        seconds=sum((row.seconds * row.times for row in rows), 0.0),
+        hidden_seconds=sum((row.hidden_seconds * row.times for row in rows), 0.0),
+        exposed_seconds=sum((row.exposed_seconds * row.times for row in rows), 0.0),
     )
 
 

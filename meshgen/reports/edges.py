@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import flow_regions
+from meshgen.ir.regions import flow_graphs
 from meshgen.ops.classes import LOCAL_OPS
 from meshgen.reports.interface import Compiled
 from meshgen.spec import Sharding
@@ -45,7 +45,7 @@ def _edges(whole: Graph) -> dict[int, Edge]:
     steps: dict[int, list[Node]] = {}
     makers: dict[Value, Node] = {}
     uses: dict[Value, list[Node]] = {}
-    for graph in _graphs(whole):
+    for graph in flow_graphs(whole):
         makers |= graph.index.producers
         for node in graph.nodes:
             for number in node.notes.edges:
@@ -55,13 +55,6 @@ def _edges(whole: Graph) -> dict[int, Edge]:
             if node.op in LOCAL_OPS and node.operands[0] in uses:  # a slice for the uses does not count as a use
                 uses[node.result] = uses[node.operands[0]]
     return {number: _edge(nodes, makers, uses) for number, nodes in steps.items()}
-
-
-def _graphs(graph: Graph) -> Iterator[Graph]:
-    yield graph
-    for node in graph.nodes:
-        for region in flow_regions(node):
-            yield from _graphs(region)
 
 
 def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Value, list[Node]]) -> Edge:

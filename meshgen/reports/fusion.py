@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain
 
 from meshgen.codegen.emit.plan import Template
-from meshgen.codegen.fusion.bodies import copy_node
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.kernel_nodes import recorded_template
+from meshgen.codegen.product_fusion import joined_body
 from meshgen.codegen.roofline.kernel_time import kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.matchers import depends_on
 from meshgen.ir.predicates import is_constant, is_kernel
-from meshgen.ir.regions import captured, flow_regions
+from meshgen.ir.regions import captured, flow_graphs
 from meshgen.ops.classes import COMMUNICATING, LAYOUT, LOOKUPS, PRODUCTS, REDUCTIONS, UNLAUNCHED, VIEWS
 from meshgen.reports.interface import Compiled
 
@@ -49,15 +49,9 @@ def fusion_records(executable: Compiled) -> list[dict[str, object]]:
 
 def fusion_edges(module: Module, target: str) -> list[FusionEdge]:
     """The edges of a fused module."""
-    between = [edge for graph in _graphs(module.graph) for edge in _Between(graph, module, target).edges()]
+    between = [edge for graph in flow_graphs(module.graph) for edge in _Between(graph, module, target).edges()]
     inside = [edge for name, body in module.kernels.items() for edge in _edges_inside_kernel(name, body)]
     return [*sorted(between, key=lambda edge: -edge.nbytes), *inside]
-
-
-def _graphs(graph: Graph) -> Iterator[Graph]:
-    yield graph
-    for node in graph.nodes:
-        yield from chain.from_iterable(map(_graphs, flow_regions(node)))
 
 
 def _edges_inside_kernel(name: str, body: Graph) -> Iterator[FusionEdge]:
@@ -158,13 +152,10 @@ class _Between:
     def _product(self, reader: Node, value: Value) -> str:
         """Whether the reader multiplies what it makes of the value."""
         body = self._kernels[reader.attrs.kernel]
-        reached = {body.inputs[n] for n, operand in enumerate(reader.operands) if operand is value}
-        for node in body.nodes:
-            if reached.isdisjoint(node.operands):
-                continue
-            if node.op in PRODUCTS:
-                return "an operand of a product: each tile that needs it would compute it again"
-            reached.update(node.results)
+        read = [body.inputs[n] for n, operand in enumerate(reader.operands) if operand is value]
+        products = (node for node in body.nodes if node.op in PRODUCTS)
+        if any(depends_on(node.operands, read, body.index.producers.get) for node in products):
+            return "an operand of a product: each tile that needs it would compute it again"
         return ""
 
     def _no_template(self, maker: Node, reader: Node) -> str:
@@ -206,20 +197,8 @@ class _Between:
 
     def _joined(self, maker: Node, reader: Node) -> Graph:
         """A body that computes both; what only the reader needs is not written."""
-        body, now = Graph("joined"), dict[Value, Value]()
-        for node in (maker, reader):
-            given, inner = self._kernels[node.attrs.kernel], dict[Value, Value]()
-            for value, formal in zip(node.operands, given.inputs, strict=True):
-                if value not in now:
-                    now[value] = Value(formal.type, formal.name)
-                    body.inputs.append(now[value])
-                inner[formal] = now[value]
-            for each in given.nodes:
-                copy_node(each, body, inner)
-            now |= {value: inner[own] for value, own in zip(node.results, given.outputs, strict=True)}
         outside = {v for n in self._graph.nodes if n is not reader for v in _reads(n)} | {*self._graph.outputs}
-        body.outputs = [now[v] for v in maker.results if v in outside] + [now[v] for v in reader.results]
-        return body
+        return joined_body(maker, reader, outside, self._kernels)[2]
 
     def _plans(self, body: Graph) -> bool:
         template = recorded_template(body)

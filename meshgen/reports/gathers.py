@@ -10,6 +10,7 @@ from meshgen.axis_refs import parts_left
 from meshgen.errors import Diagnostic, Location, ShardingError, place_text
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, overlaps
 from meshgen.reports.comms import total_of
 from meshgen.reports.edges import Edge, edges_of
@@ -94,12 +95,10 @@ def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
 
 def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
     """What required annotations inside the program ask of values."""
-    for node in graph.nodes:
+    for node in all_nodes(graph):
         annotation = annotation_of(node) if is_annotation(node) else None
         if annotation and annotation.required:
             yield node.operands[0], annotation.sharding
-        for region in node.regions:
-            yield from _wholes(region)
 
 
 def _is_whole(sharding: Sharding, axis: str) -> bool:

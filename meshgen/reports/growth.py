@@ -32,11 +32,15 @@ class Limit:
     share: float
     amount: float
 
+    def most(self, before: float) -> float:
+        """The largest value that it allows for a figure that was `before`."""
+        return before * (1 + self.share) + self.amount
+
     def exceeded(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
         """A line for each figure of this name that grew more; those of several meshes and sizes are compared each for itself."""
         old, new = figures_named(before, self.name), figures_named(after, self.name)
         for figure in old.keys() & new.keys():
-            most = old[figure] * (1 + self.share) + self.amount
+            most = self.most(old[figure])
             if new[figure] > most * (1 + 1e-12):
                 shown = [figure_text(FIGURES[self.name], value) for value in (old[figure], new[figure], most)]
                 yield f"{figure}: {shown[0]} -> {shown[1]}, at most {shown[2]} is allowed"

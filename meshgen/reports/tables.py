@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from unicodedata import combining, east_asian_width
 
 from meshgen.printable import bytes_text as bytes_text
+from meshgen.printable import scaled_text
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
@@ -88,11 +89,7 @@ def table_of(
 
 def flops_text(count: float) -> str:
     """A number of floating-point operations with three digits: `34.4 GFLOP`."""
-    for unit in ("", "k", "M", "G", "T"):
-        if count < 1000 or unit == "T":
-            break
-        count /= 1000
-    return f"{count:.3g} {unit}FLOP" if count < 1000 else f"{count:.0f} {unit}FLOP"
+    return scaled_text(count, "FLOP", "kMGT")
 
 
 def seconds_text(seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from meshgen.codegen.communicating import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.attributes.sharding import axes_of
-from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ir.loops import always_ends
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_branching
@@ -74,8 +74,8 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
     """Branches with collectives: they become selects, so all of them are computed."""
     found = [
         node
-        for node in _control(module.graph)
-        if any(map(communicates, node.regions)) and all(map(always_ends, node.regions))
+        for node in all_nodes(module.graph)
+        if is_branching(node) and any(map(communicates, node.regions)) and all(map(always_ends, node.regions))
     ]
     varying = Varying(module) if found else None
     for node in found:
@@ -86,10 +86,6 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
         text = f"the branches of '{node.op}' hold collectives: all are computed, and each device takes the results of its own{which}"
         hint = "move the collectives out of the branches, or select between their results"
         yield Diagnostic("MG0403", text, node.loc, (), hint)
-
-
-def _control(graph: Graph) -> Iterator[Node]:
-    return (node for node in all_nodes(graph) if is_branching(node))
 
 
 def _axes_used_in(graph: Graph) -> Iterator[str]:

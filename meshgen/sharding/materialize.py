@@ -18,7 +18,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Valu
 from meshgen.ir.manual import has_annotations, is_open
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
-from meshgen.ir.regions import flow_regions, rewired
+from meshgen.ir.regions import all_values, flow_regions, rewired
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
@@ -108,7 +108,7 @@ class _ReshardWriter:
 
     def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
         self._mesh = mesh
-        self._names = Names([value.name for value in _all_values(graph) if value.name])
+        self._names = Names([value.name for value in all_values(graph) if value.name])
         self._copies: dict[Value, Copies] = {}
         self._wanted = _wanted(graph, mesh, ins, outs)
         self.annotations: Mapping[Value, int] = {}
@@ -212,14 +212,6 @@ def without_annotations(graph: Graph) -> Graph:
 def _shardings_of(node: Node) -> NodeSharding:
     assert node.sharding is not None, "checked on entry"
     return node.sharding
-
-
-def _all_values(graph: Graph) -> Iterator[Value]:
-    yield from graph.inputs
-    for node in graph.nodes:
-        for region in node.regions:
-            yield from _all_values(region)
-        yield from node.results
 
 
 def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> dict[Value, list[Sharding]]:

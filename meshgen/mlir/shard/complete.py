@@ -15,7 +15,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Tens
 from meshgen.ir.manual import settle_manual
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.parts import mesh_of_option, without_meshes
-from meshgen.ir.regions import all_nodes, flow_regions
+from meshgen.ir.regions import all_nodes, all_values, flow_regions
 from meshgen.mlir.arith.payload import drop_lazy
 from meshgen.mlir.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.mlir.shard.sharding import typed
@@ -74,7 +74,7 @@ def _keep_used_meshes(module: Module) -> None:
         return
     module.mesh, module.meshes = used[0] if used else module.mesh, ()
     module.graph = without_meshes(module.graph, module.mesh)
-    for value in _all_values(module.graph):
+    for value in all_values(module.graph):
         value.sharding = value.sharding and replace(value.sharding, mesh="")
     for table in (module.in_annotations, module.out_annotations):
         table[:] = [spec and replace(spec, sharding=replace(spec.sharding, mesh="")) for spec in table]
@@ -83,15 +83,8 @@ def _keep_used_meshes(module: Module) -> None:
 def _shardings(module: Module) -> Iterator[Sharding]:
     """All shardings of a program as it was read."""
     yield from (spec.sharding for spec in (*module.in_annotations, *module.out_annotations) if spec)
-    yield from (value.sharding for value in _all_values(module.graph) if value.sharding)
+    yield from (value.sharding for value in all_values(module.graph) if value.sharding)
     yield from _in_attributes(module.graph)
-
-
-def _all_values(graph: Graph) -> Iterator[Value]:
-    yield from graph.values()
-    for node in all_nodes(graph):
-        for region in node.regions:
-            yield from region.values()
 
 
 def _in_attributes(graph: Graph) -> Iterator[Sharding]:

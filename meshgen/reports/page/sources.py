@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.ir.regions import program_nodes
+from meshgen.reports.comms import Collective, total_of
 from meshgen.reports.interface import Compiled
 
 CONTEXT = 3  # lines shown around one that has a figure
@@ -15,48 +15,44 @@ MOST_WHOLE = 400  # lines of a file that is shown whole
 MOST_LINES = 1500  # of a file that is shown
 
 
-@dataclass
-class Line:
+class Line(NamedTuple):
     """What a step does for a line: bytes per device, seconds on links and, of these, exposed, and seconds of kernels."""
 
-    collectives: int = 0
-    ring_bytes: int = 0
-    seconds: float = 0.0
-    exposed_seconds: float = 0.0
-    kernel_seconds: float = 0.0
-
-    def record(self) -> list[float]:
-        return [self.collectives, self.ring_bytes, self.seconds, self.exposed_seconds, self.kernel_seconds]
+    collectives: int
+    ring_bytes: int
+    seconds: float
+    exposed_seconds: float
+    kernel_seconds: float
 
 
 def files(executable: Compiled) -> list[dict[str, Any]]:
     """Per file of the program its lines: number, text (empty where the file cannot be read), and figures if it has any."""
-    found = figures(executable)
     paths = _paths(executable)
     by_file: dict[str, dict[int, Line]] = {}
-    for (file, line), figure in found.items():
+    for (file, line), figure in figures(executable).items():
         by_file.setdefault(file, {})[line] = figure
     order = sorted(
-        by_file, key=lambda file: -sum(each.seconds + each.kernel_seconds for each in by_file[file].values())
+        by_file, key=lambda name: -sum(each.seconds + each.kernel_seconds for each in by_file[name].values())
     )
     return [{"name": file, "lines": list(_lines(by_file[file], paths.get(file)))} for file in order]
 
 
 def figures(executable: Compiled) -> dict[tuple[str, int], Line]:
     """What each line costs, by base name of its file and number."""
-    found: dict[tuple[str, int], Line] = {}
+    rows: dict[tuple[str, int], list[Collective]] = {}
+    kernels: dict[tuple[str, int], float] = {}
     for part in executable.parts:
         for row in part.comms:
             if (place := _place(row.source)) is not None:
-                line = found.setdefault(place, Line())
-                line.collectives += row.times
-                line.ring_bytes += row.ring_bytes * row.times
-                line.seconds += row.seconds * row.times
-                line.exposed_seconds += row.exposed_seconds * row.times
+                rows.setdefault(place, []).append(row)
         for each in part.plan.launches():
             if each.item.kernel and (place := _place(each.item.source)) is not None:
-                found.setdefault(place, Line()).kernel_seconds += each.item.seconds * each.times
-    return found
+                kernels[place] = kernels.get(place, 0.0) + each.item.seconds * each.times
+    totals = {place: total_of(rows.get(place, ())) for place in rows | kernels}
+    return {
+        place: Line(total.times, total.ring_bytes, total.seconds, total.exposed_seconds, kernels.get(place, 0.0))
+        for place, total in totals.items()
+    }
 
 
 def _place(source: str) -> tuple[str, int] | None:
@@ -85,4 +81,4 @@ def _lines(found: dict[int, Line], path: Path | None) -> Iterator[list[Any]]:
         shown = {each for each in near if 0 < each <= len(texts)} | found.keys()
     for number in sorted(shown)[:MOST_LINES]:
         text = texts[number - 1] if 0 < number <= len(texts) else ""
-        yield [number, text[:200], *([found[number].record()] if number in found else [])]
+        yield [number, text[:200], *([found[number]] if number in found else [])]
