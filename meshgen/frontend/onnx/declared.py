@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.onnx.files import onnx_package
-from meshgen.frontend.onnx.ops.table import kind_of, shape_of
+from meshgen.frontend.onnx.ops.table import kind_of
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import TensorType, dtype_name
 
@@ -64,7 +64,7 @@ def contradiction(declared: Mapping[str, Declared], name: str, actual: TensorTyp
 
 def type_of(value: Any) -> TensorType | None:
     """The type of a tensor or an array; None for other values."""
-    return TensorType(shape_of(value), kind_of(value)) if isinstance(value, (Tensor, np.ndarray)) else None
+    return TensorType(value.shape, kind_of(value)) if isinstance(value, (Tensor, np.ndarray)) else None
 
 
 def _fits(shape: Sequence[int | None], declared: Sequence[int | None] | None) -> bool:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.onnx.files import onnx_package
-from meshgen.frontend.onnx.ops.table import Call, array_of, dim_of, rank_of, shape_of
+from meshgen.frontend.onnx.ops.table import Call, array_of, dim_of
 from meshgen.frontend.onnx.schemas import newest_operands, schema_of
 from meshgen.frontend.tracer.recording import refuse
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.shapes import expand_dims
 
 FIRST = 7  # the oldest opset whose operators are read as they are
 Form = tuple[Call, list[Any]]
@@ -64,7 +64,7 @@ def _with(call: Call, **attributes: Any) -> Call:
 def _broadcast(call: Call, operands: list[Any]) -> Form:
     """The second operand has the sizes of a run of dims of the first, which begins at `axis`, or ends with the last dim."""
     x, y = operands
-    shape, other = shape_of(x), shape_of(y)
+    shape, other = x.shape, y.shape
     if not call["broadcast"]:
         _require_equal([shape, other], "set broadcast=1")
         return call, operands
@@ -74,7 +74,7 @@ def _broadcast(call: Call, operands: list[Any]) -> Form:
         if more < 0:
             refuse(f"{list(other)} does not fit {list(shape)} from dim {axis} on")
         y = expand_dims(y, tuple(range(len(other), len(other) + more))) if more else y
-    _require_fit(shape_of(y), shape)
+    _require_fit(y.shape, shape)
     return call, [x, y]
 
 
@@ -91,19 +91,17 @@ def _require_equal(shapes: Sequence[Sequence[int]], hint: str) -> None:
 
 def _gemm(call: Call, operands: list[Any]) -> Form:
     a, b, c = operands
-    rows, columns = shape_of(a)[1 if call["transA"] else 0], shape_of(b)[0 if call["transB"] else 1]
+    rows, columns = a.shape[1 if call["transA"] else 0], b.shape[0 if call["transB"] else 1]
     if not call["broadcast"]:
-        _require_equal([shape_of(c), (rows, columns)], "set broadcast=1")
-    _require_fit(shape_of(c), (rows, columns))
+        _require_equal([c.shape, (rows, columns)], "set broadcast=1")
+    _require_fit(c.shape, (rows, columns))
     return call, operands
 
 
 def _prelu(call: Call, operands: list[Any]) -> Form:
     """The slope is one number, or one per feature."""
     x, slope = operands
-    if math.prod(shape_of(slope)) == 1:
-        return call, [x, reshape(slope, ())]
-    return call, [x, reshape(slope, (-1, *[1] * (rank_of(x) - 2)))]
+    return call, [x, slope.reshape(() if math.prod(slope.shape) == 1 else (-1, *[1] * (x.ndim - 2)))]
 
 
 def _batch_normalization(call: Call, operands: list[Any]) -> Form:
@@ -126,8 +124,8 @@ def _concat(call: Call, operands: list[Any]) -> Form:
 def _tile(call: Call, operands: list[Any]) -> Form:
     """One dim is repeated; its number is an operand."""
     x, count, axis = operands
-    repeats = np.ones(rank_of(x), np.int64)
-    repeats[dim_of(array_of(axis, "axis").reshape(()), rank_of(x))] = count.reshape(())
+    repeats = np.ones(x.ndim, np.int64)
+    repeats[dim_of(array_of(axis, "axis").reshape(()), x.ndim)] = count.reshape(())
     return call, [x, repeats]
 
 

@@ -159,7 +159,7 @@ class Walk:
         given = given if domain else with_newer_operands(call, given)
         if _is_known(call, given) and (folded := _folded(operator, call, given, self.most_folded)) is not None:
             return folded
-        results = _listed(operator(call, given))
+        results = _results_of(operator, call, given)
         if len(results) < call.results:
             refuse(f"{call.results} results are read, but the first {len(results)} only are supported", code="MG0103")
         return results
@@ -222,8 +222,11 @@ def _type_with_elements(operand: Any) -> TensorType | list[TensorType] | None:
     return operand.type if isinstance(operand, Weight) else type_of(operand)
 
 
-def _listed(found: Any) -> Sequence[Any]:
-    return cast("Sequence[Any]", found) if isinstance(found, (tuple, list)) and not isinstance(found, Elements) else [found]  # fmt: skip
+def _results_of(operator: Operator, call: Call, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results of a call, without the last ones that nothing reads."""
+    found = operator(call, operands)
+    is_one = isinstance(found, Elements) or not isinstance(found, (tuple, list))
+    return [found] if is_one else cast("Sequence[Any]", found)[: max(call.results, 1)]
 
 
 def _is_known(call: Call, operands: Sequence[Any]) -> bool:
@@ -237,7 +240,7 @@ def _folded(operator: Operator, call: Call, operands: Sequence[Any], most: int) 
     """The results as arrays; None where they are large, or sequences."""
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
-        found = _listed(operator(call, operands))
+        found = _results_of(operator, call, operands)
         if not all(isinstance(each, (Tensor, np.ndarray)) for each in found):
             return None
         trace.graph.outputs = [tensor(each).value for each in found if isinstance(each, Tensor)]

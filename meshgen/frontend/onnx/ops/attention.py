@@ -108,7 +108,7 @@ def attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
     found = attend(query, key, value, _scores(call, query, key, mask, before, lengths))
     result = found.result if q.ndim == 4 else joined_heads(found.result)
     between = found.between[call["qk_matmul_output_mode"] or 0].astype(query.type.dtype)
-    return (result, key, value, between)[: max(call.results, 1)]
+    return result, key, value, between
 
 
 def _scores(call: Call, query: Tensor, key: Tensor, mask: Tensor | None, before: int, lengths: Tensor | None) -> Scores:

@@ -74,8 +74,7 @@ def unique(call: Call, x: Array) -> Any:
         order = np.argsort(first)
         values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
         inverse = np.argsort(order)[inverse]
-    found = (values, *(np.asarray(each, np.int64).reshape(-1) for each in (first, inverse, counts)))
-    return found[: call.results]
+    return values, *(np.asarray(each, np.int64).reshape(-1) for each in (first, inverse, counts))
 
 
 @op("ArrayFeatureExtractor", domain="ai.onnx.ml")

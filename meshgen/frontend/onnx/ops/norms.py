@@ -29,7 +29,7 @@ def _results(found: Normalized) -> tuple[Any, ...]:
 
 @op("LayerNormalization")
 def layer_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
-    return _results(layer_norm(x, scale, bias, call["axis"], call["epsilon"]))[: max(call.results, 1)]
+    return _results(layer_norm(x, scale, bias, call["axis"], call["epsilon"]))
 
 
 @op("RMSNormalization")
@@ -44,14 +44,14 @@ def skip_layer_normalization(call: Call, x: Tensor, skip: Tensor, scale: Tensor,
     """The norm of the sum of the operands; the fourth result is that sum."""
     total = x + skip
     total = total if bias is None else total + bias
-    return (*_results(layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12)), total)[: max(call.results, 1)]
+    return *_results(layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12)), total
 
 
 @op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_rms_normalization(call: Call, x: Tensor, skip: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
     total = x + skip
     total = total if bias is None else total + bias
-    return (rms_norm(total, scale, -1, call["epsilon"] or 1e-5), None, None, total)[: max(call.results, 1)]
+    return rms_norm(total, scale, -1, call["epsilon"] or 1e-5), None, None, total
 
 
 def _per_feature(given: Tensor, rank: int, kind: str) -> Tensor:
@@ -81,7 +81,7 @@ def batch_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor, aver
     momentum = call["momentum"]
     pairs = (average, now), (variance, spread)
     running = [(old.astype(kind) * momentum + new * (1 - momentum)).astype(old.type.dtype) for old, new in pairs]
-    return (result, *running, *(new.astype(old.type.dtype) for old, new in pairs))[: max(call.results, 1)]
+    return result, *running, *(new.astype(old.type.dtype) for old, new in pairs)
 
 
 @op("InstanceNormalization")

@@ -64,7 +64,7 @@ def _attended(call: Call, query: Tensor, key: Tensor, value: Tensor, padding: Te
         causal = distances(rows, columns, columns - rows) >= 0
         allowed = causal if allowed is None else allowed & causal
     how = Scores(call["scale"] or query.shape[-1] ** -0.5, 0.0, allowed, added, kind=query.type.dtype)
-    return (joined_heads(attend(query, key, value, how).result), key, value)[: max(call.results, 1)]
+    return joined_heads(attend(query, key, value, how).result), key, value
 
 
 def _allowed(padding: Tensor, columns: int) -> Tensor:
@@ -99,7 +99,7 @@ def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | N
     if (window := call["local_window_size"]) is not None and window > 0:
         allowed = allowed & (apart < window)
     how = Scores(call["scale"] or size**-0.5, call["softcap"] or 0.0, allowed, bias)
-    return (joined_heads(attend(query, key, value, how).result), key, value)[: max(call.results, 1)]
+    return joined_heads(attend(query, key, value, how).result), key, value
 
 
 def _three(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -86,7 +86,7 @@ def _run(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor
     states = [stack(column, 0) for column in zip(*lasts, strict=True)]
     if call["layout"]:
         whole, states = whole.transpose(2, 0, 1, 3), [moveaxis(state, 0, 1) for state in states]
-    return (whole, *states)[: max(call.results, 1)]
+    return whole, *states
 
 
 def _scanned(direction: Direction, wide: Tensor, lengths: Tensor | None, first: Sequence[Tensor], step: Step) -> Any:

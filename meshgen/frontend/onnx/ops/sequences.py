@@ -16,9 +16,7 @@ from meshgen.frontend.onnx.ops.table import (
     enter_rows,
     kind_of,
     op,
-    rank_of,
     require_few,
-    shape_of,
 )
 from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import concatenate, split, stack
@@ -30,7 +28,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 @op("SequenceAt", plain=(1,))
 def sequence_at(call: Call, held: Elements, position: Array | Tensor) -> Any:
     """Return an element; tensors of one type may be chosen by data."""
-    if isinstance(position, Tensor) and len({(kind_of(each), shape_of(each)) for each in held}) == 1:
+    if isinstance(position, Tensor) and len({(kind_of(each), each.shape) for each in held}) == 1:
         return take(stack(held, 0), position.reshape(()), 0)
     number = int(array_of(position, "position"))
     if not -len(held) <= number < len(held):
@@ -52,7 +50,7 @@ def sequence_erase(call: Call, held: Elements, place: Array | None = None) -> El
 
 @op("ConcatFromSequence")
 def concat_from_sequence(call: Call, held: Elements) -> Tensor:
-    rank = rank_of(held[0])
+    rank = held[0].ndim
     if call["new_axis"]:
         return stack(held, dim_of(call["axis"], rank + 1))
     return concatenate(held, dim_of(call["axis"], rank))

@@ -6,9 +6,9 @@
     enter_rows({"Flatten": lambda call, x: flattened(x, call["axis"])})
     enter_traced("Abs=abs Neg=negative")
 
-A function takes the operands as tensors, None where one is left out, and returns the result, or a tuple of results. Where it asks for
-the numbers of an operand, the operand is an array. It is written for all opsets: what was an attribute and has become an operand is one
-(`older.py`).
+A function takes the operands as tensors, None where one is left out, and returns the result, or the results, of which the last ones may
+not be read. Where it asks for the numbers of an operand, the operand is an array. It is written for all opsets: what was an attribute
+and has become an operand is one (`older.py`).
 """
 
 from __future__ import annotations
@@ -146,15 +146,6 @@ def dim_of(axis: Any, rank: int) -> int:
 def dims_of(axes: Array, rank: int) -> list[int]:
     """Dims counted from the front."""
     return [dim_of(each, rank) for each in np.atleast_1d(axes)]
-
-
-def shape_of(x: Operand) -> tuple[int, ...]:
-    """The shape of an operand."""
-    return x.shape if isinstance(x, Tensor) else np.shape(x)
-
-
-def rank_of(x: Operand) -> int:
-    return len(shape_of(x))
 
 
 def kind_of(x: Operand) -> str:
