@@ -44,8 +44,9 @@ def test_gradients_are_written_by_their_kernels(heads: int) -> None:
     module = fused(graph)
     made = [node for node in module.graph.nodes if node.op == "kernel" and node.attrs.kernel.startswith("attention")]
     results = [value for node in made for value in node.results if value.type.size == 40 * 2 * 32]
-    assert [value.type.sizes for value in results] == [(40, 2, 32)] * 4
-    assert launches(module)[-4:] == ["reduce_add"] * 4
+    count = 2 if heads == 1 else 4  # gradients of shared keys and values are summed by their kernel
+    assert [value.type.sizes for value in results] == [(40, 2, 32)] * count
+    assert launches(module).count("reduce_add") == count
     args = random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0.02, atol=0.02)

@@ -23,7 +23,7 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.factors import KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, VALUES, notation
+from meshgen.ops.factors import KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, VALUES, Names, notation
 from meshgen.ops.types.attention import STATISTIC
 
 _MOST_NODES = 256  # between the scores and the products
@@ -284,8 +284,8 @@ class Backward:
             ends = [roles.ends.get(number) for number in numbers]
             if not any(ends):
                 continue
-            targets = [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]
-            names = [first[n][1] if each is None else forward.named(*each) for n, each in zip(numbers, targets, strict=True)]  # fmt: skip
+            targets = self._targets(ends)
+            names = self._names_of(numbers, targets)
             kinds = [
                 (first[n] if each is None else each)[0].type.dtype for n, each in zip(numbers, targets, strict=True)
             ]
@@ -303,6 +303,27 @@ class Backward:
                     builder.reshape(each, target[0].type.shape)
                     builder.make([target[0]])
         return found
+
+    def _targets(self, ends: Sequence[End | None]) -> list[tuple[Value, Index] | None]:
+        """What is made of each product, with its index: of the gradients of keys and values sums over heads that share these, if of both."""
+        shared = {*self.forward.operands[KEYS][1], *self.forward.operands[VALUES][1]}
+        heads = [
+            v for v, name in self.forward.layouts.names.items() if name in self.forward.rows and name not in shared
+        ]
+        found = [None if end is None else self.uses.settled(end.dot.result, end.result, summed=heads) for end in ends]
+        rows = {frozenset(self.forward.named(*each)).intersection(self.forward.rows) for each in found if each}
+        if len(ends) > 1 and len(rows) == 1:
+            return found
+        return [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]
+
+    def _names_of(self, numbers: Sequence[int], targets: Sequence[tuple[Value, Index] | None]) -> list[Names]:
+        """The factors of results; one that nothing reads sums over the same rows as the other."""
+        forward = self.forward
+        named = [None if each is None else forward.named(*each) for each in targets]
+        kept = {name for names in named for name in names or () if name in forward.rows}
+        others = [forward.operands[number][1] for number in numbers]
+        whole = [(*(f for f in forward.rows if f in kept and f not in names), *names) for names in others]
+        return [own or other for own, other in zip(named, whole, strict=True)]
 
 
 _OTHER = {QUERIES: KEYS, KEYS: QUERIES, VALUES: VALUES}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from meshgen.codegen.attention.layouts import loops_of
-from meshgen.codegen.attention.recognition import TYPES
+from meshgen.codegen.attention.recognition import TYPES, splat
+from meshgen.codegen.expr import Var, variables
 from meshgen.codegen.fusion.layout_indices import Index, forward
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
+from meshgen.ops.classes import REDUCTIONS
 
 _ARRANGING = ("transpose", "reshape")
 
@@ -26,20 +28,32 @@ class Uses:
     def of(self, value: Value) -> Sequence[Node]:
         return self.users.get(value, ())
 
-    def settled(self, value: Value, index: Index, most_loops: int = 1) -> tuple[Value, Index]:
-        """What transposes, reshapes and a rounding make of a product that nothing else reads, with its index, while each dim has few loops."""
+    def settled(self, value: Value, index: Index, most_loops: int = 1, summed: Collection[Var] = ()) -> tuple[Value, Index]:  # fmt: skip
+        """What is made of a product that nothing else reads, and its index: the last value of which each dim has few loops.
+
+        Transposes, reshapes and a rounding are followed, and with `summed` sums over these loops as well.
+        """
+        found = value, index
         while value not in self.outputs and len(users := self.of(value)) == 1:
             (node,) = users
-            place = index if _rounds(node) else forward(node, index, ()) if node.op in _ARRANGING else None
+            place = self._after(node, index, summed)
             if place is None or node.option is not None:
                 break
-            loops = [loops_of(each, size) for each, size in zip(place, node.result.type.sizes, strict=True)]
-            if any(each is None or len(each) > most_loops for each in loops):
-                break
             value, index = node.result, place
-        return value, index
+            loops = [loops_of(each, size) for each, size in zip(index, value.type.sizes, strict=True)]
+            if all(each is not None and len(each) <= most_loops for each in loops):
+                found = value, index
+        return found
 
-
-def _rounds(node: Node) -> bool:
-    """Whether a product could be rounded so at once: its sums are in f32."""
-    return node.op == "convert" and node.operands[0].type.dtype == "f32" and node.result.type.dtype in TYPES
+    def _after(self, node: Node, index: Index, summed: Collection[Var]) -> Index | None:
+        """The index of a node's result for that of its operand; None if it is not followed."""
+        if node.op == "convert":
+            kinds = [value.type.dtype for value in (*node.operands, *node.results)]
+            is_sum_of_f32 = kinds[0] == "f32" or (bool(summed) and kinds[0] in TYPES)
+            return index if is_sum_of_f32 and kinds[1] in TYPES else None
+        if node.op in _ARRANGING:
+            return forward(node, index, ())
+        if node.op not in REDUCTIONS or node.attrs.kind != "add" or splat(node.operands[1], self.producer) != 0:
+            return None
+        over = {v for d in node.attrs.dims for v in variables(index[d])}
+        return tuple(e for d, e in enumerate(index) if d not in node.attrs.dims) if over <= {*summed} else None
