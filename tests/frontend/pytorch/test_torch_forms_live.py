@@ -155,6 +155,24 @@ def test_gradients_of_norms_have_any_output_mask(mask: tuple[bool, ...]) -> None
             np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
 
 
+def test_fused_rms_norm_has_the_gradients_of_autograd() -> None:
+    """The gradient is traced with fake tensors: CPUs have no kernel for it."""
+    make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
+    torch.manual_seed(0)
+    grad, x, weight = torch.randn(4, 6, 5), torch.randn(4, 6, 5, requires_grad=True), torch.randn(5, requires_grad=True)
+
+    def function(grad: Any, x: Any, weight: Any) -> Any:
+        result, factor = torch.ops.aten._fused_rms_norm(x, [5], weight, 1e-5)
+        return result, *torch.ops.aten._fused_rms_norm_backward(grad, x, [5], factor, weight, [True, True])
+
+    args = grad, x.detach(), weight.detach()
+    found = mg.compile(make_fx(function, tracing_mode="fake")(*args), {"d": 2}, args=args, target="cpu")(*args)
+    result = torch.nn.functional.rms_norm(x, (5,), weight, 1e-5)
+    expected = [result.detach(), *torch.autograd.grad(result, (x, weight), grad)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_a_program_runs_under_torch_compile_outside_of_its_trace() -> None:
     executable = mg.compile(torch.nn.Linear(8, 4), {"d": 2}, args=["f32[4,8]"], target="cpu")
     x = torch.randn(4, 8)
