@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from meshgen.calls.arrays import plain_array
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.torch.kinds import is_module, unusable
 from meshgen.frontend.torch.ops import find_op
-from meshgen.frontend.torch.program import Exported, read_exported
+from meshgen.frontend.torch.program import Exported, Lazy, read_exported
 from meshgen.frontend.torch.trees import tree_text
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module, TensorType
@@ -25,6 +27,7 @@ from meshgen.runtime.sessions.torch_archive import TorchArchive
 
 _GRADIENTS = "take gradients in a function and trace it with make_fx, as in docs/torch.md"
 _CALL = "args are those of a call: in order, or a dict by name; see torch.export's documentation"
+_PARALLELIZED = "compile the model as it is before it is parallelized, with in_specs={name: parameter.placements, ...}"
 _HINTS = {  # for what torch.export's own refusals say; gradients it refuses from torch 2.11 on
     "fake tensor in the exported program": _GRADIENTS,
     "ScriptModule": "pass the module itself, as it was before torch.jit.script",
@@ -65,10 +68,8 @@ def exported(module: Any, args: Args) -> Any:
         raise unusable("a torch.nn.Module needs its arguments, or their types", hint)
     for name, each in module.named_parameters():
         if type(each.data).__name__ == "DTensor" or hasattr(each, "placements"):
-            hint = (
-                "compile the model as it is before it is parallelized, with in_specs={name: parameter.placements, ...}"
-            )
-            raise unusable(f"parameters of the module are DTensors, tiles of one process: {name}, ...", hint)
+            text = f"parameters of the module are DTensors, tiles of one process: {name}, ..."
+            raise unusable(text, _PARALLELIZED)
     by_name = isinstance(args, Mapping)
     try:
         module, mode = off_meta(module)
@@ -158,7 +159,7 @@ def serialized(program: Any) -> Exported:
     trees = {name: tree_text(getattr(root, name), fields) for name in ("in_spec", "out_spec")}
     document["graph_module"]["module_call_graph"][0]["signature"] |= trees
     document["graph_module"]["treespec_namedtuple_fields"] = fields
-    return Exported(document, Arrays(program.state_dict), Arrays(program.constants), _ties(program.state_dict))
+    return Exported(document, arrays(program.state_dict), arrays(program.constants), _ties(program.state_dict))
 
 
 def _ties(tensors: Mapping[str, Any]) -> dict[str, str]:
@@ -235,22 +236,6 @@ def _has_no_elements(given: Any) -> bool:
     return given.is_meta or type(given).__name__ == "FakeTensor"
 
 
-class Arrays(Mapping[str, Any]):
-    """Tensors of torch as arrays, converted when they are asked for; without those that have no elements."""
-
-    def __init__(self, tensors: Mapping[str, Any]) -> None:
-        self._tensors = {name: each for name, each in tensors.items() if not _has_no_elements(each)}
-
-    def __getitem__(self, name: str) -> Any:
-        from meshgen.calls.arrays import plain_array
-
-        return plain_array(self._tensors[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
+def arrays(tensors: Mapping[str, Any]) -> Lazy:
+    """Return tensors of torch as arrays, converted when they are asked for; without those that have no elements."""
+    return Lazy({name: partial(plain_array, each) for name, each in tensors.items() if not _has_no_elements(each)})

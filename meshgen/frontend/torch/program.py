@@ -9,8 +9,9 @@ that the program changes is among its results, and donated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from meshgen.calls.nodes import Node
@@ -123,29 +124,30 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> 
 def _signature(entries: Sequence[Entry], by_position: Roots, by_name: Roots, result: Node, weights: Mapping[str, Any]) -> Signature:  # fmt: skip
     """Return what callers pass and get."""
     state = [each for each in entries if each.kind == "state" and each.number is not None]
-    homes = {each.called: (weights, each.target) for each in state if each.target in weights}
+    readers = {each.called: partial(weights.__getitem__, each.target) for each in state if each.target in weights}
     return Signature(
         argument_nodes(entries, [*by_position, *by_name]), tuple(name for name, _ in by_position), is_typed=True, result=result,
-        weights=Lazy(homes), aliases=aliases_of(entries), weight_names=tuple(each.called for each in state),
+        weights=Lazy(readers), aliases=aliases_of(entries), weight_names=tuple(each.called for each in state),
     )  # fmt: skip
 
 
 class Lazy(Mapping[str, Any]):
     """Tensors by name that are read when they are asked for."""
 
-    def __init__(self, homes: Mapping[str, tuple[Mapping[str, Any], str]]) -> None:
-        """`homes`: where each tensor is, and its name there."""
-        self._homes = homes
+    def __init__(self, readers: Mapping[str, Callable[[], Any]]) -> None:
+        self._readers = readers
 
     def __getitem__(self, name: str) -> Any:
-        home, target = self._homes[name]
-        return home[target]
+        return self._readers[name]()
 
-    def __iter__(self) -> Any:
-        return iter(self._homes)
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return len(self._readers)
 
 
 def _input(entry: Entry, graph: Json, made: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:

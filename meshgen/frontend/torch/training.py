@@ -26,7 +26,7 @@ from meshgen.calls.signature import Signature
 from meshgen.errors import MeshgenError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.torch.kinds import unusable
-from meshgen.frontend.torch.live import Arrays, as_tensors, off_meta, serialized
+from meshgen.frontend.torch.live import arrays, as_tensors, off_meta, serialized
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.updates import Tensors, Update
 from meshgen.ir.graph import Module
@@ -126,7 +126,7 @@ def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
     names = tuple(inspect.signature(step.loss).parameters)[1:]
     own = serialized(exported)  # its own tensors are constants of the loss
     constants = {**own.weights, **own.constants}
-    return replace(own, weights=Arrays(held), constants=constants, held=tuple(held), names=names), [*held]
+    return replace(own, weights=arrays(held), constants=constants, held=tuple(held), names=names), [*held]
 
 
 def _loss_module(model: Any, loss: Callable[..., Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,34 +17,26 @@ from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, is_complex
 
-_NORMS = ("backward", "ortho", "forward")  # of a forward transform: not scaled, by 1 / sqrt(n), by 1 / n
+# What torch's number of a normalization scales a forward transform by: 1, 1 / sqrt(n), 1 / n.
+_NORMS = ("backward", "ortho", "forward")
 _INVERSE_NORMS = ("forward", "ortho", "backward")
-
-
-@aten("_fft_c2c")
-def complex_transform(x: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
-    """The transform of complex numbers along dims; `normalization` numbers what it is divided by: 1, sqrt(n), n."""
-    if forward:
-        return fft.fftn(x, axes=dim, norm=_NORMS[normalization])
-    return fft.ifftn(x, axes=dim, norm=_INVERSE_NORMS[normalization])
-
-
-@aten("_fft_c2r")
-def transform_to_real(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
-    sizes = [*(x.shape[d] for d in dim[:-1]), last_dim_size]
-    return fft.irfftn(x, sizes, dim, _INVERSE_NORMS[normalization])
 
 
 enter_traced(" ".join(f"fft_{name}=fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn")))  # fmt: skip
 enter_rows({
-    "_fft_r2c": lambda x, dim, normalization, onesided: (fft.rfftn if onesided else fft.fftn)(x, axes=dim, norm=_NORMS[normalization]),
-    "fft_fft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.fftn(x, s, dim, norm),
-    "fft_ifft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.ifftn(x, s, dim, norm),
-    "fft_rfft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.rfftn(x, s, dim, norm),
-    "fft_irfft2": lambda x, s=None, dim=(-2, -1), norm=None: fft.irfftn(x, s, dim, norm),
+    "_fft_c2c": lambda x, dim, norm, forward: fft.fftn(x, axes=dim, norm=_NORMS[norm]) if forward else fft.ifftn(x, axes=dim, norm=_INVERSE_NORMS[norm]),
+    "_fft_c2r": lambda x, dim, norm, size: fft.irfftn(x, [*(x.shape[d] for d in dim[:-1]), size], dim, _INVERSE_NORMS[norm]),
+    "_fft_r2c": lambda x, dim, norm, onesided: (fft.rfftn if onesided else fft.fftn)(x, axes=dim, norm=_NORMS[norm]),
     "fft_fftfreq": lambda n, d=1.0, dtype=None: tensor(np.fft.fftfreq(n, d).astype(DTYPES[dtype or "f32"])),
     "fft_rfftfreq": lambda n, d=1.0, dtype=None: tensor(np.fft.rfftfreq(n, d).astype(DTYPES[dtype or "f32"])),
 })  # fmt: skip
+
+
+def _over_two_dims(transform: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda x, s=None, dim=(-2, -1), norm=None: transform(x, s, dim, norm)
+
+
+enter_rows({"fft_fft2": fft.fftn, "fft_ifft2": fft.ifftn, "fft_rfft2": fft.rfftn, "fft_irfft2": fft.irfftn}, _over_two_dims)  # fmt: skip
 
 
 def _raised_cosine(first: float, second: float, third: float = 0.0) -> Callable[..., Tensor]:
