@@ -203,6 +203,22 @@ def test_loops_whose_end_is_data_carry_values() -> None:
         same(run(model, np.int64(trips), x, np.float32(limit)), [x * factor])
 
 
+def test_rows_of_loops_without_trips_have_the_declared_type() -> None:
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", [a], [b]) for a, b in (("c", "on"), ("n", "row"))],
+        "body",
+        [value("n", TensorProto.INT64, []), value("c", TensorProto.BOOL, [])],
+        [value("on", TensorProto.BOOL, []), value("row", TensorProto.INT64, [])],
+    )
+    b = Builder()
+    b.nodes.append(helper.make_node("Loop", [b.array("trips", np.int64(0)), ""], ["rows"], body=body))
+    module, _ = read(b.model([], [("rows", "i64")]), {"d": 2})
+    assert str(module.graph.outputs[0].type) == "i64[0]"
+
+
 def test_neighbouring_rows_are_slices() -> None:
     table, rows = f32(9, 4), np.array([1, 3, 5])
     model, given = one("Gather", table, rows, known=(1,))

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.tracer.creation import iota, zeros
-from meshgen.frontend.tracer.elementwise import abs_, clip, multiply, sign
+from meshgen.frontend.tracer.elementwise import abs_, add, clip, multiply, sign
 from meshgen.frontend.tracer.indexing import getitem
+from meshgen.frontend.tracer.joining import concatenate
 from meshgen.frontend.tracer.logic import logical_and, where
 from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.rounding import floor, remainder, round_
@@ -38,7 +39,7 @@ def grid_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners
         _sampled(x, [each.row for each in taps]) * _per_feature([each.weight for each in taps], x)
         for taps in _taps_of_samples(x, grid, mode, padding, align_corners)
     ]
-    return reduce(lambda total, part: total + part, parts)
+    return reduce(add, parts)
 
 
 def grid_samples_gradient(grad: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> tuple[Tensor, Tensor]:  # fmt: skip
@@ -53,14 +54,8 @@ def grid_samples_gradient(grad: Tensor, x: Tensor, grid: Tensor, mode: str, padd
         seen = convert((grad * _sampled(x, rows)).sum(1), grid.type.dtype)
         for d, own in enumerate(taps):
             by_dim[d].append(seen * reduce(multiply, [own.slope, *weights[:d], *weights[d + 1 :]]))
-    slopes = [expand_dims(reduce(lambda total, part: total + part, parts), -1) for parts in by_dim[::-1]]
-    return moveaxis(image, -1, 1), _joined(slopes)
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    from meshgen.frontend.tracer.joining import concatenate
-
-    return concatenate(parts, -1)
+    slopes = [expand_dims(reduce(add, parts), -1) for parts in by_dim[::-1]]
+    return moveaxis(image, -1, 1), concatenate(slopes, -1)
 
 
 def _per_feature(weights: Sequence[Tensor], x: Tensor) -> Tensor:

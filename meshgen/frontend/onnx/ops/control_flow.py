@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import ProgramError
+from meshgen.frontend.onnx.ops.casts import kind_named
 from meshgen.frontend.onnx.ops.table import ALL, Call, Elements, op
 from meshgen.frontend.tracer import control_flow
 from meshgen.frontend.tracer.creation import iota, zeros
@@ -103,7 +104,8 @@ def _unrolled(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
     shapes = [each.type.tensor_type for each in call["body"].output[1 + len(state) :]]
     if any(not kind.HasField("shape") for kind in shapes):
         refuse("a loop of no trips has rows of unknown shape")
-    return [*state, *(zeros((0, *(dim.dim_value for dim in kind.shape.dim)), "f32") for kind in shapes)]
+    sizes = ([0, *(dim.dim_value for dim in kind.shape.dim)] for kind in shapes)
+    return [*state, *(zeros(each, kind_named(kind.elem_type)) for each, kind in zip(sizes, shapes, strict=True))]
 
 
 def _while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) -> Any:
