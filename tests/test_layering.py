@@ -58,7 +58,7 @@ INNER_LAYERS = {
         ("emit", "access_neighbors"),
         ("fusion",),
         ("index_code",),
-        ("expr", "canonical_source", "communicating", "structural_keys"),
+        ("expr", "canonical_source", "communicating"),
     ),
     "sharding": (
         ("propagate", "overlap", "collective_combine_large"),

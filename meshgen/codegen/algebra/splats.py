@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.structural_keys import attribute_key, structure
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.regions import all_nodes, captured, rewired_graph
+from meshgen.ir.regions import all_nodes, rewired_graph
 from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
+from meshgen.ops.duplicates import computation_key
 
 Array = np.ndarray[Any, Any]
 
@@ -35,10 +35,7 @@ class Writer:
 
     def emit(self, node: Node, operands: list[Value], now: Mapping[Value, Value]) -> Node:
         """A copy of the node, or an earlier equal one; `now` says what values that its regions use have become."""
-        key = None
-        if _is_pure(node):
-            types, inside = tuple(v.type for v in node.results), tuple(map(structure, node.regions))
-            key = node.op, tuple(operands), attribute_key(node.attrs.given), types, inside
+        key = computation_key(node, operands) if _is_pure(node) else None
         if key is not None and key in self._known:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc, id=v.id) for v in node.results]
@@ -73,6 +70,6 @@ class Writer:
 
 
 def _is_pure(node: Node) -> bool:
-    """Whether an equal node on the same operands has the same results: its regions read nothing else."""
+    """Whether an equal node on the same operands has the same results."""
     inside = (inner.op for region in node.regions for inner in all_nodes(region))
-    return node.op not in IMPURE and IMPURE.isdisjoint(inside) and not (node.regions and captured(node))
+    return node.op not in IMPURE and IMPURE.isdisjoint(inside)

@@ -27,10 +27,10 @@ from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.segmented_dots import emit_in_one_loop, forms_together
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.index_code import Branch, Let, all_of, integer, program_id
-from meshgen.codegen.structural_keys import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile, part_columns
+from meshgen.ops.duplicates import structure
 from meshgen.ops.segments import segments
 
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted

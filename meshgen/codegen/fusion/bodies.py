@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from meshgen.codegen.structural_keys import structure
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import all_nodes, captured, rewired_graph
 from meshgen.ir.walks import operands_first
 from meshgen.ops.classes import ATTENTIONS, DOTS, GENERATED, LAYOUT, MADE, REDUCTIONS
+from meshgen.ops.duplicates import structure
 from meshgen.ops.factors import FORWARD
 
 # Most characteristic first; ops that are not listed are omitted from names.

@@ -9,15 +9,12 @@ they move with these, while the same rows by themselves may be summed.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.spread import stored_bytes
+from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TAKING
-from meshgen.ops.evaluate.window import fold_kind
+from meshgen.ops.duplicates import Grouping, merged_duplicates
 
 _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
@@ -25,63 +22,21 @@ _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 @module_pass("cse", "import")
 def cse(module: Module, context: Compilation) -> Module:
     """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself if nothing occurs twice."""
-    graph = _merged_duplicates(module.graph, {}, {})
+    graph = merged_duplicates(module.graph, _grouping(module.graph), keeps_constants=True)
     return module if graph is module.graph else replace(module, graph=graph)
 
 
 def common_values(graph: Graph) -> dict[Value, Value]:
     """Each value that is computed before under another name, and that value."""
-    found: dict[Value, Value] = {}
-    _merged_duplicates(graph, {}, found)
-    return found
+    first: dict[Value, Value] = {}
+    merged_duplicates(graph, _grouping(graph), keeps_constants=True, first=first)
+    return first
 
 
-def _merged_duplicates(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
-    """The graph with uses of duplicates replaced; `outer` has those of the graphs around it, `found` gets all."""
-    same = dict(outer)
-    made: dict[Any, Value] = {}  # the first constant that is made so
-    alike: dict[Value, Value] = {}  # a constant, and the first that is made as it is
-    seen: dict[Any, list[Value]] = {}
-    nodes: list[Node] = []
-    joined = {value for node in graph.nodes if node.op in JOINING for value in node.operands}
-    for node in graph.nodes:
-        is_part = node.op == "slice" and node.result in joined
-        node = _with_uses(node, same, found)
-        key = _computation_key(node, alike)
-        key = key and (*key, is_part)
-        if key is not None and all(value in alike for value in node.operands):
-            alike[node.result] = made.setdefault(key, node.result)
-        elif key in seen:
-            same.update(zip(node.results, seen[key], strict=True))
-            found.update(zip(node.results, seen[key], strict=True))
-            continue
-        elif key is not None:
-            seen[key] = node.results
-        nodes.append(node)
-    outputs = [same.get(value, value) for value in graph.outputs]
-    if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):
-        return graph if outputs == graph.outputs else replace(graph, outputs=outputs)
-    return Graph(graph.name, graph.inputs, nodes, outputs)
+def _grouping(graph: Graph) -> Grouping:
+    joined = {value for node in all_nodes(graph) if node.op in JOINING for value in node.operands}
 
+    def group_of(node: Node) -> bool | None:
+        return node.op == "slice" and node.result in joined if node.op in _PURE else None
 
-def _with_uses(node: Node, same: dict[Value, Value], found: dict[Value, Value]) -> Node:
-    operands = [same.get(value, value) for value in node.operands]
-    regions = tuple(_merged_duplicates(region, same, found) for region in node.regions)
-    changed = operands != node.operands or any(a is not b for a, b in zip(regions, node.regions, strict=True))
-    return replace(node, operands=operands, regions=regions) if changed else node
-
-
-def _computation_key(node: Node, alike: dict[Value, Value]) -> Any:
-    """Equal for nodes that compute the same; None for a node that is not looked at."""
-    fold = fold_kind(node.regions[0]) if node.op == "reduce_window" else None
-    if fold is None and (node.op not in _PURE or node.regions):
-        return None
-    attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.given.items()))
-    return node.op, fold, tuple(alike.get(value, value) for value in node.operands), attrs, node.result.type
-
-
-def _hashable(value: Any) -> Any:
-    """An attribute as a key; the numbers of a constant by their bits."""
-    if isinstance(value, np.ndarray):
-        return value.shape, stored_bytes(value)
-    return value.tobytes() if isinstance(value, np.generic) else repr(value)
+    return group_of
