@@ -23,11 +23,9 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, figure_text, table_of
 
 Plan = Callable[[Module, Options, Timing], Compiled]
-LEAST_TRIED, SECONDS, MOST_SECONDS = (
-    8,
-    5.0,
-    60.0,
-)  # changes that are tried, those that could save the most first; more until the first time is over, none after the second
+LEAST_TRIED = 8  # changes that are tried first, those that could save the most
+SECONDS = 5.0  # after which only these are tried
+MOST_SECONDS = 60.0  # after which none is tried
 ENOUGH = 0.5  # of what a change could save at most, from which others of its group are not tried
 STRICT_DROPS, STRICT_SPLITS = 3, 2  # changes that are tried for a refused gather
 

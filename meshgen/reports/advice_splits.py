@@ -17,10 +17,8 @@ from meshgen.reports.repeated import Repeated, repeated_work
 from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
-GROUPS, SPLITS = (
-    6,
-    3,
-)  # ops alike that are tried, those that could save the most, and ways to split each, its largest dims first
+GROUPS = 6  # of ops alike that are tried, those that could save the most
+SPLITS = 3  # ways to split each that are tried, its largest dims first
 
 
 def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:

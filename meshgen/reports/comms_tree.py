@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -78,11 +79,11 @@ def _edge_text(edge: Edge) -> str:
 def _root(op: str, source: str, branches: Mapping[str, list[int]], comms: Comms) -> Root:
     numbers = dict.fromkeys(number for each in branches.values() for number in each)
     rows: list[Collective] = [comms[number] for number in numbers]
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for row in rows:
-        counts[row.kind] = counts.get(row.kind, 0) + row.times
+        counts[row.kind] += row.times
     moved = total_of(rows).ring_bytes
-    return Root(op, source, counts, moved, tuple(Branch(edge, tuple(each)) for edge, each in branches.items()))
+    return Root(op, source, dict(counts), moved, tuple(Branch(edge, tuple(each)) for edge, each in branches.items()))
 
 
 def tree_text(roots: Iterable[Root], comms: Comms) -> str:

@@ -27,7 +27,7 @@ class Filter:
 
     def takes(self, each: Served) -> bool:
         row = each.row
-        is_kind = not self.kind or self.kind.replace("-", "_") == row.kind
+        is_kind = not self.kind or _kind(self.kind) == row.kind
         is_axis = not self.axis or any(overlaps(self.axis, axis) for axis in row.axes)
         return is_kind and is_axis and (not self.layer or self.is_of(each.scope[0]))
 
@@ -39,15 +39,15 @@ class Filter:
 ALL = Filter()
 
 
+def _kind(text: str) -> str:
+    return text.replace("-", "_")  # as options are written
+
+
 def refuse_unknown(executable: Compiled, asked: Filter) -> None:
     """Raises UsageError MG0001 for a kind that is none, an axis that no mesh has, and a part that the program does not have."""
-    if asked.kind and asked.kind.replace("-", "_") not in COMMUNICATING:
-        _refuse(
-            f"unknown kind of collective '{asked.kind}'",
-            "the kinds are",
-            asked.kind.replace("-", "_"),
-            sorted(COMMUNICATING),
-        )
+    kind = _kind(asked.kind)
+    if kind and kind not in COMMUNICATING:
+        _refuse(f"unknown kind of collective '{asked.kind}'", "the kinds are", kind, sorted(COMMUNICATING))
     axes = [name for part in executable.parts for name in part.mesh.names]
     if asked.axis and asked.axis.partition(":")[0] not in axes:
         _refuse(f"mesh axis '{asked.axis}' is not in {executable.place}", "the axes are", asked.axis, axes)

@@ -16,9 +16,8 @@ from meshgen.reports.tables import flops_text
 from meshgen.sharding.arithmetic import Work
 
 WARNED_SHARE = 1 / 3  # of the operations of a device, from which repeated work is worth a warning
-WARNED_SECONDS = (
-    50e-6  # of kernels besides their launches: below, ten launches of 5 us each by the host take longer than all work
-)
+# Seconds of kernels besides their launches: below, ten launches of 5 us each by the host take longer than all work.
+WARNED_SECONDS = 50e-6
 SHOWN = 3  # groups of ops in a warning
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
@@ -51,9 +51,7 @@ class Known:
     entered: Module | None
     solved: Solved | None
     reasons: Reasons | None
-    left_out: Mapping[Value, str] = field(
-        default_factory=dict[Value, str]
-    )  # annotated values that the optimised program does not make, and why
+    left_out: Mapping[Value, str]  # annotated values that the optimized program does not make, and why
 
     def values(self, what: Question = None) -> list[dict[str, Any]]:
         """A record per value that `what` names; for one that is not computed as written, what is computed instead.

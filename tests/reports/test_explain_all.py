@@ -91,7 +91,7 @@ def assert_collectives_have_reasons(executable: Executable) -> None:
 def test_random_programs_are_explained_to_the_last_axis(seed: int) -> None:
     module = random_program(seed)
     solved = solve(module)
-    known = Known(annotated(solved), module, solved, Reasons(solved))
+    known = Known(annotated(solved), module, solved, Reasons(solved), {})
     assert_axes_have_chains(known.values(), known)
     assert_used_axes_are_explained(known)
     late = optimize(materialize(known.module))

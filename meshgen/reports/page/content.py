@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -10,6 +11,9 @@ from typing import Any
 
 from meshgen.errors import place_text
 from meshgen.frontend.tracer import spec
+from meshgen.ir.graph import Graph
+from meshgen.ir.regions import all_nodes
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.reports.causes import groups_of
 from meshgen.reports.comms import collective_record
 from meshgen.reports.cost import cost_table
@@ -126,22 +130,14 @@ def _stages(executable: Compiled) -> list[Table]:
         kinds = list(dict.fromkeys(kind for each in counts.values() for kind in each))
         rows = [(stage, *(str(each.get(kind, "")) for kind in kinds)) for stage, each in counts.items()]
         there = f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""
-        found.append(
-            Table(f"From stage to stage{there}: operations, and collectives of each kind", ("stage", *kinds), rows)
-        )
+        title = f"From stage to stage{there}: operations, and collectives of each kind"
+        found.append(Table(title, ("stage", *kinds), rows))
     return found
 
 
-def _counts(graph: Any) -> dict[str, int]:
-    from meshgen.ir.regions import all_nodes
-    from meshgen.ops.classes import COMMUNICATING
-
-    found = {"operations": 0}
-    for node in all_nodes(graph):
-        found["operations"] += 1
-        if node.op in COMMUNICATING:
-            found[node.op] = found.get(node.op, 0) + 1
-    return found
+def _counts(graph: Graph) -> dict[str, int]:
+    ops = [node.op for node in all_nodes(graph)]
+    return {"operations": len(ops), **Counter(op for op in ops if op in COMMUNICATING)}
 
 
 def _inputs(executable: Compiled) -> Table:
