@@ -9,9 +9,10 @@ import sys
 from dataclasses import replace
 from typing import NamedTuple
 
+from meshgen.codegen.emit.matmul_tiles import rank_tiles
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.kernels.matmul import Tile
-from meshgen.kernels.matmul_time import Product, ranked_tiles, tile_seconds
+from meshgen.kernels.matmul_time import Product, tile_seconds
 
 _GLUON = "Triton, tutorial 07 of Gluon, persistent and pipelined"
 _F8 = "triton-lang/triton#5461, host descriptors"
@@ -44,7 +45,7 @@ PUBLISHED = (
 def predicted(row: Published) -> float:
     """TFLOP/s, the launch included."""
     device, product = device_of("h100"), Product(1, row.m, row.n, row.k, row.dtype)
-    tile = row.tile or ranked_tiles(product, device)[0]
+    tile = row.tile or rank_tiles([product], device)[0][1]
     return product.flops / (tile_seconds(tile, product, device) + device.launch_seconds) / 1e12
 
 

@@ -16,7 +16,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from meshgen.codegen.emit.joint_time import apart_products, gain_together
+from meshgen.codegen.emit.matmul_tiles import rank_side_by_side_tiles
+from meshgen.codegen.fusion.accumulators import side_by_side_products
 from meshgen.codegen.fusion.bodies import Kernels, copy_node, with_kernels
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.kernel_nodes import kernel_node, recorded_template
@@ -31,10 +32,12 @@ from meshgen.codegen.scheduling.schedule import launches_of
 from meshgen.codegen.scheduling.timeline import Task, longest_paths, start_times
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.compilation import Compilation, module_pass
+from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
+from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.runtime.plan import COMPUTE
 
 
@@ -200,7 +203,7 @@ class _Places:
         is_alike = len(forms) == 1 or ((into.is_small or own.is_small) and KernelForm.GEMM not in forms)
         if not is_alike or into.pointers + own.pointers > DEFAULT.fusion.segment_pointers:
             return False
-        return not into.products or gain_together(into.products, own.products, device_of(DEFAULT_TARGET))
+        return not into.products or is_faster_together(into.products, own.products, device_of(DEFAULT_TARGET))
 
     def _move(self, own: _Set, into: _Set) -> None:
         self._live.move(own.members, own.at, into.at)
@@ -281,12 +284,20 @@ def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
     return start_times(found, list_order(found, lambda n: (-round(path[n], 12), n)).numbers)[1]
 
 
+def is_faster_together(first: Sequence[Node], second: Sequence[Node], device: Device) -> bool:
+    """Whether one launch of the matmuls of two is predicted to take no longer than both."""
+    if len({(common_type(dot), multiplied_as(dot)) for dot in (*first, *second)}) > 1:
+        return False
+    together, *alone = (rank_side_by_side_tiles(dots, device)[0][0] for dots in ([*first, *second], first, second))
+    return together <= sum(alone) + device.launch_seconds
+
+
 def _launch_of(body: Graph) -> _Launch | None:
     """The launch of a body; None if it cannot be a segment of another one."""
     template = recorded_template(body)
     if template is None or not template.joins:
         return None
-    products, is_gemm = apart_products(body), template.form is KernelForm.GEMM
+    products, is_gemm = side_by_side_products(body), template.form is KernelForm.GEMM
     if is_gemm and not products:
         return None
     is_small = not is_gemm and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,8 +25,6 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
 
-WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
-WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
 _IN_A_ROW = 5  # parameters of a line of source
 _NOT_CHOSEN = frozenset({"speed", "kept", "reduced"})  # fields of candidates: a prediction, and sizes of the body
 
@@ -63,45 +61,34 @@ class KernelSource:
     code: Sequence[Statement] = field(default=(), compare=False, repr=False)
 
 
-def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90",
-                  measured: Mapping[str, Any] | None = None) -> KernelSource:  # fmt: skip
+def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> KernelSource:
     """Generate the kernel of a body for the target's (first) architecture, with the tile that is predicted to be best.
 
-    Args:
-        measured: the tile that was measured to be best, which is taken in its place if it is a candidate.
     Raises:
         CodegenError: MG0301, for every op or type that no kernel can be generated for.
     """
-    return next(kernel_sources(name, body, mesh, target, measured))
+    return next(kernel_sources(name, body, mesh, target))
 
 
 def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90",
-                   measured: Mapping[str, Any] | None = None) -> Iterator[KernelSource]:  # fmt: skip
-    """As `kernel_source`, for each candidate of the kernel's plan, in the order of their predicted times; made on demand."""
+                   is_first: Callable[[Mapping[str, Any]], bool] = lambda tile: False) -> Iterator[KernelSource]:  # fmt: skip
+    """Generate the kernel with each candidate of its plan on demand, in the order of their predicted times.
+
+    Args:
+        is_first: whether a candidate with this tile comes before all others.
+    Raises:
+        CodegenError: as `kernel_source`.
+    """
     if faults := lacking_faults([(body, 1)]):
         raise CodegenError(*faults)
     device = device_of(target)
     lowered = lower_convolutions(body)
     plan = plan_body(lowered, device, body.template)
-    wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
-    tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
+    tiles = sorted(plan.candidates, key=lambda tile: not is_first(tile_of(tile)))
     for number in range(max(1, len(tiles))):
         source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
-        if source is None:
-            continue
-        source = replace(source, tile=tile_of(tiles[number]) if tiles else {})
-        if measured and source.tile == wanted:
-            warps = measured.get(WARPS, source.num_warps)
-            if type(warps) is int and warps in WARPS_OF_A_BLOCK:
-                yield replace(with_warps(source, warps) if WARPS in measured else source, is_measured=True)
-            if warps == source.num_warps:
-                continue
-        yield source
-
-
-def with_warps(source: KernelSource, warps: int) -> KernelSource:
-    """The same kernel with another number of warps per block, which its tile says."""
-    return replace(source, num_warps=warps, tile={**source.tile, WARPS: warps})
+        if source is not None:
+            yield replace(source, tile=tile_of(tiles[number]) if tiles else {})
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:

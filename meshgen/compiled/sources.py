@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
+from meshgen.codegen.building.candidates import candidate_sources
+from meshgen.codegen.triton_source import KernelSource
 from meshgen.codegen.tuning.table import Row
 from meshgen.errors import CodegenError, Diagnostic, grouped
 from meshgen.mesh import Mesh
@@ -33,7 +34,7 @@ def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[st
     refused: list[Diagnostic] = []
     for name, body in plan.kernels.items():
         try:
-            found[name] = kernel_source(name, body, mesh, f"cuda:{gpu_of(options)}", _tile(rows, name))
+            found[name] = next(candidate_sources(name, body, mesh, f"cuda:{gpu_of(options)}", _tile(rows, name)))
         except CodegenError as error:
             refused += error.diagnostics
     if refused and options.architectures:
@@ -45,7 +46,7 @@ def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh:
     """The candidates of a kernel for an architecture; `first` is the first one for that which kernels are tuned for."""
     body = plan.kernels[name]
     row = options.tuning.find(body, arch) if options.tuning else None
-    sources = kernel_sources(name, body, mesh, f"cuda:{arch}", row.tile if row else None)
+    sources = candidate_sources(name, body, mesh, f"cuda:{arch}", row.tile if row else None)
     return chain([first], islice(sources, 1, None)) if arch == gpu_of(options) else sources
 
 

@@ -81,6 +81,8 @@ _TF32X3 = (
 )  # fmt: skip
 _F64 = (Tile(32, 32, 16, 4, 2, 1.0), Tile(16, 16, 16, 4, 2, 0.5))
 
+INTEGER_TILE = Tile(32, 32, 1, 4, 1, 1.0)  # integers that no tensor core takes: multiplied and added one k at a time
+
 _OF_ANY = {"f32": _F32, "tf32x3": _TF32X3, "f64": _F64}  # on any architecture
 
 

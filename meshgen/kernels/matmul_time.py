@@ -15,10 +15,9 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
 from meshgen.kernels.architectures import tensor_cores
-from meshgen.kernels.matmul import Tile, candidates, specialized, staged_bytes
+from meshgen.kernels.matmul import Tile, candidates, staged_bytes
 
 _REGISTERS = 65536  # of a multiprocessor
-_MOST_REGISTERS = 255  # of a thread
 _OTHER_REGISTERS = 48  # of a thread, besides its part of the accumulator: addresses, descriptors
 
 
@@ -40,53 +39,6 @@ class Product(NamedTuple):
         return 2.0 * self.batch * self.m * self.n * self.k
 
 
-def ranked_tiles(product: Product, device: Device) -> list[Tile]:
-    """The tiles by predicted time, the least first."""
-    return [tile for _, tile in joint_tiles([product], device)]
-
-
-def specialized_tiles(tile: Tile, products: Sequence[Product], device: Device, is_wide: bool) -> list[Tile]:
-    """Warp-specialized forms of a tile of products in one launch that are predicted to take no longer, the least first; of equal ones that
-    with the shorter loop.
-
-    `is_wide`: whether some tile of the epilogue has elements of 4 bytes.
-    """
-    if not tensor_cores(device.architecture).specializes_warps:
-        return []
-    own, *others = (
-        (_rounded(tile_seconds(each, together(products, each), device)), each)
-        for each in (tile, *specialized(tile, products[0].dtype, is_wide))
-    )
-    return [each for seconds, each in sorted(others, key=lambda pair: pair[0]) if seconds <= own[0]]
-
-
-def _rounded(seconds: float) -> float:
-    """To three digits: the model tells no finer differences."""
-    return float(f"{seconds:.3g}")
-
-
-def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> list[tuple[float, Tile]]:
-    """Predicted times of products whose main loops follow each other in each program, with the tiles, the least first.
-
-    Args:
-        held: how many tiles of results wait in registers, besides the one of the product in hand.
-    """
-    tiles = candidates(products[0].dtype, device.architecture)
-    is_promoted = tensor_cores(device.architecture).promotes(products[0].dtype)
-    fitting = [tile for tile in tiles if _registers(tile, held, is_promoted) <= _MOST_REGISTERS] or tiles[-1:]
-    found = [(sum(tile_seconds(tile, product, device) for product in products), tile) for tile in fitting]
-    return sorted(found, key=lambda each: _rounded(each[0]))
-
-
-def tiles_side_by_side(products: Sequence[Product], device: Device) -> list[tuple[float, Tile]]:
-    """Predicted times of products whose tiles are computed by programs of one launch, with the tiles, the least first."""
-    found = list[tuple[float, Tile]]()
-    for tile in candidates(products[0].dtype, device.architecture):
-        union = together(products, tile)
-        found.append((max(tile_seconds(tile, product, device) for product in (union, *products)), tile))
-    return sorted(found, key=lambda each: _rounded(each[0]))
-
-
 def together(products: Sequence[Product], tile: Tile) -> Product:
     """All tiles of products, each as a product of its own, of as many steps as these have on average; a product alone as it is."""
     if len(products) == 1:
@@ -96,8 +48,13 @@ def together(products: Sequence[Product], tile: Tile) -> Product:
     return Product(sum(blocks), tile.m, tile.n, k, products[0].dtype)
 
 
-def _registers(tile: Tile, held: int, is_promoted: bool) -> float:
-    """Of a thread: its part of the tiles, and the others. `is_promoted`: the sum of a step is apart from that of those before."""
+def thread_registers(tile: Tile, held: int, is_promoted: bool) -> float:
+    """Return the registers of a thread: its part of the accumulators, and the others.
+
+    Args:
+        held: how many tiles of results wait in registers, besides the accumulator.
+        is_promoted: whether the accumulator of a step is apart from that of the steps before.
+    """
     return tile.m * tile.n * (1 + held + is_promoted / tile.parts) / tile.multiplying_threads + _OTHER_REGISTERS
 
 
@@ -130,5 +87,6 @@ def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
 
 def _resident(tile: Tile, product: Product, device: Device) -> int:
     """Blocks that share a multiprocessor, as far as shared memory and registers suffice."""
-    registers = round(_registers(tile, 0, tensor_cores(device.architecture).promotes(product.dtype)) * tile.threads)
+    is_promoted = tensor_cores(device.architecture).promotes(product.dtype)
+    registers = round(thread_registers(tile, 0, is_promoted) * tile.threads)
     return max(1, min(device.shared_bytes // staged_bytes(tile, product.item_bytes), _REGISTERS // registers))

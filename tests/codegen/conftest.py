@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.emit import attention, attention_gradient, dot_operands, gemm, map_tiles
+from meshgen.codegen.emit import attention, attention_gradient, dot_operands, gemm, map_tiles, matmul_tiles
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph
-from meshgen.kernels import matmul_time
 from meshgen.kernels.attention import gradient_tiles, tiles
 from meshgen.kernels.matmul import TMA_K, Tile, candidates, staged_bytes
 
@@ -76,7 +75,7 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
         return staged_bytes(replace(tile, n=4 * tile.n), item_bytes)
 
     monkeypatch.setattr(gemm, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
-    monkeypatch.setattr(matmul_time, "candidates", large)
+    monkeypatch.setattr(matmul_tiles, "candidates", large)
     monkeypatch.setattr(triton_source, "plan_body", narrowed)
 
 

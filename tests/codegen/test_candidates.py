@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, candidate_tiles, launch, random_args
 
-from meshgen.codegen.building.candidates import build_best, missing
+from meshgen.codegen.building.candidates import build_best, candidate_sources, missing
 from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.roofline.kernel_time import device_of
@@ -156,5 +156,5 @@ def sum_of_rows(rows: int) -> Graph:
 
 def test_the_measured_tile_of_a_reduction_is_taken_for_other_numbers_of_rows() -> None:
     (tile,) = candidate_tiles(sum_of_rows(4000))
-    source = kernel_source("rows", sum_of_rows(4096), ONE, measured={**tile, "warps": 8})
+    source = next(candidate_sources("rows", sum_of_rows(4096), ONE, "cuda:sm_90", {**tile, "warps": 8}))
     assert source.is_measured and source.num_warps == 8

@@ -7,7 +7,8 @@ from bodies import Body, check
 from test_fuse import launches
 from test_horizontal_fusion import PAIR, computed, joined, reduced
 
-from meshgen.codegen.emit.joint_time import apart_products, gain_together
+from meshgen.codegen.fusion.accumulators import side_by_side_products
+from meshgen.codegen.horizontal_fusion import is_faster_together
 from meshgen.codegen.roofline.kernel_time import DEVICES, kernel_seconds
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.segments import segments
@@ -81,7 +82,7 @@ def test_gated_units_are_no_segments() -> None:
     for n in (0, 3):
         x, w, v = b.inputs[n : n + 3]
         results.append(b.op("multiply", b.op("tanh", b.dot(x, w, K)), b.dot(x, v, K)))
-    assert apart_products(b.done(*results)) == []
+    assert side_by_side_products(b.done(*results)) == []
 
 
 def test_products_that_would_take_another_wave_of_blocks_stay_apart() -> None:
@@ -91,8 +92,8 @@ def test_products_that_would_take_another_wave_of_blocks_stay_apart() -> None:
     x, w, y, v = b.inputs
     b.done(b.dot(x, w, K), b.dot(y, v, K))
     large, small = b.graph.nodes
-    assert not gain_together([large], [small], device)
-    assert gain_together([large], [large], device)
+    assert not is_faster_together([large], [small], device)
+    assert is_faster_together([large], [large], device)
 
 
 @pytest.mark.parametrize("early", [True, False])

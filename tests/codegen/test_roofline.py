@@ -9,18 +9,13 @@ import pytest
 from bodies import Body
 
 from bench.products import PUBLISHED, predicted
+from meshgen.codegen.emit.matmul_tiles import rank_tiles, specialized_tiles
 from meshgen.codegen.roofline.kernel_time import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.codegen.roofline.nest_work import nest_operations
+from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Module
-from meshgen.kernels.matmul import candidates, specialized
-from meshgen.kernels.matmul_time import (
-    Product,
-    joint_tiles,
-    product_seconds,
-    ranked_tiles,
-    specialized_tiles,
-    tile_seconds,
-)
+from meshgen.kernels.matmul import Tile, candidates, specialized
+from meshgen.kernels.matmul_time import Product, product_seconds, tile_seconds
 from meshgen.mesh import make_mesh
 from meshgen.ops.flops import graph_flops
 from meshgen.ops.precision import with_precision
@@ -86,7 +81,7 @@ def test_products_that_leave_multiprocessors_idle_take_longer_than_their_arithme
 def test_a_copy_takes_its_latency_and_its_bytes() -> None:
     """With one step ahead it is late for the products of the next; forms with warps of two kinds wait no longer than the usual one."""
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "bf16")
-    usual = ranked_tiles(product, device)[0]
+    usual = fastest(product, device)
     assert tile_seconds(replace(usual, num_stages=2), product, device) > 1.1 * tile_seconds(usual, product, device)
     forms = specialized_tiles(usual, [product], device, is_wide=False)
     assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (128, 2), (64, 4), (64, 3)]
@@ -101,7 +96,7 @@ def test_a_copy_takes_its_latency_and_its_bytes() -> None:
 def test_tiles_of_8_bit_floats_add_sums_of_at_most_128() -> None:
     """Each program keeps the sum of a step besides those before, so a multiprocessor has one block of 128 x 128; 256 columns read fewer bytes."""
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "f8E4M3FN")
-    usual = ranked_tiles(product, device)[0]
+    usual = fastest(product, device)
     forms = specialized_tiles(usual, [product], device, is_wide=False)
     assert [(tile.m, tile.n, tile.num_stages, tile.parts) for tile in forms] == [
         (128, 256, 4, 2),
@@ -138,13 +133,17 @@ def test_targets() -> None:
     assert device_of("cuda:sm_89").name == "sm_80"  # the device with the same tensor cores
 
 
+def fastest(product: Product, device: Device) -> Tile:
+    return rank_tiles([product], device)[0][1]
+
+
 def test_tiles_follow_the_problem() -> None:
     device = DEVICES["sm_90"]
-    big = ranked_tiles(Product(1, 8192, 8192, 8192, "bf16"), device)[0]
+    big = fastest(Product(1, 8192, 8192, 8192, "bf16"), device)
     assert (big.m, big.n, big.k, big.num_warps, big.num_stages) == (128, 256, 64, 8, 3)
-    assert ranked_tiles(Product(1, 1, 4096, 4096, "bf16"), device)[0].m == 64  # what a warp group multiplies
-    assert ranked_tiles(Product(1, 1, 4096, 4096, "bf16"), DEVICES["sm_80"])[0].m == 16
-    few = ranked_tiles(Product(1, 512, 512, 512, "bf16"), device)[0]
+    assert fastest(Product(1, 1, 4096, 4096, "bf16"), device).m == 64  # what a warp group multiplies
+    assert fastest(Product(1, 1, 4096, 4096, "bf16"), DEVICES["sm_80"]).m == 16
+    few = fastest(Product(1, 512, 512, 512, "bf16"), device)
     assert few.m * few.n < big.m * big.n
     for device in DEVICES.values():
         for dtype, size in (("bf16", 2), ("tf32", 4), ("tf32x3", 4), ("f32", 4), ("f64", 8)):
@@ -154,6 +153,6 @@ def test_tiles_follow_the_problem() -> None:
 
 def test_tiles_that_fit_registers_become_fewer_with_results_that_wait() -> None:
     wanted = [Product(1, 4096, 4096, 4096, "bf16")]
-    fitting = [{tile for _, tile in joint_tiles(wanted, device_of("cuda:sm_90"), held)} for held in range(4)]
+    fitting = [{tile for _, tile in rank_tiles(wanted, device_of("cuda:sm_90"), held)} for held in range(4)]
     assert all(more >= fewer for more, fewer in itertools.pairwise(fitting))
     assert len(fitting[0]) > len(fitting[-1])

@@ -62,15 +62,15 @@ def test_a_row_that_does_not_fit_changes_nothing(change: dict[str, Any], predict
 
 def test_a_measured_tile_may_spill(predicted: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it costs is in its time. Another candidate is built only where it cannot be launched."""
-    from meshgen.codegen.building import candidates
+    from meshgen.codegen.building import build
 
-    compile_each = candidates.compile_each
+    compile_each = build.compile_each
 
     def spilling(*args: Any, **options: Any) -> Any:
         built, faults = compile_each(*args, **options)
         return {key: replace(kernel, spill_bytes=8) for key, kernel in built.items()}, faults
 
-    monkeypatch.setattr(candidates, "compile_each", spilling)
+    monkeypatch.setattr(build, "compile_each", spilling)
     row = row_of(predicted, 3)
     (source,) = compiled(tuning=TuningTable([row])).sources.values()
     assert source.tile == row.tile

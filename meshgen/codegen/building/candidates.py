@@ -1,4 +1,7 @@
-"""Which candidate of each kernel is shipped: the first, in the order of predicted times, that its build shows no fault of.
+"""Choose the candidate of each kernel that is shipped: the first whose build has no fault.
+
+`candidate_sources` says in which order they are built: the measured tile, then by predicted time. A measured tile may spill, because its
+measured time contains that.
 
 What a tile costs in registers is known only once it is built with its epilogue. Further candidates are built only for kernels that
 spill registers, need more than a device has, or miss the tensor cores or asynchronous copies that their products could use; of candidates that
@@ -9,17 +12,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from meshgen.codegen.building.build import Progress, Request, compile_each, limit_faults, request_of
 from meshgen.codegen.building.built import BuiltKernel
-from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, with_warps
+from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
 from meshgen.kernels.architectures import tensor_cores
+from meshgen.mesh import Mesh
 from meshgen.ops.classes import PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise
 
+if TYPE_CHECKING:
+    from meshgen.codegen.building.build import Progress
+
+WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
+_WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
 _MOST_WARPS = 16  # chosen: blocks of more leave half of a multiprocessor's threads to one
 _TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something
 # Instructions that copy to shared memory while others compute; see `cubin.Resources`.
@@ -35,20 +44,45 @@ _NARROW = (
 Binaries = dict[tuple[str, str], BuiltKernel]  # by kernel and architecture
 
 
+def candidate_sources(name: str, body: Graph, mesh: Mesh, target: str,
+                      measured: Mapping[str, Any] | None = None) -> Iterator[KernelSource]:  # fmt: skip
+    """Generate the kernel of a body with each candidate on demand, in the order in which they are built.
+
+    Args:
+        measured: the tile that was measured to be best, which comes first if it is a candidate; the others follow by predicted time.
+    Raises:
+        CodegenError: MG0301, for every op or type that no kernel can be generated for.
+    """
+    measured_tile = {field: value for field, value in (measured or {}).items() if field != _WARPS}
+    for source in kernel_sources(name, body, mesh, target, is_first=lambda tile: tile == measured_tile):
+        if not measured or source.tile != measured_tile:
+            yield source
+            continue
+        warps = measured.get(_WARPS, source.num_warps)
+        if type(warps) is int and warps in WARPS_OF_A_BLOCK:
+            yield replace(with_warps(source, warps) if _WARPS in measured else source, is_measured=True)
+        if warps != source.num_warps:
+            yield source
+
+
+def with_warps(source: KernelSource, warps: int) -> KernelSource:
+    """Return the same kernel with another number of warps per block, which its tile says."""
+    return replace(source, num_warps=warps, tile={**source.tile, _WARPS: warps})
+
+
 @dataclass(frozen=True)
 class _Candidate:
-    """A source with its binary per architecture."""
+    """A source with its binary per architecture.
+
+    Attributes:
+        limits: reasons why some architecture cannot launch it.
+        multiplies: whether it has tiles of types that tensor cores multiply.
+    """
 
     source: KernelSource
-    request: Request
     built: Mapping[str, BuiltKernel]
-
-    @property
-    def limits(self) -> list[Diagnostic]:
-        """Reasons why some architecture cannot launch it."""
-        return [fault for arch, kernel in self.built.items() for fault in limit_faults(self.request, arch, kernel)]
-
-    multiplies: bool  # tiles of types that tensor cores multiply
+    limits: Sequence[Diagnostic]
+    multiplies: bool
 
     @property
     def faults(self) -> tuple[int, int, int]:
@@ -144,6 +178,8 @@ def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]],
            progress: Progress | None, warn: Callable[[Diagnostic], object] | None,
            ) -> dict[str, _Candidate | list[Diagnostic]]:  # fmt: skip
     """The next candidate of every kernel that is left, built, or why it does not compile; a kernel without one leaves the list."""
+    from meshgen.codegen.building.build import compile_each, limit_faults, request_of
+
     sources = {name: source for name, rest in left.items() if (source := next(rest, None))}
     for name in set(left) - set(sources):
         del left[name]
@@ -155,5 +191,6 @@ def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]],
             found[name] = refused
             continue
         binaries = {arch: built[name, arch] for arch in archs}
-        found[name] = _Candidate(source, requests[name], binaries, multiplies_tiles(bodies[name]))
+        limits = [fault for arch in archs for fault in limit_faults(requests[name], arch, binaries[arch])]
+        found[name] = _Candidate(source, binaries, limits, multiplies_tiles(bodies[name]))
     return found

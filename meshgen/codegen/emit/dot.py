@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meshgen.codegen.emit.dot_problem import joint_tiles_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.gemm import Gemm, gemm_of
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.matmul_tiles import is_usable, matmul_tiles
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, where
 from meshgen.codegen.emit.row_parts import begin_part, reduce_parts, span_of
 from meshgen.codegen.expr import Var
-from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.index_code import Int, integer, lanes, minimum, program_id
 from meshgen.cost_model.kernels import Device
@@ -31,15 +30,14 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
     if space is None or (node := space.dot) is None:
         return None
-    joint = joint_products(body)
-    tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, space.dots, device, space.columns)
+    tiles = matmul_tiles(body, space.dots, device, space.columns)
     return KernelPlan(DOT, space, {"dot": node}, tiles) if tiles else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch | None:
     assert plan.space is not None
     gemm = gemm_of(evaluator, body, plan.space, plan.candidates[0], device)
-    return None if gemm is None else GemmWriter(evaluator, gemm).emit()
+    return GemmWriter(evaluator, gemm).emit() if is_usable(gemm) else None
 
 
 class GemmWriter:

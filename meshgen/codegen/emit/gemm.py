@@ -20,8 +20,6 @@ from meshgen.ir.graph import DTYPES, Graph, Node, Value
 from meshgen.kernels.matmul import Tile, staged_bytes
 from meshgen.ops.dot_dims import DotDims
 
-_SIDES = ("left", "right")
-
 
 @dataclass(frozen=True)
 class Accumulation:
@@ -89,15 +87,12 @@ class Gemm:
 
 
 def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device,
-            loop: type[MainLoop] = MainLoop, masks_all: bool = False) -> Gemm | None:  # fmt: skip
+            loop: type[MainLoop] = MainLoop, masks_all: bool = False) -> Gemm:  # fmt: skip
     """Describe the kernel of a body in tiles of one shape.
 
     Args:
         evaluator: of the kernel; index maps of the operands may add parameters to it.
         masks_all: whether rows and columns are compared with the sizes of the result even if tiles divide these.
-    Returns:
-        None if the tile is of no use: warp-specialized although not all operands are TMA tiles, or with an epilogue in other
-        subtiles than those whose rows the body reduces.
     """
     assert space.dot is not None
     problem, joint = problem_of(space.dot), joint_products(body)
@@ -114,8 +109,6 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
         accumulations[1].loops[0].without_left()
     table = _table(space, batch, m, n)
     gemm = Gemm(body, space, tile, problem, dots, tuple(accumulations), shares_loop, m, n, edges, table)
-    if (tile.is_specialized and not _can_specialize(gemm)) or space.columns not in (0, tile.n // tile.parts):
-        return None
     is_plain = loop.reuses_descriptors and not evaluator.is_part and problem.batch == len(dots) == 1
     is_persistent = is_plain and _fills_multiprocessor(gemm, device)
     return replace(gemm, most_programs=device.multiprocessors) if is_persistent else gemm
@@ -124,18 +117,6 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
 def _always(text: str, size: int) -> Var:
     """A variable of the tile, also where there is one element along it."""
     return Var(text, 0, size - 1)
-
-
-def _can_specialize(gemm: Gemm) -> bool:
-    """Whether some warps can copy while others multiply: in one loop, all of whose operands are TMA tiles."""
-    loops, first = gemm.loops, gemm.loops[0]
-    if not first.is_divisible or first.evaluator.wide:
-        return False
-    is_one = gemm.shares_loop or len(loops) == 1
-    if len(gemm.accumulations) == 1 and not is_one:  # each step takes the TMA tiles of one product
-        layouts = {loop.operands.layout for loop in loops}
-        is_one = len(layouts) == 1 and len(layouts.pop()) == len(_SIDES) and type(first) is MainLoop
-    return is_one and all(loop.reads_tma_tiles_only for loop in loops)
 
 
 def _fills_multiprocessor(gemm: Gemm, device: Device) -> bool:

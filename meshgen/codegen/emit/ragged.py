@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot import GemmWriter
 from meshgen.codegen.emit.dot_loop import MainLoop
-from meshgen.codegen.emit.dot_problem import joint_tiles_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.gemm import gemm_of
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.matmul_tiles import is_usable, matmul_tiles
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import joint_products
@@ -40,11 +40,9 @@ _MOST_GROUPS = 128  # of warp-specialized kernels: lanes of four warps (Triton 3
 def _match(body: Graph, device: Device) -> KernelPlan | None:
     """One product of groups of rows, or two that share their main loop, with element-wise ops after it."""
     dots = [node for node in loops_of(body) if node.op == "ragged_dot"]
-    joint = joint_products(body)
-    if len(dots) != (len(joint) or 1) or (space := common_space(body, dots)) is None:
+    if len(dots) != (len(joint_products(body)) or 1) or (space := common_space(body, dots)) is None:
         return None
-    tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, dots, device)
-    return KernelPlan(RAGGED, space, {"dot": dots[0]}, tiles)
+    return KernelPlan(RAGGED, space, {"dot": dots[0]}, matmul_tiles(body, dots, device))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch | None:
@@ -52,7 +50,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     evaluator.names.take(*_NAMES)
     loop = _OverRows if plan.space.dot.attrs.contracts else _ByRows
     gemm = gemm_of(evaluator, body, plan.space, plan.candidates[0], device, loop)
-    return None if gemm is None else GemmWriter(evaluator, gemm).emit()
+    return GemmWriter(evaluator, gemm).emit() if is_usable(gemm) else None
 
 
 class _Ragged(MainLoop):

@@ -19,17 +19,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from meshgen.codegen.emit.dot_problem import MOST_TILES
 from meshgen.codegen.emit.eval import Evaluator
-from meshgen.codegen.emit.joint_time import apart_products, tiles_apart
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.matmul_tiles import side_by_side_tiles
 from meshgen.codegen.emit.plan import KernelPlan, Template
-from meshgen.codegen.emit.segmented_dots import emit_in_one_loop, forms_together
+from meshgen.codegen.emit.segmented_dots import emit_in_one_loop
+from meshgen.codegen.fusion.accumulators import side_by_side_products
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.index_code import Branch, Let, all_of, integer, program_id
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.matmul import Tile, part_columns
+from meshgen.kernels.matmul import Tile
 from meshgen.ops.duplicates import structure
 from meshgen.ops.segments import segments
 
@@ -56,7 +56,7 @@ def segmented(joining: Callable[[], Sequence[Template]]) -> Template:
     def match(body: Graph, device: Device) -> KernelPlan | None:
         if len(parts := segments(body)) == 1:
             return None
-        dots = apart_products(body)
+        dots = side_by_side_products(body)
         templates = [each for each in joining() if (each.form is KernelForm.GEMM) == bool(dots)]
         candidates = _candidates(parts, dots, templates, device)
         return KernelPlan(template, candidates=candidates) if candidates else None
@@ -85,9 +85,7 @@ def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) ->
     """The segments with each tile that suits the products of all, and the parts of rows that some reduce."""
     bodies = [body for alike in found for body in alike.bodies]
     columns = {alike.plan.space.columns for alike in found if alike.plan.space} - {0}
-    fitting = [tile for _, tile in tiles_apart(dots, device) if columns <= part_columns(tile)]
-    forms = [form for tile in fitting[:MOST_TILES] for form in forms_together(tile, bodies, dots, device)]
-    tiles = [form for form in forms if columns <= {form.n // form.parts}]
+    tiles = side_by_side_tiles(bodies, dots, device, columns)
     return tuple(Segments(tuple(_with_tile(alike, tile) for alike in found), tile) for tile in tiles)
 
 

@@ -21,30 +21,16 @@ from contextlib import AbstractContextManager
 
 from meshgen.codegen.emit.dot import DOT, GemmWriter
 from meshgen.codegen.emit.dot_loop import MainLoop
-from meshgen.codegen.emit.dot_problem import forms_of, has_wide_tiles
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.gemm import gemm_of
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.matmul_tiles import is_usable
 from meshgen.codegen.index_code import Int, all_of, integer, maximum, minimum, program_id, where
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.graph import Graph, Value
 from meshgen.kernels.matmul import Tile
-from meshgen.kernels.matmul_time import Product
 from meshgen.ops.classes import DOTS
-from meshgen.ops.dot_dims import product_extents
-from meshgen.ops.precision import multiplied_as
 from meshgen.ops.triton.registers import register_type
-
-_MOST = 8  # chosen: products whose epilogues every tile goes through, masked but for its own
-
-
-def forms_together(tile: Tile, bodies: Sequence[Graph], dots: Sequence[Node], device: Device) -> list[Tile]:
-    """Return the forms of a tile for products side by side: warp-specialized ones first if the products are few, then its epilogue in subtiles."""
-    products = [Product(*product_extents(dot), multiplied_as(dot)) for dot in dots]
-    own = [[node for node in body.nodes if node.op in DOTS] for body in bodies]
-    is_wide = any(has_wide_tiles(body, each) for body, each in zip(bodies, own, strict=True))
-    found = forms_of(tile, bodies[0], own[0], products, device, is_wide)
-    return found if len(dots) <= _MOST else [form for form in found if not form.is_specialized]
 
 
 class _Segment(GemmWriter):
@@ -127,7 +113,7 @@ def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) ->
         return None
     # The tile may be another product's: rows and columns are compared with sizes even if tiles divide these.
     gemm = gemm_of(evaluator, body, plan.space, tile, device, masks_all=True)
-    if gemm is None or gemm.problem.batch > 1:
+    if gemm.problem.batch > 1 or not is_usable(gemm):
         return None
     segment = _Segment(evaluator, gemm)
     if not all(load and load.tma for load in segment.loop.operands.loads):

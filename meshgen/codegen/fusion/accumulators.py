@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from meshgen.ir.attributes.contraction import Ragged
 from meshgen.ir.graph import Graph, Node, Value, is_float
-from meshgen.ops.classes import MATRIX_PRODUCTS, REGROUPING
+from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, REGROUPING
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.ops.segments import segments
@@ -59,6 +59,18 @@ def joint_products(body: Graph) -> list[Accumulator]:
     found = accumulators(body)
     has_groups = any(isinstance(dot.attrs, Ragged) for dot in dots)
     return [] if has_groups and not (share_a_loop(found) and by_rows(dots[0])) else found
+
+
+def side_by_side_products(body: Graph) -> list[Node]:
+    """Return the dots of a body of which each program computes a tile of one.
+
+    Returns:
+        An empty list if a segment multiplies nothing or has joint products, and if the dots differ in type or are not of floats.
+    """
+    dots, parts = [node for node in body.nodes if node.op in DOTS], segments(body)
+    is_plain = all(any(node.op in DOTS for node in part.nodes) and not joint_products(part) for part in parts)
+    types = {(common_type(dot), multiplied_as(dot)) for dot in dots}
+    return dots if dots and is_plain and len(types) == 1 and is_float(common_type(dots[0])) else []
 
 
 def by_rows(dot: Node) -> bool:

@@ -6,8 +6,8 @@ that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
 
 from __future__ import annotations
 
-from meshgen.codegen.emit.joint_time import apart_products, tiles_apart, timed_tiles
-from meshgen.codegen.fusion.accumulators import joint_products
+from meshgen.codegen.emit.matmul_tiles import rank_joint_tiles, rank_side_by_side_tiles
+from meshgen.codegen.fusion.accumulators import joint_products, side_by_side_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.codegen.roofline.attention_work import Work, expanded_work, waiting_for_keys
 from meshgen.codegen.roofline.nest_work import nest_operations, waiting_seconds
@@ -78,9 +78,9 @@ def _seconds_together(body: Graph, device: Device) -> float:
     if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
         return 0.0
     if joint := joint_products(body):
-        seconds = timed_tiles(joint, device)[0][0]
-    elif len(segments(body)) > 1 and apart_products(body):
-        seconds = tiles_apart(dots, device)[0][0]
+        seconds = rank_joint_tiles(joint, device)[0][0]
+    elif len(segments(body)) > 1 and side_by_side_products(body):
+        seconds = rank_side_by_side_tiles(dots, device)[0][0]
     else:
         return 0.0
     flops = [node_flops(dot) for dot in dots]

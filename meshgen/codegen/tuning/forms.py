@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.codegen.building.build import BuiltKernel, compile_each, limit_faults, request_of
+from meshgen.codegen.building.candidates import WARPS_OF_A_BLOCK, with_warps
 from meshgen.codegen.packaging.package import add_binaries, form_member, kernel_entry
-from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, kernel_sources, with_warps
+from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.ir.graph import Graph
 from meshgen.mesh import Mesh
 from meshgen.runtime.module import LoadedModule
