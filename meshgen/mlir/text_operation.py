@@ -118,6 +118,14 @@ def define(form: type[_Form], dialect: str, rows: Mapping[str, str], **members: 
     return tuple(found)
 
 
+def values_of(operation: Operation) -> dict[str, Any]:
+    """The attributes of a node that the properties of an operation say."""
+    found: dict[str, Any] = {}
+    for field in type(operation).FIELDS if isinstance(operation, TextOperation) else ():
+        found |= field.values(operation.properties.get(field.prop))
+    return found
+
+
 def assignments(parser: Parser) -> tuple[list[UnresolvedOperand], list[UnresolvedOperand]]:
     """`(%a = %x, %b = %y)`: the names inside and the values outside; none without parentheses."""
 

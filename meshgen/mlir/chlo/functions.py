@@ -17,12 +17,13 @@ from meshgen.mlir.arith.payload import Builder, Compute, all_computed, computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.fields import listed, number
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, enumeration
-from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
-from meshgen.mlir.stablehlo.fields import listed, number, word
+from meshgen.mlir.stablehlo.base import HloOperation, as_nodes
+from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
-from meshgen.mlir.text_operation import Field, Properties, Values, define
+from meshgen.mlir.text_operation import Field, Properties, Values, define, values_of
 
 # `chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`
 _DIMS = listed("broadcast_dimensions", "dims")._replace(is_required=False)

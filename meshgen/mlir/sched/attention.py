@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
+from meshgen.mlir.fields import flag, number, string, strings
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
-from meshgen.mlir.stablehlo.fields import flag, number, precisions, string, strings
+from meshgen.mlir.stablehlo.fields import precisions
 from meshgen.mlir.text_operation import define
 from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT
 

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from meshgen.mlir.fields import flag, number, real, string
 from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
-from meshgen.mlir.stablehlo.fields import flag, number, precisions, real, string
+from meshgen.mlir.stablehlo.fields import precisions
 from meshgen.mlir.text_operation import define
 
 _NORMALIZE = (string("factors", "factors"), flag("centered", "centered", is_required=True))

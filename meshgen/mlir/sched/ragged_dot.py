@@ -10,9 +10,10 @@ from xdsl.ir import Operation
 
 from meshgen.mlir.attributes import boolean_of, integer_of
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, values_of
-from meshgen.mlir.stablehlo.fields import flag, precisions, strings
-from meshgen.mlir.text_operation import Field, define
+from meshgen.mlir.fields import flag, strings
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes
+from meshgen.mlir.stablehlo.fields import precisions
+from meshgen.mlir.text_operation import Field, define, values_of
 from meshgen.ops.collective_checks import axis_faults
 
 _OF_GROUPS = (

@@ -38,34 +38,50 @@ Upstream does not have:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, StringAttr, SymbolRefAttr, UnitAttr, i64
-from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ScatterOp, SendOp, ShardAxesArrayAttr
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    FloatAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    f64,
+    i64,
+)
+from xdsl.dialects.shard import ReductionKind, ShardAxesArrayAttr
 from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_without_types
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import UnresolvedOperand
 
-from meshgen.mlir.attributes import array, integer
+from meshgen.ir.op_names import TEXT_NAMES
+from meshgen.mlir.arith.payload import scalar_of
+from meshgen.mlir.attributes import integer, integer_of, integers
+from meshgen.mlir.fields import listed, number
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.shard.attributes import ReductionKindAttr
-from meshgen.mlir.text_operation import TextOperation, define
+from meshgen.mlir.text_operation import Field, TextOperation, Values, define
 
-_CLAUSES: dict[str, Callable[[TextParser], Attribute]] = {
-    "integer": lambda parser: integer(parser.parse_integer()),
-    "integers": lambda parser: array(parser.parse_integers()),
-    "number": lambda parser: parser.parse_attribute(),
-    ReductionKindAttr.name: lambda parser: ReductionKindAttr(ReductionKindAttr.parse_parameter(parser)),
-    ShardAxesArrayAttr.name: lambda parser: ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser)),
+KINDS = {
+    ReductionKind.SUM: "sum", ReductionKind.MAX: "max", ReductionKind.MIN: "min", ReductionKind.PRODUCT: "product",
+    ReductionKind.BITWISE_AND: "and", ReductionKind.BITWISE_OR: "or", ReductionKind.BITWISE_XOR: "xor",
+}  # fmt: skip
+KIND_NAMES = {name: kind for kind, name in KINDS.items()}
+OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the group's size
+ROOTS = {
+    **dict.fromkeys(("shard.broadcast", "shard.gather", "shard.reduce", "shard.scatter"), "root"),
+    "shard.send": "destination",
+    "shard.recv": "source",
 }
-"""How the value of a property is read, by its kind."""
+"""By operation that names a device of each group: the property, and attribute of the node, that has its coordinates."""
 
 
 class OnGroup(TextOperation):
-    """`%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`: clauses in the order of the signature's properties.
+    """`%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`: a clause for each field.
 
-    With several operands the types are those of a function, without operands the result's alone.
+    With several operands, or a root, the types are those of a function, without operands the result's alone.
     """
 
     @classmethod
@@ -76,16 +92,17 @@ class OnGroup(TextOperation):
         operands = parser.parse_values() if parser.at_value() else []
         parser.parse_keyword("on")
         properties["grid"] = SymbolRefAttr(parser.parse_symbol_name())
-        for each in cls.signature.properties:
-            if each.name in properties or (each.is_optional and parser.parse_optional_keyword(each.name) is None):
+        for field in cls.FIELDS:
+            if field.is_required:
+                parser.parse_keyword(field.keyword)
+            elif parser.parse_optional_keyword(field.keyword) is None:
                 continue
-            if not each.is_optional:
-                parser.parse_keyword(each.name)
-            if each.kinds == ("unit",):
-                properties[each.name] = UnitAttr()
+            if field.kind == "unit":
+                properties[field.prop] = UnitAttr()
                 continue
             parser.parse_punctuation("=")
-            properties[each.name] = _root(parser, operands) if each.name == "root" else _CLAUSES[each.kinds[0]](parser)
+            is_root = field.prop == ROOTS.get(cls.name)
+            properties[field.prop] = _coordinates(parser, operands) if is_root else field.read(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
@@ -99,8 +116,20 @@ class OnGroup(TextOperation):
         values = parser.resolve_operands(operands, given if operands else (), start)
         return cls.of(values, results, attributes, properties)
 
+    @classmethod
+    def clauses(cls, attrs: Values) -> str:
+        """` gather_axis = 1 ...`, of the fields that the attributes of a node say."""
+        texts = ((field, text) for field in cls.FIELDS if (text := field.text(attrs)))
+        return "".join(f" {text}" if field.kind == "unit" else f" {field.keyword} = {text}" for field, text in texts)
 
-def _root(parser: TextParser, operands: list[UnresolvedOperand]) -> Attribute:
+
+def node_of(operation: str) -> str:
+    """The name of the node that a collective is."""
+    mnemonic = operation.removeprefix("shard.")
+    return next((op for op, text in TEXT_NAMES.items() if text == mnemonic), mnemonic)
+
+
+def _coordinates(parser: TextParser, operands: list[UnresolvedOperand]) -> Attribute:
     """`[0, %n]`: a device's coordinates; values are further operands."""
     names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
     operands += names
@@ -145,27 +174,97 @@ def _channel(parser: TextParser, word: str) -> tuple[dict[str, Attribute], dict[
     return {"grid": grid, "channel": integer(parser.parse_integer())}, parser.parse_optional_attr_dict()
 
 
-_GROUP = "grid: symbol, grid_axes?: integers"
-_KIND = f"reduction?: {ReductionKindAttr.name}"
-_FETCH = "dim: integer, base: integer, step: integer, divisor?: integer, limit: integer, wrap?: unit, parts?: integers"
-COLLECTIVES = (
-    BroadcastOp, GatherOp, RecvOp, ScatterOp, SendOp,
-    *define(OnGroup, "shard", {
-        f"1 -> 1 <{_GROUP}, {_KIND}>": "all_reduce",  # a memref is refused by name
-        f"1 tensor -> 1 tensor <{_GROUP}, {_KIND}>": "to_partial",
-        f"1 tensor -> 1 tensor <{_GROUP}, gather_axis: integer>": "all_gather",
-        f"1 tensor -> 1 tensor <{_GROUP}, slice_axis: integer>": "all_slice",
-        f"1 tensor -> 1 tensor <{_GROUP}, split_axis: integer, concat_axis: integer>": "all_to_all",
-        f"1 tensor -> 1 tensor <{_GROUP}, {_KIND}, scatter_axis: integer>": "reduce_scatter",
-        f"1.. -> 1 tensor <{_GROUP}, {_KIND}, root: integers>": "reduce",
-        f"1 tensor -> 1 tensor <{_GROUP}, shift_axis: integer, offset: integer, rotate?: unit>": "shift",
-        f"1 tensor -> 1 tensor <{_GROUP}, pairs: {ShardAxesArrayAttr.name}>": "permute_pairs",
-        f"1 tensor -> 1 tensor <{_GROUP}, dim: integer, size: integer, fill: number>": "mask_padding",
-        f"1 tensor -> 1 tensor <{_GROUP}, {_FETCH}>": "fetch_rows",
-        f"n tensor -> n tensor <collective: string, {_GROUP}, axis?: integer, {_KIND}>": "grouped",
-        "1 tensor -> 1 tensor <grid: symbol>": "permute retile",
-        f"0 -> 1 tensor <{_GROUP}>": "process_index axis_size",
-    }),
+def _dim(prop: str, attr: str = "") -> Field:
+    """A number, `prop = 1`."""
+    return number(prop, attr or prop, prop)
+
+
+def _root(prop: str, *, is_required: bool = True) -> Field:
+    """A device's coordinates in its group, which are read with the operands; a `recv` may be from anywhere."""
+    return Field(prop, keyword=prop, text=lambda attrs: str(list(attrs[prop])) if is_required or attrs[prop] else "",
+                 is_required=is_required, kind="integers")  # fmt: skip
+
+
+def _unit(prop: str) -> Field:
+    """A word that is there or not."""
+    return Field(prop, lambda attribute: {} if attribute is None else {prop: True}, keyword=prop,
+                 text=lambda attrs: prop if attrs.get(prop) else "", is_required=False, kind="unit")  # fmt: skip
+
+
+def _kind_of(attribute: Attribute | None) -> Values:
+    kind = attribute.data if isinstance(attribute, ReductionKindAttr) else ReductionKind.SUM
+    return {"kind": KINDS.get(kind) or OF_SIZE.get(kind, "sum")}
+
+
+def _pairs_of(attribute: Attribute | None) -> Values:
+    rows = attribute.axes if isinstance(attribute, ShardAxesArrayAttr) else ()
+    return {"pairs": tuple(tuple(map(int, row.get_values())) for row in rows)}
+
+
+def _fill_text(attrs: Values) -> str:
+    fill: Any = np.asarray(attrs["fill"]).item()
+    return str(FloatAttr(fill, f64)) if isinstance(fill, float) else f"{int(fill)} : i64"
+
+
+_AXES = listed("grid_axes", "", "grid_axes")._replace(values=lambda _: {}, text=lambda _: "", is_required=False)
+_KIND = Field(
+    "reduction", _kind_of, keyword="reduction", is_required=False, kind=ReductionKindAttr.name,
+    read=lambda parser: ReductionKindAttr(ReductionKindAttr.parse_parameter(parser)),
+    text=lambda attrs: "" if attrs["kind"] == "sum" else str(KIND_NAMES[attrs["kind"]]),
+)  # fmt: skip
+_PAIRS = Field(
+    "pairs", _pairs_of, keyword="pairs", kind=ShardAxesArrayAttr.name,
+    read=lambda parser: ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser)),
+    text=lambda attrs: str([list(pair) for pair in attrs["pairs"]]),
+)  # fmt: skip
+_FILL = Field("fill", lambda attribute: {"fill": scalar_of(attribute)}, keyword="fill", text=_fill_text, kind="number")
+_DIVISOR = _dim("divisor")._replace(
+    values=lambda attribute: {} if attribute is None else {"divisor": max(1, integer_of(attribute))},
+    text=lambda attrs: "" if attrs["divisor"] == 1 else str(attrs["divisor"]),
+    is_required=False,
+)
+_PARTS = listed("parts", "parts", "parts")._replace(
+    values=lambda attribute: {"parts": found} if (found := integers(attribute)) else {},
+    text=lambda attrs: str(list(attrs["parts"])) if attrs["parts"] else "",
+    is_required=False,
+)
+_AXIS = Field(
+    "axis", keyword="axis", read=lambda parser: integer(parser.parse_integer()), is_required=False, kind="integer"
+)
+
+
+def _on_group(name: str, *fields: Field, signature: str = "1 tensor -> 1 tensor") -> tuple[type[OnGroup], ...]:
+    return define(OnGroup, "shard", {f"{signature} <grid: symbol>": name}, FIELDS=(_AXES, *fields))
+
+
+COLLECTIVES: tuple[type[OnGroup], ...] = (
+    *_on_group("all_reduce", _KIND, signature="1 -> 1"),  # a memref is refused by name
+    *_on_group("to_partial", _KIND),
+    *_on_group("all_gather", _dim("gather_axis", "dim")),
+    *_on_group("all_slice", _dim("slice_axis", "dim")),
+    *_on_group("all_to_all", _dim("split_axis", "split_dim"), _dim("concat_axis", "concat_dim")),
+    *_on_group("reduce_scatter", _KIND, _dim("scatter_axis", "dim")),
+    *_on_group("permute_pairs", _PAIRS),
+    *_on_group("mask_padding", _dim("dim"), _dim("size"), _FILL),
+    *_on_group("fetch_rows", *map(_dim, ("dim", "base", "step")), _DIVISOR, _dim("limit"), _unit("wrap"), _PARTS),
+)
+ROOTED: tuple[type[OnGroup], ...] = (
+    *_on_group("broadcast", _root("root"), signature="1.. -> 1 tensor"),
+    *_on_group("gather", _dim("gather_axis", "dim"), _root("root"), signature="1.. -> 1 tensor"),
+    *_on_group("reduce", _KIND, _root("root"), signature="1.. -> 1 tensor"),
+    *_on_group("scatter", _dim("scatter_axis", "dim"), _root("root"), signature="1.. -> 1 tensor"),
+    *_on_group("send", _root("destination"), signature="1.. -> 1 tensor"),
+    *_on_group("recv", _root("source", is_required=False), signature="1.. -> 1 tensor"),
+)
+QUERIES = _on_group("process_index axis_size", signature="0 -> 1 tensor")
+(SHIFT,) = _on_group("shift", _dim("shift_axis"), _dim("offset"), _unit("rotate"))
+OPERATIONS: tuple[type[Operation], ...] = (
+    *COLLECTIVES,
+    *ROOTED,
+    *QUERIES,
+    SHIFT,
+    *define(OnGroup, "shard", {"1 tensor -> 1 tensor <grid: symbol>": "permute retile"}),
+    *define(OnGroup, "shard", {"n tensor -> n tensor <collective: string, grid: symbol>": "grouped"}, FIELDS=(_AXES, _AXIS, _KIND)),
     *define(TransferSend, "shard", {"1..2 tensor -> 1 tensor <grid: symbol, channel: integer>": "transfer_send"}),
     *define(TransferRecv, "shard", {"0..1 tensor -> 2 tensor <grid: symbol, channel: integer>": "transfer_recv"}),
 )  # fmt: skip

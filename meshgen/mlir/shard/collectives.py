@@ -1,33 +1,31 @@
 """Collectives and other mesh operations of the `shard` dialect, to and from nodes.
 
-`SPECS` says for each operation which node it is and which attributes they share; the exceptions have
-functions of their own. Every faulty operation still gets a node, so that all faults are found in one reading.
+The fields of an operation say which attributes its node has (`collective_ops.py`); the exceptions have functions of their own. Every faulty operation still gets a node, so that all faults are found in one reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr
-from xdsl.dialects.shard import ReductionKind, ShardAxesArrayAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.mlir.arith.payload import scalar_of
-from meshgen.mlir.attributes import integer_of, integers, strings
+from meshgen.mlir.attributes import integers, strings
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.annotations import is_declared
 from meshgen.mlir.shard.attributes import ReductionKindAttr, SplitAttr, named
-from meshgen.mlir.shard.collective_specs import KINDS, OF_SIZE, SPECS, Spec
+from meshgen.mlir.shard.collective_ops import COLLECTIVES, KINDS, OF_SIZE, QUERIES, node_of
 from meshgen.mlir.shard.grid import axis_numbers, mesh_of
 from meshgen.mlir.shard.sharding import constants
 from meshgen.mlir.shard.sharding_ops import UpdateHaloOp
+from meshgen.mlir.text_operation import values_of
 from meshgen.ops.collective_checks import collective_faults
 from meshgen.spec import Sharding
 
@@ -39,32 +37,17 @@ def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
     return named(Sharding((tuple(map(str, integers(op.properties.get("grid_axes")))),)), mesh).dims[0]
 
 
-def _integer(op: Operation, name: str) -> int:
-    return integer_of(op.properties[name])
+def import_collective(importer: Importer, op: Operation) -> None:
+    """A collective that is one node, whose attributes are those of its fields and its axes."""
+    emit(importer, op, node_of(op.name), attrs_of(importer, op))
 
 
-def _importer_of(spec: Spec) -> Callable[[Importer, Operation], None]:
-    """The importer of one kind of collective without a root."""
-
-    def import_collective(importer: Importer, op: Operation) -> None:
-        emit(importer, op, spec.op, attrs_of(importer, op, spec, mesh_of(importer, op)))
-
-    return import_collective
-
-
-def attrs_of(importer: Importer, op: Operation, spec: Spec, mesh: Mesh) -> dict[str, Any]:
-    """Axes, tensor dims and kind of reduction."""
-    attrs: dict[str, Any] = {"axes": axes_of(op, mesh)}
-    attrs |= {attr: _integer(op, name) for name, attr in spec.dims}
-    return attrs | ({"kind": _reduction_kind(importer, op)} if spec.reduces else {})
-
-
-def _reduction_kind(importer: Importer, op: Operation) -> str:
-    attribute = op.properties.get("reduction")
-    kind = attribute.data if isinstance(attribute, ReductionKindAttr) else ReductionKind.SUM
-    if kind not in KINDS and kind not in OF_SIZE:
-        importer.fault("MG0103", f"{op.name}: unknown reduction '{kind}'", op, f"use {', '.join(KINDS)}")
-    return KINDS.get(kind) or OF_SIZE.get(kind, "sum")
+def attrs_of(importer: Importer, op: Operation) -> dict[str, Any]:
+    """The attributes of the node of a collective, without a root; a fault for an unknown reduction."""
+    kind = op.properties.get("reduction")
+    if isinstance(kind, ReductionKindAttr) and kind.data not in (*KINDS, *OF_SIZE):
+        importer.fault("MG0103", f"{op.name}: unknown reduction '{kind.data}'", op, f"use {', '.join(KINDS)}")
+    return {"axes": axes_of(op, mesh_of(importer, op)), **values_of(op)}
 
 
 def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, object]) -> None:
@@ -133,35 +116,9 @@ def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value
 
 
 def import_shift(importer: Importer, op: Operation) -> None:
-    mesh = mesh_of(importer, op)
-    axis = named(Sharding(((str(_integer(op, "shift_axis")),),)), mesh).dims[0][0]
-    attrs = {
-        "axes": axes_of(op, mesh),
-        "shift_axis": axis,
-        "offset": _integer(op, "offset"),
-        "rotate": "rotate" in op.properties,
-    }
-    emit(importer, op, "shift", attrs)
-
-
-def import_permute_pairs(importer: Importer, op: Operation) -> None:
-    mesh = mesh_of(importer, op)
-    attribute = op.properties["pairs"]
-    assert isinstance(attribute, ShardAxesArrayAttr)
-    pairs = tuple(tuple(int(number) for number in pair.get_values()) for pair in attribute.axes)
-    emit(importer, op, "permute_pairs", {"axes": axes_of(op, mesh), "pairs": pairs})
-
-
-def import_fetch_rows(importer: Importer, op: Operation) -> None:
-    mesh = mesh_of(importer, op)
-    attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
-    attrs |= {name: _integer(op, name) for name in ("dim", "base", "step", "limit")}
-    attrs |= {"wrap": True} if "wrap" in op.properties else {}
-    if "divisor" in op.properties:
-        attrs["divisor"] = max(1, _integer(op, "divisor"))
-    if parts := integers(op.properties.get("parts")):
-        attrs["parts"] = parts
-    emit(importer, op, "fetch_rows", attrs)
+    attrs, mesh = attrs_of(importer, op), mesh_of(importer, op)
+    axis = named(Sharding(((str(attrs["shift_axis"]),),)), mesh).dims[0][0]
+    emit(importer, op, "shift", {"rotate": False, **attrs, "shift_axis": axis})
 
 
 def import_move(importer: Importer, op: Operation) -> None:
@@ -235,24 +192,13 @@ def import_query(importer: Importer, op: Operation) -> None:
     importer.reading.faults += collective_faults(node, mesh)
 
 
-def import_mask_padding(importer: Importer, op: Operation) -> None:
-    mesh = mesh_of(importer, op)
-    fill = scalar_of(op.properties["fill"])
-    attrs = {"dim": _integer(op, "dim"), "axes": axes_of(op, mesh), "size": _integer(op, "size"), "fill": fill}
-    emit(importer, op, "mask_padding", attrs)
-
-
 PART = Dialect(
     importers={
         "shard.shift": import_shift,
-        "shard.permute_pairs": import_permute_pairs,
-        "shard.fetch_rows": import_fetch_rows,
         "shard.permute": import_move,
         "shard.retile": import_move,
         "shard.update_halo": import_update_halo,
-        "shard.process_index": import_query,
-        "shard.axis_size": import_query,
-        "shard.mask_padding": import_mask_padding,
-        **{spec.name: _importer_of(spec) for spec in SPECS if not spec.root},
+        **{each.name: import_query for each in QUERIES},
+        **{each.name: import_collective for each in COLLECTIVES},
     }
 )

@@ -8,6 +8,7 @@ from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.shard import (
     annotations,
+    collective_ops,
     collectives,
     grid,
     grouped,
@@ -19,12 +20,11 @@ from meshgen.mlir.shard import (
     transfers,
 )
 from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
-from meshgen.mlir.shard.collective_ops import COLLECTIVES
 from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
 
 _SIGNATURES = signatures_of("shard", {  # of operations whose definitions in xDSL leave some of it open
     "0 -> _": "grid_shape process_multi_index",
-    "1.. -> 1": "broadcast gather recv scatter send update_halo",
+    "1.. -> 1": "update_halo",
     "1.. -> _": "shard_shape",
     "_ -> 1": "sharding",
     "_ -> 2": "neighbors_linear_indices",
@@ -32,7 +32,7 @@ _SIGNATURES = signatures_of("shard", {  # of operations whose definitions in xDS
 DIALECT = merged(
     Dialect(
         signatures=_SIGNATURES,
-        operations=(*LAYOUT_OPS, *COLLECTIVES),
+        operations=(*LAYOUT_OPS, *collective_ops.OPERATIONS),
         attributes=(
             ReductionKindAttr,
             ShardingType,

@@ -10,7 +10,7 @@ from meshgen.ir.group_calls import VARIADIC
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.attributes import ReductionKindAttr
-from meshgen.mlir.shard.collective_specs import KINDS
+from meshgen.mlir.shard.collective_ops import KINDS
 from meshgen.mlir.shard.collectives import axes_of, note_reasons
 from meshgen.mlir.shard.grid import mesh_of
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-from xdsl.dialects.builtin import FloatAttr, f64
-
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import array, function_type, listed, quoted, symbol
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.shard.attributes import split_text
-from meshgen.mlir.shard.collective_specs import KIND_NAMES, SPECS, Spec
+from meshgen.mlir.shard.collective_ops import COLLECTIVES, KIND_NAMES, QUERIES, ROOTED, ROOTS, SHIFT, OnGroup, node_of
 from meshgen.mlir.shard.grid import axis_number, has_parts, numbered
 
 
@@ -39,20 +36,20 @@ def _arrow(printer: TextPrinter, node: Node) -> str:
     return f"{printer.type(node.operands[0])} -> {printer.type(node.result)}"
 
 
+def _result(printer: TextPrinter, node: Node) -> str:
+    return printer.type(node.result)
+
+
 def _function(printer: TextPrinter, node: Node) -> str:
     return function_type(printer.types(node.operands), printer.types(node.results))
 
 
-def _write_collective(printer: TextPrinter, node: Node, spec: Spec) -> str:
+def _write_collective(printer: TextPrinter, node: Node, operation: type[OnGroup]) -> str:
     if len(node.operands) > 1:
         return _write_grouped(printer, node)
-    attrs = node.attrs
-    clauses = f" reduction = {KIND_NAMES[attrs.kind]}" if spec.reduces and attrs.kind != "sum" else ""
-    clauses += "".join(f" {name} = {attrs[attr]}" for name, attr in spec.dims)
-    if spec.root and (attrs[spec.root[1]] or spec.op != "recv"):  # a `recv` may be from anywhere
-        clauses += f" {spec.root[0]} = {list(attrs[spec.root[1]])}"
-    name = spec.name.removeprefix("shard.")
-    return _text(printer, node, name, clauses, (_function if spec.root else _arrow)(printer, node))
+    types = _function if operation.name in ROOTS else _arrow if node.operands else _result
+    name = operation.name.removeprefix("shard.")
+    return _text(printer, node, name, operation.clauses(node.attrs), types(printer, node))
 
 
 def _write_grouped(printer: TextPrinter, node: Node) -> str:
@@ -62,23 +59,8 @@ def _write_grouped(printer: TextPrinter, node: Node) -> str:
 
 
 def _write_shift(printer: TextPrinter, node: Node) -> str:
-    axis = axis_number(node.attrs.shift_axis, printer.mesh)
-    clauses = f" shift_axis = {axis} offset = {node.attrs.offset}{' rotate' if node.attrs.rotate else ''}"
-    return _text(printer, node, "shift", clauses, _arrow(printer, node))
-
-
-def _write_permute_pairs(printer: TextPrinter, node: Node) -> str:
-    pairs = [list(pair) for pair in node.attrs.pairs]
-    return _text(printer, node, "permute_pairs", f" pairs = {pairs}", _arrow(printer, node))
-
-
-def _write_fetch_rows(printer: TextPrinter, node: Node) -> str:
-    attrs = node.attrs
-    divisor = f" divisor = {attrs.divisor}" if attrs.divisor != 1 else ""
-    clauses = f" dim = {attrs.dim} base = {attrs.base} step = {attrs.step}{divisor} limit = {attrs.limit}"
-    clauses += " wrap" if attrs.wrap else ""
-    clauses += f" parts = {list(attrs.parts)}" if attrs.parts else ""
-    return _text(printer, node, "fetch_rows", clauses, _arrow(printer, node))
+    numbered_axis = {"shift_axis": axis_number(node.attrs.shift_axis, printer.mesh)}
+    return _text(printer, node, "shift", SHIFT.clauses({**node.attrs, **numbered_axis}), _arrow(printer, node))
 
 
 def _write_move(printer: TextPrinter, node: Node) -> str:
@@ -108,28 +90,14 @@ def _write_update_halo(printer: TextPrinter, node: Node) -> str:
     return _text(printer, node, "update_halo", clauses, types, said, has_axes=False)
 
 
-def _write_query(printer: TextPrinter, node: Node) -> str:
-    return _text(printer, node, node.op, "", printer.type(node.result))
-
-
-def _write_mask_padding(printer: TextPrinter, node: Node) -> str:
-    fill = np.asarray(node.attrs.fill).item()
-    text = str(FloatAttr(fill, f64)) if isinstance(fill, float) else f"{int(fill)} : i64"
-    clauses = f" dim = {node.attrs.dim} size = {node.attrs.size} fill = {text}"
-    return _text(printer, node, "mask_padding", clauses, _arrow(printer, node))
-
-
 PART = Dialect(
     writers={
         "shift": _write_shift,
-        "permute_pairs": _write_permute_pairs,
-        "fetch_rows": _write_fetch_rows,
         "permute": _write_move,
         "retile": _write_move,
         "update_halo": _write_update_halo,
-        "process_index": _write_query,
-        "axis_size": _write_query,
-        "mask_padding": _write_mask_padding,
-        **{spec.op: partial(_write_collective, spec=spec) for spec in SPECS},
+        **{
+            node_of(each.name): partial(_write_collective, operation=each) for each in (*COLLECTIVES, *ROOTED, *QUERIES)
+        },
     }
 )

@@ -23,7 +23,7 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant, entries
-from meshgen.mlir.shard.collective_specs import SPECS
+from meshgen.mlir.shard.collective_ops import ROOTS, node_of
 from meshgen.mlir.shard.collectives import attrs_of, axes_of, emit, emit_on, has_sizes
 from meshgen.mlir.shard.grid import mesh_of
 from meshgen.mlir.shard.queries import Indices
@@ -31,20 +31,16 @@ from meshgen.ops.collective_checks import place_faults
 
 INDEX = TensorType((), "i64")
 SEND, RECV = "shard.send", "shard.recv"
-ROOTED = {spec.name: spec for spec in SPECS if spec.root}
 Place = Sequence["int | Value"]  # coordinates along the group's axes
 
 
 def import_rooted(importer: Importer, op: Operation) -> None:
     """A collective that names a device."""
-    spec, mesh = ROOTED[op.name], mesh_of(importer, op)
-    attrs, place = attrs_of(importer, op, spec, mesh), _root_coordinates(importer, op)
+    attrs, place = attrs_of(importer, op), _root_coordinates(importer, op)
     if not _is_known(op):
         _by_whole_group(importer, op, attrs, place or (), importer.value(op.operands[0]))
-    elif place is None or spec.root is None:
-        emit(importer, op, spec.op, attrs)
     else:
-        emit(importer, op, spec.op, {**attrs, spec.root[1]: tuple(place)})
+        emit(importer, op, node_of(op.name), attrs if place is None else {**attrs, ROOTS[op.name]: tuple(place)})
 
 
 def import_send(importer: Importer, op: Operation) -> None:
@@ -95,13 +91,12 @@ def _is_known(op: Operation) -> bool:
 
 def _root_coordinates(importer: Importer, op: Operation) -> Place | None:
     """The device's coordinates; None where a `recv` names no source."""
-    root = ROOTED[op.name].root
-    attribute = op.properties.get(root[0]) if root else None
+    attribute = op.properties.get(ROOTS[op.name])
     if not isinstance(attribute, DenseArrayBase) or (op.name == RECV and not len(attribute)):
         return None
     found = entries(attribute, op.operands[1:])
     if None in found:
-        message = f"{op.name}: {root[0] if root else 'root'} has more dynamic entries than operands"
+        message = f"{op.name}: {ROOTS[op.name]} has more dynamic entries than operands"
         importer.fault("MG0104", message, op)
         return None
     return [entry if isinstance(entry, int) else importer.value(entry) for entry in found if entry is not None]
@@ -109,9 +104,9 @@ def _root_coordinates(importer: Importer, op: Operation) -> Place | None:
 
 def _check_place(importer: Importer, op: Operation, place: Place) -> bool:
     """Whether the place fits the group; collects its faults."""
-    root, mesh = ROOTED[op.name].root, mesh_of(importer, op)
+    mesh = mesh_of(importer, op)
     known = [coordinate if isinstance(coordinate, int) else None for coordinate in place]
-    faults = list(place_faults(root[0] if root else "place", known, axes_of(op, mesh), mesh))
+    faults = list(place_faults(ROOTS[op.name], known, axes_of(op, mesh), mesh))
     importer.reading.refuse((Diagnostic(code, message) for code, message in faults), op, f"{op.name}: ")
     return not faults and has_sizes(importer, op, axes_of(op, mesh))
 
@@ -163,7 +158,7 @@ def _from_bits(builder: Builder, value: Value, kind: TensorType) -> Value:
 
 PART = Dialect(
     importers={
-        **dict.fromkeys((name for name in ROOTED if name not in (SEND, RECV)), import_rooted),
+        **dict.fromkeys((name for name in ROOTS if name not in (SEND, RECV)), import_rooted),
         SEND: import_send,
         RECV: import_recv,
     }

@@ -12,7 +12,7 @@ nodes (`write`). A form that is written otherwise overrides `read_head` and `hea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from xdsl.ir import Operation
 from xdsl.irdl import traits_def
@@ -27,7 +27,7 @@ from meshgen.mlir.literals import dictionary, function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm
-from meshgen.mlir.text_operation import Properties, TextOperation, Values, define
+from meshgen.mlir.text_operation import Properties, TextOperation, Values, define, values_of
 
 
 class HloOperation(TextOperation):
@@ -109,14 +109,6 @@ def writers_of(operations: Sequence[type[TextOperation]]) -> dict[str, WriteNode
 def _import_as_node(importer: Importer, operation: Operation) -> None:
     mnemonic = operation.name.partition(".")[2]
     importer.convert(operation, mnemonic, values_of(operation), regions=closed_regions(importer, operation))
-
-
-def values_of(operation: Operation) -> dict[str, Any]:
-    """The attributes of a node that the properties of an operation say."""
-    found: dict[str, Any] = {}
-    for field in type(operation).FIELDS if isinstance(operation, TextOperation) else ():
-        found |= field.values(operation.properties.get(field.prop))
-    return found
 
 
 def generic_text(printer: TextPrinter, node: Node, name: str, properties: Mapping[str, str], *, operands: Sequence[Value] | None = None,

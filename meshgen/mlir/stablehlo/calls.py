@@ -15,12 +15,12 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.attributes import integer, integer_of, string_of
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.fields import number
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import struct
 from meshgen.mlir.stablehlo.base import HloOperation
-from meshgen.mlir.stablehlo.fields import number
 from meshgen.mlir.stablehlo.ragged_dot import composite_ragged_dot
 from meshgen.mlir.stablehlo.types import TUPLE
 from meshgen.mlir.text_operation import Field, Properties, define

@@ -14,6 +14,7 @@ from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.fields import flag, listed
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import (
     Bracketed,
@@ -23,9 +24,9 @@ from meshgen.mlir.stablehlo.attributes import (
     precision,
     struct_fields,
 )
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, values_of
-from meshgen.mlir.stablehlo.fields import flag, listed, numbering, precisions
-from meshgen.mlir.text_operation import Field, Properties, Values, define
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes
+from meshgen.mlir.stablehlo.fields import numbering, precisions
+from meshgen.mlir.text_operation import Field, Properties, Values, define, values_of
 from meshgen.ops.evaluate.common import bits
 
 _PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")

@@ -14,6 +14,7 @@ from meshgen.ir.graph import Node
 from meshgen.ir.loops import with_outside
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.fields import flag, number
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
@@ -24,12 +25,11 @@ from meshgen.mlir.stablehlo.base import (
     as_nodes,
     closed_regions,
     generic_text,
-    values_of,
     writers_of,
 )
-from meshgen.mlir.stablehlo.fields import flag, number, word
+from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import SAME
-from meshgen.mlir.text_operation import assignments, define
+from meshgen.mlir.text_operation import assignments, define, values_of
 
 
 class While(GenericOperation):

@@ -13,13 +13,14 @@ from meshgen.mlir import literals
 from meshgen.mlir.attributes import array, flags
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.fields import number
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions
-from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
+from meshgen.mlir.stablehlo.base import HloOperation, as_nodes
 from meshgen.mlir.stablehlo.contraction import convert_alike
-from meshgen.mlir.stablehlo.fields import number, precisions
+from meshgen.mlir.stablehlo.fields import precisions
 from meshgen.mlir.stablehlo.window_ops import filled, padding, per_dim, sides
-from meshgen.mlir.text_operation import Field, Properties, Values, define
+from meshgen.mlir.text_operation import Field, Properties, Values, define, values_of
 
 _WINDOW = re.compile(r"\{([^{}]*)\}")
 _WINDOW_PART = re.compile(r"(\w+)\s*=\s*(\[[^=]*\])")

@@ -17,13 +17,13 @@ from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, closed_regions, values_of
+from meshgen.mlir.fields import flag, listed, number
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, closed_regions
 from meshgen.mlir.stablehlo.calls import called_region
 from meshgen.mlir.stablehlo.contraction import GATHER_NUMBERS
 from meshgen.mlir.stablehlo.convolution import Convolution, numbered
-from meshgen.mlir.stablehlo.fields import flag, listed, number
 from meshgen.mlir.stablehlo.window_ops import per_dim
-from meshgen.mlir.text_operation import Field, TextOperation, define
+from meshgen.mlir.text_operation import Field, TextOperation, define, values_of
 from meshgen.sizes.size_ops import STATIC, attributes_of
 
 

@@ -13,10 +13,10 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.fields import listed, number
 from meshgen.mlir.spread import transposed
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, values_of
-from meshgen.mlir.stablehlo.fields import listed, number
-from meshgen.mlir.text_operation import Field, define
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation
+from meshgen.mlir.text_operation import Field, define, values_of
 
 _CONFIG = Field(
     "einsum_config", keyword="config", read=lambda parser: builtin.StringAttr(parser.parse_str_literal()), kind="string"

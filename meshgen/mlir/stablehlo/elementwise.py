@@ -12,12 +12,13 @@ from xdsl.parser import UnresolvedOperand
 from meshgen.mlir.attributes import integer
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.fields import number
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType
-from meshgen.mlir.stablehlo.base import HloOperation, as_nodes, values_of
-from meshgen.mlir.stablehlo.fields import number, word
+from meshgen.mlir.stablehlo.base import HloOperation, as_nodes
+from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
-from meshgen.mlir.text_operation import Field, Properties, Values, define
+from meshgen.mlir.text_operation import Field, Properties, Values, define, values_of
 
 BINARY = "add subtract multiply divide remainder power maximum minimum and or xor shift_left shift_right_logical shift_right_arithmetic atan2"
 _FORMAT = re.compile(r"e(\d+)m(\d+)")

@@ -1,78 +1,16 @@
-"""Fields of StableHLO's operations by kind: the text of a property, and what it is in a node's attributes."""
+"""Fields of StableHLO's operations: enumerations, precisions and dimension numbers; others are in `mlir/fields.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
-from meshgen.mlir import attributes, literals
-from meshgen.mlir.attributes import array, boolean_of, integer, integer_of, integers, string_of
+from meshgen.mlir import literals
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import Precision, Struct, Word, precision_of, struct_text, word_of
 from meshgen.mlir.text_operation import Field, Values
-
-
-def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default: int | None = None) -> Field:
-    """An integer; with a default it may be left out."""
-    return Field(
-        prop,
-        lambda attribute: {attr: integer_of(attribute, default or 0)},
-        lambda values: f"{values[attr]} : i{width}",
-        keyword,
-        lambda parser: integer(parser.parse_integer()),
-        lambda values: str(values[attr]),
-        default is None,
-        "integer",
-    )
-
-
-def listed(prop: str, attr: str, keyword: str = "") -> Field:
-    """A list of integers."""
-    return Field(
-        prop,
-        lambda attribute: {attr: integers(attribute)},
-        lambda values: literals.array(values[attr]),
-        keyword,
-        lambda parser: array(parser.parse_integers()),
-        lambda values: str(list(values[attr])),
-        kind="integers",
-    )
-
-
-def flag(prop: str, attr: str, keyword: str = "", *, is_required: bool = False) -> Field:
-    """A boolean; false where it is left out."""
-
-    def text(values: Values) -> str:
-        return literals.boolean(values.get(attr))
-
-    return Field(
-        prop,
-        lambda attribute: {attr: boolean_of(attribute)},
-        text,
-        keyword,
-        lambda parser: builtin.IntegerAttr.from_bool(parser.parse_boolean()),
-        text,
-        is_required,
-        "integer",
-    )
-
-
-def real(prop: str, attr: str) -> Field:
-    """A number of 64 bits."""
-
-    def value(attribute: Attribute | None) -> float:
-        assert isinstance(attribute, builtin.FloatAttr)
-        return float(attribute.value.data)
-
-    return Field(
-        prop,
-        lambda attribute: {attr: value(attribute)},
-        lambda values: str(builtin.FloatAttr(float(values[attr]), builtin.f64)),
-        kind="float",
-    )
 
 
 def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_required: bool = True) -> Field:
@@ -86,27 +24,6 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
         lambda values: values.get(attr) or "",
         is_required,
         kind.name,
-    )
-
-
-def string(prop: str, attr: str) -> Field:
-    """A string."""
-    return Field(
-        prop,
-        lambda attribute: {attr: string_of(attribute)},
-        lambda values: literals.quoted(values[attr]),
-        kind="string",
-    )
-
-
-def strings(prop: str, attr: str) -> Field:
-    """A list of strings; empty where it is left out."""
-    return Field(
-        prop,
-        lambda attribute: {attr: attributes.strings(attribute)},
-        lambda values: literals.listed(map(literals.quoted, words)) if (words := values.get(attr)) else "",
-        is_required=False,
-        kind="strings",
     )
 
 

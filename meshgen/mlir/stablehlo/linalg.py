@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from meshgen.mlir.fields import flag, listed
 from meshgen.mlir.stablehlo.attributes import FftType, Transpose
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes
-from meshgen.mlir.stablehlo.fields import flag, listed, word
+from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import ONE
 from meshgen.mlir.text_operation import define
 

@@ -15,10 +15,10 @@ from meshgen.mlir.attributes import array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements, dense_text
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.fields import listed, number
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, writers_of
-from meshgen.mlir.stablehlo.fields import listed, number
 from meshgen.mlir.stablehlo.types import FUNCTION, ONE, TypesForm
 from meshgen.mlir.text_operation import Field, Properties, TextOperation, Values, define
 

@@ -11,8 +11,8 @@ from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.fields import number
 from meshgen.mlir.stablehlo.base import GenericOperation
-from meshgen.mlir.stablehlo.fields import number
 from meshgen.mlir.text_operation import Field, define
 
 

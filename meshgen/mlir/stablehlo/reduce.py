@@ -13,13 +13,13 @@ from meshgen.ir.graph import Graph, Node
 from meshgen.mlir.attributes import array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.fields import listed
 from meshgen.mlir.literals import function_type
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.stablehlo.base import RETURN, GenericOperation, closed_regions, values_of
+from meshgen.mlir.stablehlo.base import RETURN, GenericOperation, closed_regions
 from meshgen.mlir.stablehlo.elementwise import BINARY, OPERATIONS
-from meshgen.mlir.stablehlo.fields import listed
-from meshgen.mlir.text_operation import Field, Properties, define
+from meshgen.mlir.text_operation import Field, Properties, define, values_of
 
 _BINARY = {each.name.partition(".")[2]: each for each in OPERATIONS}
 KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")

@@ -14,10 +14,11 @@ from meshgen.mlir import literals
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseData, DenseElements, dense_text
+from meshgen.mlir.fields import flag, listed
 from meshgen.mlir.stablehlo.attributes import ScatterDimensions
-from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions, values_of
-from meshgen.mlir.stablehlo.fields import flag, listed, numbering
-from meshgen.mlir.text_operation import Field, define
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions
+from meshgen.mlir.stablehlo.fields import numbering
+from meshgen.mlir.text_operation import Field, define, values_of
 
 _SCATTER_LISTS = (
     "update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",

@@ -10,10 +10,10 @@ from meshgen.mlir.arith.payload import Builder, all_computed, lifted
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import RngDistribution
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, closed_regions, values_of
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, closed_regions
 from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import ONE
-from meshgen.mlir.text_operation import define
+from meshgen.mlir.text_operation import define, values_of
 
 MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")  # of chlo, which mhlo has too
 
