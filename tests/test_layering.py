@@ -68,6 +68,7 @@ INNER_LAYERS = {
         ("materialize",),
         ("analyze", "chunks", "multi_mesh", "optimize", "partition", "local_volume", "manual_bodies"),
         ("optimizations", "partitioners", "propagation", "arithmetic", "copies"),
+        ("reasons",),
         ("reshard", "live", "scan_prefetch", "unknown", "window_fetches"),
     ),
 }

@@ -9,15 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from meshgen.ccl.cost import link_axes
 from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.notes import Notes
-from meshgen.mesh import Mesh, overlaps
+from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING
+from meshgen.sharding.reasons import Party, reshard_reason
 from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
 from meshgen.sharding.reshard.problem import Cost
 from meshgen.spec import Sharding
@@ -25,20 +24,6 @@ from meshgen.spec import Sharding
 _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter": "scattered", "all_slice": "sliced",
              "all_to_all": "exchanged", "permute": "permuted", "retile": "retiled", "update_halo": "widened", "to_partial": "partial"}  # fmt: skip
 CostOf = Callable[[Sharding, Sharding], Cost]
-
-
-class Party(NamedTuple):
-    """One end of an edge, as text: an op, input or output, its location, and the reasons of its sharding."""
-
-    text: str
-    why: tuple[str, ...] = ()
-    loc: Location | None = None
-
-    def __str__(self) -> str:
-        """The text with the location."""
-        if self.loc is None:
-            return self.text
-        return f"{self.text} ({place_text(self.loc)})"
 
 
 _LONG_SUFFIX = 60  # suffixes that name the reshard of a value
@@ -173,18 +158,10 @@ class Copies:
     def _write(self, link: _Link, origin: Value, user: Party) -> Value:
         step, loc = link.step, user.loc or self.producer.loc
         made = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
-        notes = Notes(self._why(step, link.plan, link.number, user), (link.edge,))
+        axes = link_axes(step.op, step.attrs, self.mesh) if step.op in COMMUNICATING else tuple(step.attrs["axes"])
+        notes = Notes(reshard_reason(self.producer, user, link.plan, link.number, axes), (link.edge,))
         self.nodes.append(Node(step.op, [origin], [made], dict(step.attrs), loc, notes=notes))
         return made
-
-    def _why(self, step: Step, plan: ReshardPlan, number: int, user: Party) -> str:
-        """Edge, shardings, which step of how many, and what propagation noted on the axes that are moved."""
-        count = f" (step {number + 1} of {len(plan.steps)})" if len(plan.steps) > 1 else ""
-        text = f"{self.producer} gives {plan.source}, {user} needs {plan.target}{count}"
-        axes = link_axes(step.op, step.attrs, self.mesh) if step.op in COMMUNICATING else tuple(step.attrs["axes"])
-        ends = ((end, line) for end in (self.producer, user) for line in end.why)
-        notes = [f"{end.text}: {line}" for end, line in ends if any(overlaps(line.split(" ")[0], a) for a in axes)]
-        return "; ".join([text, *dict.fromkeys(notes)])
 
 
 def _sharding_of(value: Value) -> Sharding:

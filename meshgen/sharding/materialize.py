@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import has_annotations, is_open
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
 from meshgen.ir.regions import all_values, flow_regions, rewired
 from meshgen.mesh import Mesh
-from meshgen.sharding.copies import Copies, Names, Party
+from meshgen.sharding.copies import Copies, Names
 from meshgen.sharding.manual_bodies import wrapped, written_out
 from meshgen.sharding.propagation.tiles import free_part
+from meshgen.sharding.reasons import Party, input_party, node_party, output_party
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.sizes.program import output_names
@@ -44,8 +45,8 @@ def materialize(module: Module) -> Module:
     ]
     graph = Graph(module.graph.name, inputs)
     for number, (old, new) in enumerate(zip(module.graph.inputs, inputs, strict=True)):
-        writer.define(old, new, _input(module, number), graph.nodes)
-    ends = [_output(module, number, name) for number, name in enumerate(output_names(module.graph))]
+        writer.define(old, new, input_party(module, number), graph.nodes)
+    ends = [output_party(module, number, name) for number, name in enumerate(output_names(module.graph))]
     writer.write(module.graph, graph, module.out_shardings, ends)
     return replace(module, graph=graph, stage="materialize")
 
@@ -84,25 +85,6 @@ def is_for_users(node: Node) -> bool:
     return node.attrs.required and not node.attrs.as_result
 
 
-def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None = None) -> Party:
-    return Party(text + (f" '{name}'" if name else ""), why, loc)
-
-
-def _input(module: Module, number: int) -> Party:
-    value = module.graph.inputs[number]
-    name = value.name or str(number)
-    return _party(f"{_note(module.in_annotations, number)}input", (), name, value.loc)
-
-
-def _output(module: Module, number: int, name: str) -> Party:
-    return _party(f"{_note(module.out_annotations, number)}output", (), name)
-
-
-def _note(annotations: Sequence[Annotation | None], number: int) -> str:
-    annotation = annotations[number] if number < len(annotations) else None
-    return ("annotated " if annotation.required else "hinted ") if annotation else ""
-
-
 class _ReshardWriter:
     """Rewrites graphs; keeps the copies of every old value. `annotations` numbers the results of annotations."""
 
@@ -128,8 +110,7 @@ class _ReshardWriter:
 
     def _write_node(self, node: Node, nodes: list[Node]) -> None:
         shardings = _shardings_of(node)
-        name = node.results[0].name if node.results else ""
-        party = _party("annotation" if is_annotation(node) else node.op, shardings.why, name, node.loc)
+        party = node_party(node)
         if node.op in ANNOTATIONS:
             self._write_annotation(node, party, nodes)
             return
@@ -160,10 +141,10 @@ class _ReshardWriter:
         given = [free_part(sharding, node.attrs.axes) for sharding in shardings.results]
         writer, new = _ReshardWriter(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
-        party = _party("operand of manual", shardings.why, "", node.loc)
+        party = node_party(node, "operand")
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
-        writer.write(body, new, given, [_party("result of manual", shardings.why, "", node.loc)] * len(given))
+        writer.write(body, new, given, [node_party(node, "result")] * len(given))
         return written_out(node, new, operands, self._mesh)
 
     def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
@@ -181,16 +162,16 @@ class _ReshardWriter:
 
     def _region(self, node: Node, number: int) -> Graph:
         """A region of control flow has the shardings of the op's own values; bodies of other ops work on scalars, which no axis splits."""
-        old, shardings = node.regions[number], _shardings_of(node)
+        old = node.regions[number]
         if not is_control(node):
             return without_annotations(old)
         inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
-        party = _party(f"argument of {node.op}", shardings.why, "", node.loc)
+        party = node_party(node, "argument")
         for before, after in zip(old.inputs, inputs, strict=True):
             self.define(before, after, party, new.nodes)
         results = _given(node, number)
-        self.write(old, new, results, [_party(f"result of {node.op}", shardings.why, "", node.loc)] * len(results))
+        self.write(old, new, results, [node_party(node, "result")] * len(results))
         return new
 
 

@@ -24,6 +24,7 @@ from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.reasons import crossing_reason
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.spec import Sharding
 
@@ -181,9 +182,9 @@ def settle(parts: Sequence[Module]) -> list[Module]:
             shardings = replace(shardings, operands=(way.source, *shardings.operands[1:]))
         else:
             shardings = replace(shardings, results=(way.target, *shardings.results[1:]))
-        why = "; ".join(filter(None, (node.notes.why, f"it crosses from {way.source} to {way.target}")))
         attrs = {**node.attrs, "source": way.source, "target": way.target}
-        return replace(node, sharding=shardings, attrs=attrs, notes=Notes(why))
+        notes = Notes(crossing_reason(node.notes.why, way.source, way.target))
+        return replace(node, sharding=shardings, attrs=attrs, notes=notes)
 
     return [_each_node(part, settled) for part in parts]
 

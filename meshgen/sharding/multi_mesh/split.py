@@ -20,7 +20,6 @@ from meshgen.codegen.passes.loop_unroll import unrolled
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.notes import Notes
-from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.ir.predicates import is_optimization_barrier, is_sharding_group
 from meshgen.ir.regions import captured, rewired_graph
@@ -28,6 +27,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import RETILING
 from meshgen.ops.types.sharding import TURN
 from meshgen.sharding.multi_mesh.place import Places, first_named, is_on_several, place, unknown_meshes
+from meshgen.sharding.reasons import placement_reason, transfer_reason
 from meshgen.spec import Sharding
 
 
@@ -187,7 +187,7 @@ class _MeshPartsWriter:
         if node.op in RETILING and self.places.home[node.operands[0]] != part.mesh.name:
             self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
             return
-        user = self._user(node, part)
+        user = placement_reason(node, part.mesh.name, self.places.why.get(node, ""))
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
         results = [_bare(result) for result in node.results]
         around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
@@ -211,14 +211,6 @@ class _MeshPartsWriter:
             message = f"members of sharding group {node.attrs.group} are on @{first} and on @{part.mesh.name}"
             self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
 
-    def _user(self, node: Node, part: _Part) -> str:
-        """Why a node is in a part, as text."""
-        if node.op in ANNOTATIONS:
-            return f"an annotation puts it on @{part.mesh.name}"
-        name = f" '{node.results[0].name}'" if node.results and node.results[0].name else ""
-        reason = self.places.why.get(node, "")
-        return f"{node.op}{name} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
-
     def _use(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
         """The value in a part: itself, a copy made there, or a received value."""
         if value not in part.here:
@@ -237,9 +229,7 @@ class _MeshPartsWriter:
     def _cross(self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None) -> None:
         """The two sides of a transfer; `move` is the node that asks for it in a program with collectives."""
         home = self.parts[self.places.home[value]]
-        maker = self.makers.get(value)
-        name = f"'{value.name}'" if value.name else f"the result of {maker.op}" if maker else "an input"
-        why = f"{name} is on @{home.mesh.name}, {user}"
+        why = transfer_reason(value, self.makers.get(value), home.mesh.name, user)
         attrs, notes = {"channel": self.channel, "shape": value.type.sizes}, Notes(why)
         result = value if move is None else move.result
         if move is not None:

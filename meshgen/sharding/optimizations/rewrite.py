@@ -22,6 +22,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, COMMUNICATING, SHARDING_OPS
 from meshgen.ops.live import without_dead
 from meshgen.ops.uniform import Varying
+from meshgen.sharding.reasons import merged_reason
 from meshgen.spec import Sharding
 
 
@@ -71,9 +72,8 @@ def total_bytes(graph: Graph, mesh: Mesh) -> int:
 
 def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
     """The reasons of nodes that became one, what was done, and the edges that all of them serve."""
-    text = "; and ".join(dict.fromkeys(node.notes.why for node in nodes if node.notes.why))
     edges = tuple(dict.fromkeys(edge for node in nodes for edge in node.notes.edges))
-    return Notes(f"{text} [{note}]" if text and not text.endswith(f"[{note}]") else text, edges)
+    return Notes(merged_reason(nodes, note), edges)
 
 
 class Walk:

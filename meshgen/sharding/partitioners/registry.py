@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.errors import Diagnostic, ShardingError, bracketed, place_text
+from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners.builder import LocalBuilder
+from meshgen.sharding.reasons import need_reason
 from meshgen.spec import Sharding
 
 
@@ -46,10 +47,7 @@ class Site:
 
     def why(self, need: str) -> str:
         """The reason of a collective that the node itself needs: its purpose, and why the dim is split."""
-        node = self.node
-        where = bracketed(place_text(node.loc))
-        chain = "; ".join(node.sharding.why) if node.sharding else ""
-        return f"{node.op}{where} needs {need}" + (f"; {chain}" if chain else "")
+        return need_reason(self.node, need)
 
     def refuse(self, message: str, hint: str = "") -> ShardingError:
         """An error about this node's sharding, to be raised."""

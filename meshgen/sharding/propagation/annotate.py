@@ -27,6 +27,7 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.splats import splat_shardings
 from meshgen.sharding.propagation.tiles import free_part, joined
+from meshgen.sharding.reasons import split_reason
 from meshgen.spec import Sharding
 
 
@@ -187,17 +188,10 @@ def _uses(label: Label) -> bool:
 
 
 def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
-    """Why a node is split over the axis: the loop or partial value, the annotation, and how many other choices lost."""
+    """Why a node is split over the axis."""
     label = decision.solution.labels[number]
-    lost = len(decision.problem.labels[number]) - 2
-    tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""
     pairs = [*zip(site.node.operands, label.operands, strict=True), *zip(site.node.results, label.results, strict=True)]
     origin = next((o for v, s in pairs if s is not None and (o := decision.origins.get(v, {}).get(s))), "")
-    source = f" from {origin}" if origin else ""
-    if label.factor is not None:
-        loop = site.rule.factors[label.factor]
-        what = f"splits loop {loop.name} ({loop.size}{', summed' if loop.kind == 'reduce' else ''})"
-    else:
-        kinds = [s for s in (*label.operands, *label.results) if isinstance(s, str)]
-        what = f"stays partial ({kinds[0]})" if kinds else "is used"
-    return f"{axis} {what}{source}{tail}"
+    loop = None if label.factor is None else site.rule.factors[label.factor]
+    partial = next((state for _, state in pairs if isinstance(state, str)), "")
+    return split_reason(axis, loop, partial, origin, len(decision.problem.labels[number]) - 2)
