@@ -1,4 +1,4 @@
-"""Which objects are programs of PyTorch, by what they have: torch is not imported."""
+"""Which objects are programs of PyTorch, by what they have (torch is not imported), and the error of one that cannot be used."""
 
 from __future__ import annotations
 
