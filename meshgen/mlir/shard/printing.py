@@ -66,16 +66,9 @@ def _write_shift(printer: TextPrinter, node: Node) -> str:
 def _write_move(printer: TextPrinter, node: Node) -> str:
     """The attributes only where the types do not carry the same."""
     attrs, mesh, said = node.attrs, printer.mesh.name, dict[str, str]()
-    if (node.operands[0].sharding, node.result.sharding, node.result.type.shape) != (
-        attrs.source,
-        attrs.target,
-        attrs.shape,
-    ):
-        said = {
-            "source": split_text(attrs.source, mesh),
-            "target": split_text(attrs.target, mesh),
-            "shape": array(attrs.shape),
-        }
+    typed = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
+    if typed != (attrs.source, attrs.target, attrs.shape):
+        said = {name: split_text(attrs[name], mesh) for name in ("source", "target")} | {"shape": array(attrs.shape)}
     return _text(printer, node, node.op, "", _arrow(printer, node), said, has_axes=False)
 
 
