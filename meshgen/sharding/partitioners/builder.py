@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from meshgen.ops.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
 INDEX = "i32"  # positions on a device and in a tensor's dim
+IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
+Fill: TypeAlias = Scalar | Value | np.ndarray[Any, Any]
+"""What padding is filled with: a number, the same in all its bits (a 0-d array), or a 0-d value of the program."""
+
+
+def neutral_scalar(combiner: str, dtype: str) -> Scalar:
+    """The neutral element of a reduce kind as a Python scalar."""
+    value = neutral(combiner, dtype)
+    return bool(value) if dtype == "i1" else float(value.real) if is_inexact(dtype) else int(value)
 
 
 @dataclass
@@ -60,7 +69,12 @@ class LocalBuilder(Builder):
         index = self.process_index(axes)
         return index if tile == 1 else self.elementwise("multiply", index, self.splat(tile, index.type))
 
-    def mask_padding(self, local: Value, value: Value, sharding: Sharding, dims: Sequence[int], fill: Scalar) -> Value:
+    def global_rows(self, kind: TensorType, dim: int, axes: tuple[str, ...]) -> Value:
+        """The row of the tensor, along a dim that axes split, of every element of a buffer of type `kind`."""
+        row = self.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)
+        return self.elementwise("add", self.spread(self.tile_start(axes, kind.sizes[dim]), kind.sizes), row)
+
+    def mask_padding(self, local: Value, value: Value, sharding: Sharding, dims: Sequence[int], fill: Fill) -> Value:
         """A value's buffer with `fill` in its padding along `dims`; the buffer itself without padding.
 
         Args:
@@ -68,10 +82,23 @@ class LocalBuilder(Builder):
             value: the global value that it is a part of, with `sharding`.
             dims: dims of the tensor.
         """
-        canonical = sharding.canonical(self.mesh)
+        axes = sharding.canonical(self.mesh).dims
         for dim in dims:
-            size = value.type.sizes[dim]
-            if size % canonical.parts(dim, self.mesh):
-                attrs = {"dim": dim, "axes": canonical.dims[dim], "size": size, "fill": fill}
-                local = self.emit("mask_padding", [local], local.type, **attrs)
+            local = self.mask_rows(local, dim, axes[dim], value.type.sizes[dim], fill)
         return local
+
+    def mask_rows(self, local: Value, dim: int, axes: tuple[str, ...], size: int, fill: Fill) -> Value:
+        """A buffer with `fill` in its padding along a dim of `size` rows that axes split; the buffer itself without padding."""
+        if size % self.mesh.group_size(axes) == 0:
+            return local
+        if not isinstance(fill, (Value, np.ndarray)):
+            return self.emit("mask_padding", [local], local.type, dim=dim, axes=axes, size=size, fill=fill)
+        row = self.global_rows(local.type, dim, axes)
+        inside = self.compare("LT", row, self.splat(size, row.type))
+        outside = self.spread(fill, local.type.sizes) if isinstance(fill, Value) else self.splat(fill, local.type)
+        return self.emit("select", [inside, local, outside], local.type)
+
+    def is_known(self, value: Value, scalar: Scalar) -> bool:
+        """Whether a value is known to be a constant that has `scalar` everywhere."""
+        constant = self.constants.get(value)
+        return constant is not None and bool(constant == scalar)

@@ -61,9 +61,9 @@ class TileWriter(FactorWriter):
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         value = part.value
         for f in over:
-            if self._is_uneven(f) and f in part.names:
-                attrs = {"dim": part.names.index(f), "axes": self.axes[f], "size": self.sizes[f], "fill": fill}
-                value = self.site.builder.emit("mask_padding", [value], value.type, **attrs)
+            if f in part.names:
+                dim = part.names.index(f)
+                value = self.site.builder.mask_rows(value, dim, self.axes[f], self.sizes[f], fill)
         return Spread(value, part.names)
 
     def total(self, combiner: str, part: Spread, over: Names) -> Spread:

@@ -10,9 +10,8 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.rules.rule import reduction_kind
 from meshgen.ops.rules.windowed import summed_dims
-from meshgen.sharding.partitioners.builder import Scalar
+from meshgen.sharding.partitioners.builder import IDEMPOTENT, neutral_scalar
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.scans import IDEMPOTENT, neutral_scalar
 from meshgen.sharding.partitioners.windowed import fetched
 
 
@@ -24,15 +23,9 @@ def reduce(site: Site) -> list[Value]:
     fill = neutral_scalar(combiner, operand.type.dtype)
     operand = site.builder.mask_padding(operand, site.node.operands[0], site.sharding(0), dims, fill)
     axes = tuple(axis for dim in dims for axis in site.axes(0, dim))
-    if axes and combiner not in IDEMPOTENT and not _is_neutral(site, init, fill):
+    if axes and combiner not in IDEMPOTENT and not site.builder.is_known(init, fill):
         init = site.builder.emit("to_partial", [init], init.type, axes=axes, kind=reduction_kind(combiner))
     return site.clone([operand, init])
-
-
-def _is_neutral(site: Site, init: Value, fill: Scalar) -> bool:
-    """Whether an initial value is known to change nothing, so that it may be counted often."""
-    constant = site.builder.constants.get(init)
-    return constant is not None and bool(constant == fill)
 
 
 @partitioner("dot_general")

@@ -16,7 +16,7 @@ from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import windowed
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.windowed import fetch, global_rows
+from meshgen.sharding.partitioners.windowed import fetch
 
 _NOWHERE = -(2**30)  # a coordinate that the scatter drops
 
@@ -49,7 +49,7 @@ def _chosen_positions(site: Site, split: list[int]) -> Value:
     dtype = INDEX if count < 2**31 else "i64"
     position = builder.splat(0, TensorType(operand.type.shape, dtype))
     for dim in moving:
-        row = global_rows(site, site.axes(0, dim), operand.type, dim, 0, operand.type.sizes[dim])
+        row = builder.global_rows(operand.type, dim, site.axes(0, dim))
         scaled = builder.elementwise("multiply", position, builder.splat(sizes[dim], position.type))
         position = builder.elementwise("add", scaled, builder.convert(row, dtype))
     low, high = list(attrs.low), list(attrs.high)

@@ -10,10 +10,9 @@ from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.ops.rules.rule import reduction_kind
 from meshgen.ops.rules.updates import scatter_reduction
-from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.builder import IDEMPOTENT, INDEX
 from meshgen.sharding.partitioners.lookup import clamped
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.scans import IDEMPOTENT
 
 _NOWHERE = -(2**30)  # an index outside of every operand, so its update is dropped
 

@@ -5,23 +5,17 @@ A device works on its tile; of the others it needs one row each (the total of th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
+from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
-from meshgen.sharding.partitioners.builder import INDEX, Scalar
+from meshgen.sharding.partitioners.builder import IDEMPOTENT, INDEX, Scalar, neutral_scalar
 from meshgen.sharding.partitioners.candidates import finished
 from meshgen.sharding.partitioners.registry import Site, local_type, partitioner
-
-IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
-
-
-def neutral_scalar(combiner: str, dtype: str) -> Scalar:
-    """The neutral element of a reduce kind as a Python scalar."""
-    value = neutral(combiner, dtype)
-    return bool(value) if dtype == "i1" else float(value.real) if is_inexact(dtype) else int(value)
 
 
 def scan(site: Site, dim: int) -> list[Value]:
@@ -57,8 +51,8 @@ def scan(site: Site, dim: int) -> list[Value]:
 
 def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
     """Whether the initial value is a neutral constant, possibly broadcast to a 0-d value."""
-    if (constant := site.builder.constants.get(init)) is not None:
-        return bool(constant == fill)
+    if site.builder.is_known(init, fill):
+        return True
     value = site.node.operands[1]
     while (made := site.builder.sources.get(value)) and made[0].op == "broadcast_in_dim" and not value.type.rank:
         value = made[0].operands[0]
@@ -109,7 +103,8 @@ def top_k(site: Site) -> list[Value]:
         return site.clone()
     if 0 in site.operands[0].type.sizes:  # nothing to choose from
         return [builder.splat(0, local_type(value, site.mesh)) for value in node.results]
-    local = _with_lowest(site, dim, axes)
+    lowest = _lowest(site.operands[0].type.dtype)
+    local = builder.mask_padding(site.operands[0], node.operands[0], site.sharding(0), (dim,), lowest)
     tile = local.type.sizes[dim]
     kind = local.type.with_shape(_replaced(local.type.sizes, dim, min(k, tile)))
     places = TensorType(kind.shape, INDEX)
@@ -124,21 +119,10 @@ def top_k(site: Site) -> list[Value]:
     return finished(site, [offers, rows], axes, finish, k)
 
 
-def _with_lowest(site: Site, dim: int, axes: tuple[str, ...]) -> Value:
-    """The operand with the lowest value of its type in its padding: for floats all bits set, the lowest in total order."""
-    builder, local, size = site.builder, site.operands[0], site.node.operands[0].type.sizes[dim]
-    if size % site.mesh.group_size(axes) == 0:
-        return local
-    dtype = local.type.numpy_dtype
-    lowest = neutral("maximum", local.type.dtype)
-    if is_float(local.type.dtype):
-        lowest = np.full(dtype.itemsize, 0xFF, np.uint8).view(dtype)[0]
-    row = builder.emit("iota", [], TensorType(local.type.shape, INDEX), dim=dim)
-    first = builder.spread(builder.tile_start(axes, local.type.sizes[dim]), local.type.sizes)
-    row = builder.elementwise("add", first, row)
-    inside = builder.compare("LT", row, builder.splat(size, row.type))
-    fill = builder.emit("constant", [], local.type, value=np.broadcast_to(lowest, local.type.sizes))
-    return builder.emit("select", [inside, local, fill], local.type)
+def _lowest(dtype: str) -> np.ndarray[Any, Any]:
+    """The lowest value of a type: for floats all bits set, the lowest in total order."""
+    lowest = neutral("maximum", dtype)
+    return np.full(lowest.itemsize, 0xFF, np.uint8).view(lowest.dtype).reshape(()) if is_float(dtype) else lowest
 
 
 def _picked(site: Site, rows: Value, chosen: Value) -> Value:

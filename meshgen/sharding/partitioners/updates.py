@@ -8,7 +8,6 @@ from __future__ import annotations
 from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.candidates import finished
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.windowed import global_rows
 
 
 @partitioner("sort", "cholesky", "triangular_solve", "lapack", "fft")
@@ -27,23 +26,16 @@ def reduce_region(site: Site) -> list[Value]:
     dims = [dim for dim in site.node.attrs.dims if site.axes(0, dim)]
     if not dims:
         return site.clone()
-    rows = [_with_init(site, number, dims, inits[number]) for number in range(count)]
+    rows = [
+        site.builder.mask_padding(local, value, site.sharding(number), dims, init)
+        for number, (local, value, init) in enumerate(
+            zip(site.operands[:count], site.node.operands[:count], inits, strict=True)
+        )
+    ]
     parts = site.clone([*rows, *inits])
     for dim in reversed(dims):
         parts = _combined(site, parts, inits, site.axes(0, dim))
     return parts
-
-
-def _with_init(site: Site, number: int, dims: list[int], init: Value) -> Value:
-    """An operand with the initial value in its padding."""
-    builder, local, canonical = site.builder, site.operands[number], site.sharding(number).canonical(site.mesh)
-    for dim in dims:
-        size = site.node.operands[number].type.sizes[dim]
-        if size % canonical.parts(dim, site.mesh):
-            row = global_rows(site, canonical.dims[dim], local.type, dim, 0, local.type.sizes[dim])
-            inside = builder.compare("LT", row, builder.splat(size, row.type))
-            local = builder.emit("select", [inside, local, builder.spread(init, local.type.sizes)], local.type)
-    return local
 
 
 def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[str, ...]) -> list[Value]:

@@ -70,7 +70,7 @@ def concatenate(site: Site) -> list[Value]:
     if turned := _roll(site, dim, axes):
         return [turned]
     parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
-    row = global_rows(site, axes, local, dim, 0, local.sizes[dim])
+    row = builder.global_rows(local, dim, axes)
     joined, begin = parts[0], 0
     for number, part in enumerate(parts[1:]):
         begin += site.node.operands[number].type.sizes[dim]
@@ -217,10 +217,3 @@ def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fi
     starts = [start if d == dim else builder.splat(0, scalar) for d in range(len(sizes))]
     kind = shaped(wanted)
     return builder.emit("dynamic_slice", [value, *starts], kind, slice_sizes=kind.sizes)
-
-
-def global_rows(site: Site, axes: Sequence[str], kind: TensorType, dim: int, base: int, step: int) -> Value:
-    """For every element of a local value the global row that it is of: index step + base + i."""
-    builder = site.builder
-    row = builder.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)
-    return builder.elementwise("add", builder.spread(_affine(site, tuple(axes), step, base), kind.sizes), row)

@@ -20,9 +20,8 @@ from meshgen.ops.classes import UNSTORED
 from meshgen.ops.evaluate.common import bits, integer_range
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.registry import rule_of
-from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.builder import INDEX, neutral_scalar
 from meshgen.sharding.partitioners.run_time_places import window_sizes
-from meshgen.sharding.partitioners.scans import neutral_scalar
 from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.bodies import everywhere
 from meshgen.sharding.rewrites.constant_places import window_start
