@@ -28,7 +28,7 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     """
     if module.chunks:  # it was written in chunks
         return Found(module, module.chunks)
-    found = search(on_graphs(planner.flat(module), _expanded), planner)
+    found = search(planner.flat(module), planner, lambda flat: on_graphs(flat, _expanded))
     if found.module.chunks:
         return found
     planner.context.decide("chunks", module.graph, found.decisions)

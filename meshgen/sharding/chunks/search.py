@@ -7,7 +7,7 @@ share one decision.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -65,16 +65,20 @@ class _State(NamedTuple):
     ways: tuple[_Way, ...] = ()
 
 
-def search(module: Module, planner: Planner) -> Found:
+def search(module: Module, planner: Planner, opened: Callable[[Module], Module]) -> Found:
     """The module with chains in chunks, if the predicted step is then shorter by `chunks.gain` of the cost model; else itself.
 
     Args:
         module: at stage partition, without control flow that communicates.
         planner: gives the memory limit of the step; None: the memory of the module's own order.
+        opened: gives the module with loops where it has opaque ops; it is planned only where the module's own plan leaves a gain.
     """
     if not any(node.op in CHUNKED for node in module.graph.nodes):
         return Found(module, ())  # nothing to decide, and a schedule would take most of the time up to here
-    return _Search(module, planner).run()
+    searched = _Search(module, planner)
+    if searched.may_pay and (other := opened(module)) is not module:
+        searched = _Search(other, planner)
+    return searched.run()
 
 
 class _Search:
@@ -96,7 +100,7 @@ class _Search:
         return self._candidate.steps.sequential_bytes if limit is None else limit
 
     def run(self) -> Found:
-        state, better = self._base, self._base if self._bound >= DEFAULT.chunks.gain else None
+        state, better = self._base, self._base if self.may_pay else None
         while better is not None:
             state, better = better, self._round(better)
         gain = 1 - state.plan.step_seconds / self._base.plan.step_seconds if state.ways else 0.0
@@ -105,6 +109,11 @@ class _Search:
         if not pays:
             return Found(self._base.module, decisions)
         return Found(self._planner.with_chunks(state.module, decisions, self._cap), decisions)
+
+    @property
+    def may_pay(self) -> bool:
+        """Whether chunks would save enough if nothing were exposed."""
+        return self._bound >= DEFAULT.chunks.gain
 
     def _decisions(self, state: _State, gain: float, pays: bool) -> Iterator[ChunkDecision]:
         for what, nodes in exposed(self._base.module, self._base.plan).items():
