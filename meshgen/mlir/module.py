@@ -30,6 +30,7 @@ from meshgen.mlir.func.module_attributes import field_faults
 from meshgen.mlir.literals import dictionary, one_or_list, quoted, symbol
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Reading, Slot, Source
+from meshgen.mlir.shard.transfers import transfer_faults
 from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ops.types.inference import graph_faults
 from meshgen.runtime.module_file.resources import Resources
@@ -153,6 +154,7 @@ def check_module(module: Module) -> None:
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
     faults = program_faults(module) or [*donation_faults(module), *field_faults(module)]
+    faults = faults or ([] if module.stage in ("import", "propagate") else transfer_faults(module))
     faults = faults or [fault for graph in graphs for fault in graph_faults(graph, mesh)]
     if faults:
         raise ProgramError(*faults)

@@ -20,6 +20,7 @@ from meshgen.mlir.arith.payload import drop_lazy
 from meshgen.mlir.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.mlir.shard.sharding import typed
 from meshgen.mlir.shard.signature import TYPED_STAGES, check_signature
+from meshgen.mlir.shard.transfers import transfer_faults
 from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
@@ -145,6 +146,8 @@ def _annotate_from_types(module: Module) -> None:
 
 def complete_local(module: Module) -> None:
     """Stage `partition` without a signature: every device has tensors of its own, stacked along dim 0."""
+    if faults := transfer_faults(module):
+        raise ProgramError(*faults)
     module.stage, module.arguments = "partition", "local"
     module.in_annotations, module.out_annotations = [], []
     _stack(module, module.graph.inputs, module.in_types, module.in_shardings)

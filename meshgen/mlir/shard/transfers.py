@@ -7,7 +7,10 @@ from dataclasses import replace
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation
 
-from meshgen.ir.graph import Node
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import Module, Node
+from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
 from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
@@ -63,6 +66,13 @@ def write_transfer(printer: TextPrinter, node: Node) -> str:
         return f"{head} {' after '.join(operands)} to {place} : {', '.join(types)} -> {results}"
     turn = f" after {operands[0]} : {types[0]}" if operands else ""
     return f"{head}{turn} from {place} -> {results}"
+
+
+def transfer_faults(module: Module) -> list[Diagnostic]:
+    """Return the faults of transfers without both layouts, MG0104: after propagation each has them."""
+    found = (node for node in all_nodes(module.graph) if node.op in BETWEEN_MESHES)
+    missing = (node for node in found if None in (node.attrs.source, node.attrs.target))
+    return [Diagnostic("MG0104", f"shard.{node.op} needs its layouts source and target", node.loc) for node in missing]
 
 
 PART = Dialect(

@@ -93,6 +93,8 @@ def test_programs_of_each_device_with_transfers() -> None:
         ("builtin.module @b {\n    shard.grid @b(shape = 3)\n    shard.grid @a(shape = 2)",
          "builtin.module @b {\n    shard.grid @a(shape = 2)\n    shard.grid @b(shape = 3)", "MG0209", "one program"),
         ("to @b", "to @c", "MG0201", "unknown grid '@c'"),
+        (", source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} ->", "} ->", "MG0104", "transfer_recv needs its layouts"),
+        (", target = #shard.split<@b, [[0], []]>} :", "} :", "MG0104", "transfer_send needs its layouts"),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_together_are_refused(old: str, new: str, code: str, text: str) -> None:
