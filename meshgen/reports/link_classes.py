@@ -75,7 +75,7 @@ def link_tables(executable: Compiled) -> list[Table]:
 def link_record(executable: Compiled) -> dict[str, Any]:
     """Return the machine that times are predicted for, and the classes of its links, for `--json`; no classes if none was named."""
     machine = _machines(executable)[0]
-    links = [each._asdict() for each in link_classes(executable)]
+    links = [each._asdict() | {"axes": [*each.axes]} for each in link_classes(executable)]
     return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 
