@@ -70,7 +70,7 @@ def measured(program: Program, text: str, machine: str) -> Row:
         unaware=api.simulate(plain, machine).step_seconds,
         aware=api.simulate(found, machine).step_seconds,
         counts=found.comms.counts,
-        links=[each._asdict() for each in link_classes(found)],
+        links=[each.record() for each in link_classes(found)],
         peak_bytes=found.memory.peak_bytes,
     )
 

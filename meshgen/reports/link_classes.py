@@ -31,6 +31,10 @@ class LinkClass(NamedTuple):
     seconds: float
     exposed_seconds: float
 
+    def record(self) -> dict[str, Any]:
+        """Return the fields in the types of JSON."""
+        return self._asdict() | {"axes": [*self.axes]}
+
 
 def link_of(mesh: Mesh, axes: tuple[str, ...]) -> str:
     """The name of the outermost links of the mesh's machine that some group along the axes reaches; none of the axes: to another mesh."""
@@ -75,7 +79,7 @@ def link_tables(executable: Compiled) -> list[Table]:
 def link_record(executable: Compiled) -> dict[str, Any]:
     """Return the machine that times are predicted for, and the classes of its links, for `--json`; no classes if none was named."""
     machine = _machines(executable)[0]
-    links = [each._asdict() | {"axes": [*each.axes]} for each in link_classes(executable)]
+    links = [each.record() for each in link_classes(executable)]
     return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 
