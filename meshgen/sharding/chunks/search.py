@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
-from meshgen.codegen.planner import Planner
+from meshgen.codegen.planner import Candidate, Planner
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.chunk_decisions import ChunkDecision
@@ -71,22 +71,25 @@ def search(module: Module, planner: Planner, opened: Callable[[Module], Module])
     Args:
         module: at stage partition, without control flow that communicates.
         planner: gives the memory limit of the step; None: the memory of the module's own order.
-        opened: gives the module with loops where it has opaque ops; it is planned only where the module's own plan leaves a gain.
+        opened: gives the module with loops where it has opaque ops. Chains are searched in it, against the plan of the module itself.
     """
     if not any(node.op in CHUNKED for node in module.graph.nodes):
         return Found(module, ())  # nothing to decide, and a schedule would take most of the time up to here
-    searched = _Search(module, planner)
-    if searched.may_pay and (other := opened(module)) is not module:
-        searched = _Search(other, planner)
-    return searched.run()
+    candidate = planner.candidate(module)
+    searched = _Search(module, candidate, planner)
+    return (_Search(opened(module), candidate, planner) if searched.may_pay else searched).run()
 
 
 class _Search:
-    """Rounds, each from the best program so far; `_left` launches may still be scheduled."""
+    """Rounds, each from the best program so far; `_left` launches may still be scheduled.
 
-    def __init__(self, module: Module, planner: Planner) -> None:
-        self._candidate = planner.candidate(module)
-        self._base = _State(module, self._candidate.plan())
+    Args:
+        candidate: the plan of the module, or of one that has the same kernels.
+    """
+
+    def __init__(self, module: Module, candidate: Candidate, planner: Planner) -> None:
+        self._candidate = candidate
+        self._base = _State(module, candidate.plan())
         self._planner = planner
         self._left = max(_LAUNCHES, _LAUNCH_MULTIPLE * len(self._base.plan.items))
         self._among = set(module.graph.nodes)
