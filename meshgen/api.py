@@ -27,6 +27,7 @@ from meshgen.frontend.next_values import with_next_values
 from meshgen.frontend.option_values import text_option
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated, mesh_of_specs, warned_of_mesh
+from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
@@ -77,6 +78,7 @@ def plan(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
     return planned(graph, mesh, options)
 
 
+@rarely_collecting()
 def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | None = None) -> Executable:
     """As `plan`; counts into `timing`, if one is given."""
     progress = cast("Any", options.progress)
