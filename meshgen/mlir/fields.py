@@ -81,7 +81,7 @@ def string(prop: str, attr: str) -> Field:
 
 
 def strings(prop: str, attr: str) -> Field:
-    """A list of strings; empty where it is left out."""
+    """Declare a property that is a list of strings. The list is empty if the property is missing."""
     return Field(
         prop,
         lambda attribute: {attr: attributes.strings(attribute)},

@@ -144,7 +144,7 @@ class Reading:
         return ", ".join(f"@{name}" for name in self.meshes if name) or "none"
 
     def device_ids(self, symbol: str) -> tuple[int, ...] | None:
-        """The devices that a declared mesh says; None where it does not."""
+        """Return the device ids of a declared mesh, or None if its declaration has none."""
         found = (self.single[symbol],) if symbol in self.single else self.devices.get(symbol)
         return None if found is None else tuple(found)
 

@@ -88,7 +88,7 @@ def groups_of(executable: Compiled, asked: Filter = ALL) -> list[Group]:
 
 
 def _cause(each: Served, sentence: str) -> tuple[object, ...]:
-    """What collectives of one group have in common."""
+    """Return the key that collectives of one group share."""
     row, (scope, backward) = each.row, each.scope
     kind = (each.mesh, row.kind, row.reduction, row.axes, row.peer)
     lines = tuple(_PYTHON_LINE.findall(sentence))

@@ -44,7 +44,7 @@ def _across(executable: Compiled) -> Across | None:
 
 
 def _program_text(part: Compiled, own: Sequence[Served]) -> str:
-    """All collectives of one mesh, the bytes of each kind as formulas, gathers, and what the plan does not follow."""
+    """Return the text about one mesh: its collectives, formulas of the bytes of each kind, gathers, and annotations that the plan does not follow."""
     first = own[0].number if own else 0
     lines = [line for title, each in ignored_of(part) for line in ("", title, *each)]
     found = gathers(part)

@@ -11,7 +11,7 @@ _FIGURES = ("regs", "spill_bytes", "stack_bytes", "shared", "threads", "instruct
 
 
 def kernel_record(name: str, launches: int, made: Any, measured: str, binaries: Mapping[str, Any]) -> dict[str, Any]:
-    """A distinct kernel: launches, the template and tile it is made of, grid and, per architecture, what its binary needs.
+    """Return the record of a distinct kernel: its launches, template, tile and grid, and the resources of its binary per architecture.
 
     `made` has the template, grid and constants (None: it has no code); `measured` is the device on which its tile was measured.
     """

@@ -49,7 +49,7 @@ class Across:
         return crossing.got.results[0].name == what.lstrip("%") if isinstance(what, str) else each.row.line == what
 
     def collective(self, each: Served, record: dict[str, Any]) -> dict[str, Any]:
-        """The record of a collective with its mesh; for a transfer also what it carries and why."""
+        """Return the record of a collective with its mesh. The record of a transfer also has the value that it carries and the reason."""
         record = record | {"mesh": each.mesh}
         if (crossing := self.crossings.get(each.row.channel)) is None:
             return record

@@ -89,7 +89,7 @@ def need_reason(node: Node, need: str) -> str:
 
 
 def merged_reason(nodes: Sequence[Node], note: str) -> str:
-    """The reasons of nodes that became one, and what was done; empty if the nodes have no reason."""
+    """Return the reasons of nodes that were merged, with a note on the merge; an empty text if the nodes have no reason."""
     text = "; and ".join(dict.fromkeys(node.notes.why for node in nodes if node.notes.why))
     return f"{text} [{note}]" if text and not text.endswith(f"[{note}]") else text
 

@@ -305,7 +305,7 @@ class Backward:
         return found
 
     def _targets(self, ends: Sequence[End | None]) -> list[tuple[Value, Index] | None]:
-        """What is made of each product, with its index: of the gradients of keys and values sums over heads that share these, if of both."""
+        """Return the settled value of each product with its index. Gradients of keys and values are settled behind sums over shared heads if both are summed."""
         shared = {*self.forward.operands[KEYS][1], *self.forward.operands[VALUES][1]}
         heads = [
             v for v, name in self.forward.layouts.names.items() if name in self.forward.rows and name not in shared

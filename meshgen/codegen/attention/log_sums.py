@@ -22,7 +22,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 _ARRANGING = ("transpose", "reshape")
 _MOST_VALUES = 16  # between the reductions and the log-sum-exp
 _TRIED = ((0.5, 1.0), (-3.0, 1.5), (7.0, 40.0), (-0.25, 1e4))  # maxima and sums of a row
-_NEAR = 1e-5
+_NEAR = 1e-5  # relative, of log-sum-exps in f32 (chosen: an order above the rounding of a logarithm and a sum)
 
 
 def log_sums(attention: Attention, placed: Mapping[Value, Index], uses: Uses) -> dict[Value, Index] | None:

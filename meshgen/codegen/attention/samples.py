@@ -56,7 +56,7 @@ def near(one: Array, other: Array, where: Array, scale: Array | float = 0.0) -> 
 class Samples:
     """Random arguments of the functions of a region.
 
-    Scores are of many sizes, so that functions that are nearly linear near 0 are told from those that are.
+    Scores are of many sizes, so that functions that are only nearly linear near 0 are not taken for linear ones.
 
     Args:
         probe: the region, whose functions have scores, maxima, sums of exponentials and gradients of probabilities as first arguments.

@@ -29,7 +29,7 @@ class Uses:
         return self.users.get(value, ())
 
     def settled(self, value: Value, index: Index, most_loops: int = 1, summed: Collection[Var] = ()) -> tuple[Value, Index]:  # fmt: skip
-        """What is made of a product that nothing else reads, and its index: the last value of which each dim has few loops.
+        """Return the last value of a chain of single users of a product of which each dim has few loops, and its index.
 
         Transposes, reshapes and a rounding are followed, and with `summed` sums over these loops as well.
         """

@@ -214,7 +214,7 @@ def _opposite(test: Expr) -> Expr:
 
 
 def _not_negative(compare: Node, numbers: Mapping[Value, Expr]) -> Expr | None:
-    """What is not negative where a comparison holds; None if it compares something else than positions."""
+    """Return an expression that is nonnegative exactly where a comparison of positions holds; None for other comparisons."""
     left, right = (numbers.get(value) for value in compare.operands)
     if left is None or right is None:
         return None

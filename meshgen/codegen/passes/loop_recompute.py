@@ -76,12 +76,11 @@ def _read_from_registers(node: Node, region: Graph, makers: Mapping[Value, Node]
             users.setdefault(value, []).append(inner)
     returned = {value for value in region.outputs if value not in region.inputs}
 
+    def mapped(value: Value) -> list[Value]:
+        return [result for user in users.get(value, ()) if user.op in _MAPS for result in user.results]
+
     def in_registers(value: Value) -> bool:
-        reached = [
-            *reachable(
-                [value], lambda v: [made for user in users.get(v, ()) if user.op in _MAPS for made in user.results]
-            )
-        ]
+        reached = [*reachable([value], mapped)]
         readers = [user for each in reached for user in users.get(each, ()) if user.op not in _MAPS]
         return bool(readers) and returned.isdisjoint(reached) and all(user.op in POINTWISE for user in readers)
 

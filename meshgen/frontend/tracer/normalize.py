@@ -16,7 +16,7 @@ from meshgen.ops.rules.rule import letters
 
 
 class Normalized(NamedTuple):
-    """A normalized tensor, and the statistics of its rows with dims of size 1 where they are taken over; None: the mean is not subtracted."""
+    """A normalized tensor and the statistics of its rows. Normalized dims have size 1 in the statistics; `mean` is None if it is not subtracted."""
 
     result: Tensor
     mean: Tensor | None

@@ -246,7 +246,7 @@ def distances(count: int, others: int, *, is_read: bool) -> Graph:
 
 
 def test_parts_of_what_is_computed_along_are_as_few_as_take_the_least_time() -> None:
-    """Where the operand is in memory, its parts are the most that are small beside it; else what a kernel reads is small."""
+    """The results of parts must be small relative to the bytes that the kernel reads, which are few if it computes its operand."""
     given = after(split_reduction, fold("f32[32,65536]", "add", 1))
     computed = after(split_reduction, distances(32, 65536, is_read=False))
     (many, _), (few, _) = ([n.result.type.size for n in g.nodes if n.op == "reduce"] for g in (given, computed))
@@ -262,7 +262,7 @@ def test_what_others_read_too_is_not_computed_along() -> None:
 
 
 def test_sums_over_the_same_elements_have_as_many_parts() -> None:
-    """One sum reads twice as much as the other; kernels of sums are joined where they have the same loops."""
+    """One sum reads twice as many bytes as the other, but kernels are joined only if their loops are the same."""
     b = Body("f32[100352,256]", "f32[100352,256]")
     x, y = b.inputs
     graph = b.done(b.reduce("add", x, 0), b.reduce("add", b.op("multiply", x, y), 0))
