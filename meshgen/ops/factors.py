@@ -161,7 +161,7 @@ def _role_faults(factors: Factors) -> list[str]:
 
 
 def packing_factor(operands: Sequence[Names], result: Names) -> str:
-    """Return the factor that counts the numbers in a byte of the second operand. Only the first operand has it; "" if there is no such factor."""
+    """Return the factor that counts the numbers in a byte of the second operand. Only the first operand has it; "" if none is like that."""
     first, *others = operands
     alone = [f for f in first if f not in result and all(f not in names for names in others)]
     return alone[0] if len(alone) == 1 else ""

@@ -56,6 +56,12 @@ def window(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
     return b.elementwise("select", near(b, row, key), b.elementwise("select", inside(b, row, key), s, low), low)
 
 
+def both_ways(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
+    """A comparison selects the score, and its opposite the fill."""
+    fill = b.elementwise("select", b.compare("LT", row, key), b.splat(-1e9, F), b.splat(0, F))
+    return b.elementwise("add", b.elementwise("select", inside(b, row, key), s, b.splat(0, F)), fill)
+
+
 def with_data(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
     both = b.elementwise("and", inside(b, row, key), b.compare("GT", e, b.splat(0, F)))
     return b.elementwise("select", both, b.elementwise("add", s, e), b.splat(-1e30, F))
@@ -93,7 +99,7 @@ def attention(write: Write) -> tuple[Positions, Graph]:
 
 
 @pytest.mark.parametrize(
-    "write", [subtracted, multiplied, inverted, scaled_after, window, with_data, shared, shared_inside]
+    "write", [subtracted, multiplied, inverted, scaled_after, window, both_ways, with_data, shared, shared_inside]
 )
 def test_masks_by_position_bound_keys(write: Write) -> None:
     """Inside of the bounds the function without comparisons is the same, outside it is the fill, or has it added."""
@@ -132,3 +138,15 @@ def prefix(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
 def test_what_no_position_masks_has_no_bounds(write: Write) -> None:
     positions, region = attention(write)
     assert positions.mask(region, KEY, ROW) is None
+
+
+def test_masks_that_count_from_the_device_bound_keys() -> None:
+    """The region itself has the number of the device, which no test can fold."""
+
+    def score(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
+        place = b.emit("process_index", [], N, axes=("x",))
+        return b.elementwise("select", inside(b, b.elementwise("add", row, place), key), s, b.splat(-1e30, F))
+
+    positions, region = attention(score)
+    mask = positions.mask(region, KEY, ROW)
+    assert mask is not None and mask.fill < -1e29

@@ -27,7 +27,6 @@ _THROUGH = POINTWISE | LAYOUT
 _LEAST_MAXIMUM = -3e38  # a constant below it does not bound a row's maximum: finfo(bf16).min is -3.39e38
 _MOST_NODES = 64  # of the function of the scores
 _MOST_STEPS = 32  # values that are looked at between the exponentials and the product
-TYPES = ("bf16", "f16", "f32")
 
 
 class Attention(NamedTuple):

@@ -79,7 +79,7 @@ class Region:
         given = [*taken, *((name, POSITION) for name in self.elements.positions)]
         others = [self.arguments.get(key) or Value(kind) for key, kind in given]
         whole = Graph("region", [*self.first.values(), *others], self.graph.nodes, [output])
-        return specialized(whole, (), True)
+        return specialized(whole)
 
     def assume(self, element: tuple[Value, Index], made: Value) -> None:
         """Let an element be a value of the region."""

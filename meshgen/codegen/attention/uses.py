@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from meshgen.codegen.attention.layouts import loops_of
-from meshgen.codegen.attention.recognition import TYPES, splat
+from meshgen.codegen.attention.recognition import splat
 from meshgen.codegen.expr import Var, variables
+from meshgen.codegen.fusion.attention_loops import TYPES
 from meshgen.codegen.fusion.layout_indices import Index, forward
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by

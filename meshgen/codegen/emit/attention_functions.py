@@ -6,13 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-import numpy as np
-
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var, variables
-from meshgen.codegen.fusion.attention_bounds import Mask, Positions
+from meshgen.codegen.fusion.attention_bounds import Mask, Positions, fixed_number
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.predicates import is_constant
 from meshgen.ops.factors import Factors, Names, fixed
 from meshgen.ops.triton.registers import Code
 
@@ -85,7 +82,7 @@ def factored(region: Graph) -> tuple[Graph, float]:
     node = made.get(region.outputs[0])
     if node is not None and node.op == "multiply":
         for inner, number in (node.operands, node.operands[::-1]):
-            if (factor := _number(made.get(number))) is not None and 0 < factor < math.inf:
+            if (factor := fixed_number(made.get(number))) is not None and 0 < factor < math.inf:
                 return Graph(region.name, region.inputs, region.nodes, [inner]), factor
     return region, 1.0
 
@@ -94,12 +91,8 @@ def _is_plain(region: Graph) -> bool:
     """Whether a function is of the size of the scores: nothing is added to them or put in their place."""
     value, made = region.outputs[0], region.index.producers
     while (node := made.get(value)) is not None:
-        others = [v for v in node.operands[1:] if _number(made.get(v)) is None]
+        others = [v for v in node.operands[1:] if fixed_number(made.get(v)) is None]
         if node.op not in _PLAIN or others:
             return False
         value = node.operands[0]
     return value is region.inputs[0]
-
-
-def _number(node: Node | None) -> float | None:
-    return float(np.asarray(node.attrs.value).astype(np.float64)) if is_constant(node) else None

@@ -209,9 +209,7 @@ class _Gradient(AttentionWriter):
         last = weight.index.producers.get(weight.outputs[0])
         if last is not None and last.op == "convert":  # the gradient of a rounding is not rounded
             weight = replace(weight, outputs=[last.operands[0]])
-        change = self.functions.value(
-            specialized(weight, (), True), product
-        ).text  # apart from that of the probabilities
+        change = self.functions.value(specialized(weight), product).text  # apart from that of the probabilities
         text = f"{shares.text} * ({change} - {self._row(DELTA)})"
         return Code(self.evaluator.assign("change", text), "f32")
 

@@ -97,11 +97,9 @@ class Positions:
 
     def where(self, region: Graph, holding: Collection[Expr]) -> Graph:
         """Return a function of the attention where some numbers, of those that it compares with 0, are not negative."""
-        tests = self._tests(region)
-        true = [value for value, test in tests.items() if test in holding]
-        false = [value for value, test in tests.items() if _opposite(test) in holding]
-        after = specialized(region, true, True) if true else region
-        return specialized(after, false, False) if false else after
+        tests = self._tests(region).items()
+        known = {v: test in holding for v, test in tests if test in holding or _opposite(test) in holding}
+        return specialized(region, known) if known else region
 
     def _tests(self, region: Graph) -> dict[Value, Expr]:
         """The comparisons of positions in a function, and what is not negative where they hold."""
@@ -164,10 +162,10 @@ def _fill(inside: Graph, outside: Graph) -> tuple[float, float] | None:
         inside, outside: the function of the scores where a comparison holds, and where it does not.
     """
     node = outside.index.producers.get(outside.outputs[0])
-    if (number := _fixed_number(node)) is not None:
+    if (number := fixed_number(node)) is not None:
         return (number, _well_above(number)) if number <= 0 else None
     for other, fill in (node.operands, node.operands[::-1]) if node is not None and node.op == "add" else ():
-        number = _fixed_number(outside.index.producers.get(fill))
+        number = fixed_number(outside.index.producers.get(fill))
         if number is not None and number <= LARGE_FILL:
             is_inner = _are_same(outside, other, inside, inside.outputs[0])
             return (number, number / 2) if is_inner or _is_zero(outside, other) else None
@@ -200,11 +198,11 @@ def _is_zero(region: Graph, value: Value) -> bool:
     makers = [producer.get(each) for each in reachable([value], terms) if not terms(each)]
     products = [node.operands for node in makers if node is not None and node.op == "multiply"]
     return len(products) == len(makers) and all(
-        0 in [_fixed_number(producer.get(v)) for v in operands] for operands in products
+        0 in [fixed_number(producer.get(v)) for v in operands] for operands in products
     )
 
 
-def _fixed_number(node: Node | None) -> float | None:
+def fixed_number(node: Node | None) -> float | None:
     return float(np.asarray(node.attrs.value).astype(np.float64)) if is_constant(node) else None
 
 

@@ -36,7 +36,7 @@ from meshgen.ops.factors import (
 from meshgen.ops.precision import multiplied
 
 ROWS_OF_A_TILE = 64  # of queries: so many or fewer that read the same keys are one program
-_TYPES = ("bf16", "f16", "f32")
+TYPES = ("bf16", "f16", "f32")
 _READ_THROUGH = (LAYOUT - LEAVING - {"mask_padding"}) | {"convert"}
 _LINEAR = {"convert": (0,), "negate": (0,), "divide": (0,), "multiply": (0, 1), "select": (1, 2)}
 
@@ -166,7 +166,7 @@ def has_kernel(node: Node) -> bool:
     loops, widest = Loops.of(node), widest_head if node.op == FORWARD else widest_gradient
     rows = {frozenset(names).intersection(loops.factors.rows) for names in loops.factors.results}
     checks = (
-        all(one == other and one in _TYPES for one, other in _products(node)),
+        all(one == other and one in TYPES for one, other, _ in _products(node)),
         all(value.type.dtype == "f32" for region in node.regions for value in _scores_of(region, node)),
         is_linear(node.regions[1]),
         all(value.type.size for value in node.results),
@@ -179,19 +179,24 @@ def has_kernel(node: Node) -> bool:
 
 def multiplied_in(node: Node) -> str:
     """In which numbers the products of a node are multiplied, as `multiplied_as`; where they differ, in those that need the smaller tiles."""
-    words = (node.attrs.precision, node.attrs.value_precision)
-    kinds = {multiplied(one, word) for (one, _), word in zip(_products(node), words, strict=False)}
+    kinds = {multiplied(one, words) for one, _, words in _products(node)}
     return min(kinds, key=("f32", "tf32x3", *sorted(kinds)).index)
 
 
-def _products(node: Node) -> list[tuple[str, str]]:
-    """The element types of the operands of each product, as they are multiplied; the first two are of the scores and of the values."""
+def _products(node: Node) -> list[tuple[str, str, Names]]:
+    """Return the element types of the operands of each product, as they are multiplied, and its precision."""
+    attrs = node.attrs
     queries, keys, values = (value.type.dtype for value in node.operands[: VALUES + 1])
-    weights = node.regions[1].outputs[0].type.dtype
+    weights, scores = node.regions[1].outputs[0].type.dtype, (queries, keys, attrs.precision)
     if node.op == FORWARD:
-        return [(queries, keys), (values, weights)]
+        return [scores, (values, weights, attrs.value_precision)]
     change = node.regions[2].outputs[0].type.dtype
-    return [(queries, keys), (values, node.operands[GRADIENT].type.dtype), (weights, weights), (change, change)]
+    return [
+        scores,
+        (values, node.operands[GRADIENT].type.dtype, attrs.value_precision),
+        (weights, weights, attrs.value_precision),
+        (change, change, attrs.gradient_precision),
+    ]
 
 
 def _scores_of(region: Graph, node: Node) -> list[Value]:

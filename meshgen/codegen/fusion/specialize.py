@@ -7,8 +7,9 @@ after    %r = %score * 0.5                                                      
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class _Folder:
         numbers = [self.known.get(v) for v in operands]
         if node.op == "constant":
             self._set(node, np.asarray(node.attrs.value))
-        elif all(number is not None for number in numbers):
+        elif numbers and all(number is not None for number in numbers):
             given = [number for number in numbers if number is not None]
             self._set(node, np.asarray(evaluate_node(replace(node, operands=operands), given)[0]))
         elif (same := _same(node, operands, numbers)) is not None:
@@ -78,12 +79,12 @@ def _same(node: Node, operands: Sequence[Value], numbers: Sequence[np.ndarray[An
     return None
 
 
-def specialized(region: Graph, tests: Collection[Value], flag: bool) -> Graph:
-    """Return the function where all of some tests hold, or where none does."""
+def specialized(region: Graph, known: Mapping[Value, bool] = MappingProxyType({})) -> Graph:
+    """Return the function where tests hold or do not hold as `known` says, with constants folded."""
     found = Graph(region.name, region.inputs)
     folder = _Folder(found, {}, {})
     for node in region.nodes:
-        if node.result in tests:
+        if (flag := known.get(node.result)) is not None:
             folder.now[node.result] = Builder(found).splat(flag, node.result.type)
             folder.known[folder.now[node.result]] = np.asarray(flag)
         else:

@@ -63,12 +63,10 @@ def _read_from_registers(node: Node, region: Graph, makers: Mapping[Value, Node]
 
     These are values from outside, and inputs that a loop carries unchanged.
     """
-    made = {result for inner in region.nodes for result in inner.results}
-    outside = {value: value for value in captured(replace(node, regions=(region,))) if value not in made}
+    outside = {value: value for value in captured(replace(node, regions=(region,)))}
     if is_loop(node):
         body = node.regions[1]
         numbers = [n for n, pair in enumerate(zip(body.inputs, body.outputs, strict=True)) if pair[0] is pair[1]]
-        outside = {value: outer for value, outer in outside.items() if value not in region.inputs}
         outside |= {region.inputs[n]: node.operands[n] for n in numbers}
     users: dict[Value, list[Node]] = {}
     for inner in region.nodes:

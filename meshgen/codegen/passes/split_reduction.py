@@ -4,8 +4,8 @@
     after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128, 16, 1024], bf16[16, 1024, 128] -> f32[16, 128, 128]
              %2 = convert (reduce add %1 over 0)
 
-Ops say in their records what parts give and how they are combined (`ops/parts`): dots, convolutions, attention, reductions, scans, `top_k`. Shapes
-alone decide the order of the folds, so a run has the bits of any other.
+Ops say in their records what parts give and how they are combined (`ops/parts`): dots, convolutions, attention, reductions, scans, `top_k`. The
+program alone decides the order of the folds, so a run has the bits of any other.
 """
 
 from __future__ import annotations
