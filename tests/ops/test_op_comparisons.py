@@ -115,7 +115,7 @@ ABOUT = {
     "sharding/rewrites/compare.py": "concatenate select",
     "sharding/rewrites/concatenate_sink.py": "concatenate pad reverse slice",
     "sharding/rewrites/constant_places.py": "dynamic_update_slice scatter",
-    "sharding/rewrites/cse.py": "slice",
+    "sharding/rewrites/cse.py": "reduce_window slice",
     "sharding/rewrites/fft_to_pencils.py": "fft",
     "sharding/rewrites/fold_identities.py": "broadcast_in_dim concatenate reshape reverse slice",
     "sharding/rewrites/frames.py": "broadcast_in_dim concatenate dot_general gather iota pad reduce reshape scatter slice transpose",

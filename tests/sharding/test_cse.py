@@ -7,6 +7,7 @@ import pytest
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text
 from meshgen.sharding.rewrites.cse import common_values, cse
+from meshgen.sharding.rewrites.pad_sum_to_concatenate import pad_sum_to_concatenate
 
 
 def program(*body: str, result: str) -> Module:
@@ -36,6 +37,34 @@ def test_a_second_op_on_the_same_values_is_the_first() -> None:
     assert [node.op for node in graph.nodes] == ["tanh", "negate"]
     assert graph.outputs[0] is graph.outputs[1]
     assert {late.name: first.name for late, first in common_values(module.graph).items()} == {"b": "a", "d": "c"}
+
+
+def test_equal_windows_are_reduced_once() -> None:
+    window = """"stablehlo.reduce_window"(%x, %p) <{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>}> ({
+      ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+        %s = stablehlo.add %l, %r : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<2x6xf32>"""
+    module = program(
+        "%p = stablehlo.constant dense<0.0> : tensor<f32>",
+        f"%a = {window}",
+        f"%b = {window}",
+        "return %a, %b : tensor<2x6xf32>, tensor<2x6xf32>",
+        result="tensor<2x6xf32>, tensor<2x6xf32>",
+    )
+    assert [node.op for node in cse(module).graph.nodes] == ["constant", "reduce_window"]
+
+
+def test_pads_of_scalars_stay() -> None:
+    module = program(
+        "%p = stablehlo.constant dense<0.0> : tensor<f32>",
+        "%q = stablehlo.constant dense<1.0> : tensor<f32>",
+        "%a = stablehlo.pad %q, %p, low = [], high = [], interior = [] : (tensor<f32>, tensor<f32>) -> tensor<f32>",
+        "%b = stablehlo.add %a, %q : tensor<f32>",
+        "return %b : tensor<f32>",
+        result="tensor<f32>",
+    )
+    assert pad_sum_to_concatenate.rewrite(module.graph) is None
 
 
 def test_equal_constants_are_one_value() -> None:

@@ -197,7 +197,7 @@ class _Gradient(AttentionWriter):
             argument = f"{text} * {factor * LOG2_E!r} - {low} * {LOG2_E!r}"
         else:
             keys = self.node.attrs.row_keys or self.loops.size(self.factors.keys)
-            lost = self.evaluator.assign("lost_sum", f"tl.where({low} < {KEYLESS!r}, {math.log2(keys)!r}, 0.0)")
+            lost = self.evaluator.assign("lost_sum", f"tl.where({low} < {KEYLESS!r}, {math.log2(max(keys, 1))!r}, 0.0)")
             if self.node.attrs.zero_empty:
                 low = self.evaluator.assign("finite", f'tl.where(tl.abs({low}) < float("inf"), {low}, 0.0)')
             argument = f"({text} - {low}) * {LOG2_E!r} - {lost}"

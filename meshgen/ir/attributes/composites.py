@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.attributes.base import Attributes, Number, Texts
+from meshgen.ir.attributes.base import Attributes, Number, Precisions
 
 
 class NormalizeGradient(Attributes):
@@ -23,7 +23,7 @@ class ScaledDot(Attributes):
 
     factors: str
     bits: int = 0
-    precision: Texts = ()
+    precision: Precisions = ()
 
 
 class SoftmaxCrossEntropy(Attributes):

@@ -13,13 +13,13 @@ from meshgen.mlir.text_operation import define
 
 _NORMALIZE = (string("factors", "factors"), flag("centered", "centered", is_required=True))
 PART = as_nodes(
-    *define(GenericOperation, "sched", {"1.. -> 2..3": "normalize"}, FIELDS=(*_NORMALIZE, real("epsilon", "epsilon"))),
+    *define(GenericOperation, "sched", {"1..3 -> 2..3": "normalize"}, FIELDS=(*_NORMALIZE, real("epsilon", "epsilon"))),
     *define(GenericOperation, "sched", {"2 -> 2": "softmax_cross_entropy"}, FIELDS=(string("factors", "factors"),)),
     *define(GenericOperation, "sched", {"3.. -> 1": "normalize_gradient"}, FIELDS=_NORMALIZE),
     *define(
         GenericOperation,
         "sched",
         {"3..4 -> 1": "scaled_dot"},
-        FIELDS=(string("factors", "factors"), number("bits", "bits"), precisions()),
+        FIELDS=(string("factors", "factors"), number("bits", "bits", default=0), precisions()),
     ),
 )

@@ -91,7 +91,7 @@ class _Writer:
     def _lost_sum(self, row: Value) -> Value:
         """The logarithm of the sum of a row's exponentials, where the log-sum-exp is too large for it; else 0."""
         keys = self.node.attrs.row_keys or math.prod(self.factors.shape(self.factors.keys))
-        least, lost, none = (self.builder.broadcast_scalar(x, row.type) for x in (KEYLESS, math.log(keys), 0))
+        least, lost, none = (self.builder.broadcast_scalar(x, row.type) for x in (KEYLESS, math.log(max(keys, 1)), 0))
         return self.builder.elementwise("select", self.builder.compare("LT", row, least), lost, none)
 
     # ---- values of the scores' size, and of one per row

@@ -91,13 +91,6 @@ class FactorWriter:
     def convert(self, part: Spread, dtype: str) -> Spread:
         return Spread(self.builder.convert(part.value, dtype), part.names)
 
-    def finite(self, part: Spread) -> Spread:
-        """The elements, 0 where they are infinite or NaN."""
-        kind = part.value.type
-        test = self.builder.emit("is_finite", [part.value], TensorType(kind.shape, "i1"))
-        zero = self.builder.broadcast_scalar(0, kind)
-        return Spread(self.builder.elementwise("select", test, part.value, zero), part.names)
-
     def reduced(self, combiner: str, part: Spread, over: Names) -> Spread:
         """The reduction over factors of what this device has, from the combiner's neutral element."""
         kept = tuple(f for f in part.names if f not in over)

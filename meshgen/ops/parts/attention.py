@@ -10,15 +10,15 @@ Decoding has a row per head, and a cache of thousands of keys: without it a devi
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.matchers import Producer
+from meshgen.ir.regions import rewired
 from meshgen.ops.decompositions.attention import finite, one_if_zero
 from meshgen.ops.factors import KEYS, VALUES, Factors, Names, notation
-from meshgen.ops.parts.base import Parts, cut, total
+from meshgen.ops.parts.base import Parts, cut, even_counts, total
 
 _ROWS_OF_A_TILE = 64
 
@@ -42,8 +42,7 @@ def _filling_counts(node: Node, factors: Factors, keys: int) -> list[int]:
     most = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
     if nbytes < limits.split_bytes or programs >= most:
         return []
-    wanted = min(limits.programs // programs, keys // limits.split_least)
-    return [count for count in range(2, wanted + 1) if keys % count == 0][-1:]
+    return [count for count in even_counts(keys, limits.split_least) if count <= limits.programs // programs][-1:]
 
 
 class _Whole:
@@ -83,7 +82,7 @@ class _Whole:
         builder = Builder(found)
         start = builder.elementwise("multiply", part, builder.splat(length, part.type))
         now = {before: builder.elementwise("add", start, inside)}
-        found.nodes += [replace(node, operands=[now.get(v, v) for v in node.operands]) for node in region.nodes]
+        found.nodes += [rewired(node, now) for node in region.nodes]
         found.outputs = [now.get(v, v) for v in region.outputs]
         return found
 

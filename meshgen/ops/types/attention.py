@@ -29,7 +29,7 @@ def attention(site: Site) -> list[TensorType] | None:
     taken = [kind.with_shape(()) for kind in operands[first:]] + [POSITION] * len(attrs.positions)
     sound = all(starmap(site.require, (
         (all(is_float(kind.dtype) for kind in operands[:first]), "queries, keys, values and what there is of each row must be floats"),
-        ({*sizes}.issuperset((*factors.results[0], *factors.rows)), "a factor is in no operand"),
+        (attrs.given.get("row_keys", 0) >= 0, "row_keys must be 0 or more"),
         (len({*attrs.positions}) == len(attrs.positions), f"positions {list(attrs.positions)} name a factor twice"),
         ({*factors.rows, *factors.keys}.issuperset(attrs.positions), f"positions {list(attrs.positions)} name a factor that the scores do not have"),
     )))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from meshgen.ir.graph import TensorType, is_float
+from meshgen.ir.graph import TensorType, is_complex, is_float
 from meshgen.ops.factors import Names, packing_factor, parsed, size_faults
 from meshgen.ops.types.site import Site
 
@@ -15,7 +15,7 @@ def normalize(site: Site) -> list[TensorType] | None:
     The statistics are floats of 32 bits, or of 64 if the operand has these.
     """
     count = 3 if site.attrs.centered else 2
-    if not _has_factors(site, count):
+    if not site.require(len(site.operands) <= 3, "takes 1 to 3 operands") or not _has_factors(site, count):
         return None
     (x, *affine), (out, *rows) = parsed(site.attrs.factors)
     if not _has_rows(site, 0, x, rows) or not site.require(out == x, "the result must have the dims of the operand"):
@@ -77,6 +77,7 @@ def scaled_dot(site: Site) -> list[TensorType] | None:
     weights = {*numbers, packing} - {""}
     kinds = site.operands
     site.require(is_float(kinds[0].dtype) and is_float(kinds[2].dtype), "the first operand and scales must be floats")
+    site.require(not any(is_complex(kind.dtype) or kind.dtype == "i1" for kind in (kinds[1], *kinds[3:])), "numbers and zero points must be integers or floats")  # fmt: skip
     site.require(bool({*x} & weights - {*out}), "the operands share no factor that is summed")
     site.require({*x} ^ weights <= {*out}, "a factor of one operand is neither in the result nor summed")
     _are_in_order(site, beside, numbers)

@@ -32,7 +32,7 @@ def ragged_drop_all_reduce(module: Module, context: Compilation) -> Module:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum over devices: an all_reduce, or collectives that make one (`members`; the last one has the result); `left` are the axes that stay."""
+    """A sum over devices: an all_reduce, or collectives that make one (`members`; the first one has the result); `left` are the axes that stay."""
 
     operand: Value
     axes: tuple[str, ...]

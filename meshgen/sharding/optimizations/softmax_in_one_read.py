@@ -130,7 +130,7 @@ def _is_reduction(node: Node, combiner: str, init: float | None, producer: Produ
 
 
 def _unreshaped(value: Value, producer: Producer) -> Value:
-    """A value that has the same elements in the same order, before dims of size 1 are added or dropped."""
+    """A value that has the same elements in the same order, before reshapes and broadcasts that keep its size."""
     while (node := producer(value)) is not None and node.operands and node.op in ("reshape", "broadcast_in_dim"):
         is_in_order = node.op == "reshape" or list(node.attrs.dims) == sorted(node.attrs.dims)
         if not is_in_order or node.operands[0].type.size != value.type.size:

@@ -15,6 +15,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TAKING
 from meshgen.ops.duplicates import Grouping, merged_duplicates
+from meshgen.ops.evaluate.window import fold_kind
 
 _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
@@ -37,6 +38,7 @@ def _grouping(graph: Graph) -> Grouping:
     joined = {value for node in all_nodes(graph) if node.op in JOINING for value in node.operands}
 
     def group_of(node: Node) -> bool | None:
-        return node.op == "slice" and node.result in joined if node.op in _PURE else None
+        is_pure = node.op in _PURE or (node.op == "reduce_window" and fold_kind(node.regions[0]) is not None)
+        return node.op == "slice" and node.result in joined if is_pure else None
 
     return group_of

@@ -59,7 +59,7 @@ def _padded_parts(node: Node, rows: Mapping[Value, _Rows], producers: Mapping[Va
     if node.op == "add":
         left, right = (rows.get(value) for value in node.operands)
         return left.beside(right) if left and right else None
-    if node.op != "pad" or any(node.attrs.interior) or min(*node.attrs.low, *node.attrs.high, 0) < 0:
+    if node.op != "pad" or any(node.attrs.interior) or min((*node.attrs.low, *node.attrs.high), default=0) < 0:
         return None
     dims = [d for d, ends in enumerate(zip(node.attrs.low, node.attrs.high, strict=True)) if any(ends)]
     if len(dims) != 1 or splat_of(node.operands[1], producers.get) != 0:
