@@ -283,6 +283,13 @@ def test_products_with_packed_weights(bits: int, zeros: str | None) -> None:
     same(found, [x @ weights.T + bias], 2e-4)
 
 
+@pytest.mark.parametrize("columns", [29, 64])
+def test_products_with_packed_weights_of_another_length_are_refused(columns: int) -> None:
+    numbers = packed_bits(np.zeros((6, 2, 16), np.uint8), 4)
+    with pytest.raises(MeshgenError, match="columns, but K is 30"):
+        computed("MatMulNBits", f32(2, columns), numbers, f32(12), None, None, None, domain=MICROSOFT, N=6, K=30, bits=4, block_size=16)  # fmt: skip
+
+
 def packed_bits(numbers: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """Numbers of so many bits in bytes along the last dim, the lowest bits first."""
     short = -numbers.shape[-1] % (8 // bits)

@@ -64,8 +64,13 @@ class Windows:
     def divisors(self, counts_padding: bool) -> Array:
         """Return how many elements a mean over each window counts, [windows]."""
         first, last = (-self.before, self.rows + self.behind) if counts_padding else (0, self.rows)
-        places = self.places()
-        return ((places >= first) & (places < last)).sum(1)
+        begins = np.arange(self.count) * self.step - self.before
+
+        def before(edge: int) -> Array:
+            """The number of elements of each window whose row is below an edge."""
+            return np.clip(-((begins - edge) // self.apart), 0, self.size)
+
+        return before(last) - before(first)
 
 
 def over_windows(kind: str, x: Tensor, dims: Sequence[Windows]) -> Tensor:

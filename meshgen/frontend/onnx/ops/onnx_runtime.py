@@ -138,6 +138,8 @@ def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: 
     if point.ndim:
         point = _unpacked(point.reshape(n, -1), bits)[:, :blocks] if point.type.dtype == "ui8" else point
         point = point.reshape(n, blocks)
+    if x.shape[-1] != call["K"]:
+        refuse(f"x has {x.shape[-1]} columns, but K is {call['K']}")
     rows = padded(x, [(0, 0)] * (x.ndim - 1) + [(0, blocks * block - x.shape[-1])])
     place = ("g", "i", "p") if per_byte > 1 else ("g", "i")
     rows = rows.reshape(*x.shape[:-1], blocks, -1, *[per_byte] * (len(place) - 2))

@@ -38,7 +38,7 @@ def average_pool(call: Call, x: Tensor) -> Tensor:
     wide, dims = widened(x), _windows(call, x)
     counts = tensor(1, wide.type.dtype)
     for d, over in enumerate(dims):
-        require_few("AveragePool", over.count, over.size)
+        require_few("AveragePool", over.count)
         rows = over.divisors(bool(call["count_include_pad"])).astype(wide.dtype)
         counts = counts * rows.reshape([-1 if n == d else 1 for n in range(len(dims))])
     return (over_windows("add", wide, dims) / counts).astype(x.type.dtype)

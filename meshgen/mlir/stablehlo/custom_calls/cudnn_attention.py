@@ -99,9 +99,9 @@ class _Call:
         return (batch, *heads, row, width) if self.config.heads_first else (batch, row, *heads, width)
 
     def spread(self, value: Value, names: Names) -> Spread:
-        """A value in the shape of its factors. Raises Refused where it has another number of elements."""
+        """A value in the shape of its factors. Raises Refused where it has another shape."""
         shape = tuple(self.sizes[f] for f in names)
-        if value.type.shape != self._of_heads(names) or value.type.size != math.prod(shape):
+        if value.type.shape != self._of_heads(names):
             raise Refused(
                 "MG0104", f"has an operand {value.type}, which must have the shape {[*self._of_heads(names)]}"
             )
