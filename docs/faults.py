@@ -263,7 +263,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Copy it again, or write it again with `meshgen compile`.",
     ),
     "MG0503": Fault(
-        "The module was written by a newer meshgen, in a format that this one does not know, or by an older one, in a format that this one no longer reads.",
+        "The module was written by a newer meshgen, in a format that this one does not know, or by an older one, in a format that this one no longer reads: meshgen reads its own format and the one before.",
         "Use the newer meshgen, or compile the program again.",
     ),
     "MG0504": Fault(

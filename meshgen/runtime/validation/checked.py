@@ -18,10 +18,11 @@ from meshgen.runtime.module import Array, LoadedModule
 from meshgen.runtime.module_file import limits, tensors
 from meshgen.runtime.module_file.container import WEIGHTS
 from meshgen.runtime.module_file.json_values import get, read_count, read_json, read_table, read_text, shown, table_of
-from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
+from meshgen.runtime.module_file.manifest import Manifest
 from meshgen.runtime.module_file.manifest_reading import manifest_from_json
 from meshgen.runtime.module_file.members import SIGNATURE, Members, damaged
 from meshgen.runtime.module_file.stage_texts import FOLDER, stage_of
+from meshgen.runtime.module_file.upgrades import newest_format, upgraded
 from meshgen.runtime.validation.bodies import body_fault, launch_fault
 from meshgen.runtime.validation.checker import check
 
@@ -62,7 +63,7 @@ def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
 
 
 def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
-    """The manifest, after checking its digest, those of all other members, and its format."""
+    """Return the manifest in today's format, after checking its digest, those of all other members, and its format."""
     if "manifest.json" not in container or "manifest.sha256" not in container:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
     text = container["manifest.json"]
@@ -75,7 +76,7 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
         raise damaged(path, f"the manifest cannot be read ({str(error)[:200]})") from error
     if version < 1:
         raise damaged(path, f"unknown format {version}")
-    if version > (newest := _newest_format(value)):
+    if version > (newest := newest_format(value)):
         raise ModuleError(
             Diagnostic(
                 "MG0503",
@@ -83,11 +84,15 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
                 hint="use a newer meshgen",
             )
         )
-    if version < newest:
-        text = f"'{path}' has format {version} of an older meshgen, but this one reads format {newest}"
+    with reading(path):
+        manifest = upgraded(value)
+    if manifest is None:
+        text = (
+            f"'{path}' has format {version} of an older meshgen, but this one reads format {newest} and the one before"
+        )
         raise ModuleError(Diagnostic("MG0503", text, hint="compile the program again"))
     _check_members(container, path, files)
-    return value
+    return manifest
 
 
 def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
@@ -110,14 +115,6 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
         str(content, "utf-8")
     except UnicodeDecodeError as error:
         raise damaged(path, f"'{name}' is not UTF-8 ({error.reason} at byte {error.start})") from error
-
-
-def _newest_format(value: Mapping[str, Any]) -> int:
-    if "entries" in value:
-        return ENTRIES_FORMAT
-    if "specialisations" in value:
-        return OPEN_FORMAT
-    return PARTS_FORMAT if "parts" in value else FORMAT
 
 
 def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],

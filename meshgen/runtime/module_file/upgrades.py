@@ -1,0 +1,86 @@
+"""Upgrade the manifest of the previous module format to today's.
+
+Each kind of manifest has its own number, and every change of the format raises all four. `UPGRADES` has one function for each number
+of the previous format; older ones are refused. An upgraded manifest is checked like any other one. `docs/compatibility.md` has the promise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from meshgen.runtime.module_file.json_values import each_of, get, read_name, read_table
+from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, FORMAT, OPEN_FORMAT, PARTS_FORMAT, Json
+
+_HINT = "compile the program again, or call the module as a function"
+
+
+def newest_format(manifest: Mapping[str, Any]) -> int:
+    """Return today's format number for the kind of a manifest."""
+    if "entries" in manifest:
+        return ENTRIES_FORMAT
+    if "specialisations" in manifest:
+        return OPEN_FORMAT
+    return PARTS_FORMAT if "parts" in manifest else FORMAT
+
+
+def upgraded(manifest: Json) -> Json | None:
+    """Return the manifest in today's format; None if it is older than the previous format. Raises ValueError for malformed values."""
+    newest = newest_format(manifest)
+    if manifest["format"] == newest:
+        return manifest
+    upgrade = UPGRADES.get((manifest["format"], newest))
+    return upgrade(manifest) | {"format": newest} if upgrade else None
+
+
+def _with_state_of_mesh(manifest: Json) -> Json:
+    """Add the state to a manifest of format 10, which names for each donated argument only the result that reuses its memory.
+
+    That result is its next value where no other result and no other donated argument has the same type. Other pairs are undecided.
+    """
+    inputs, outputs = (get(manifest, side, lambda rows: each_of(rows, _read_binding)) for side in ("inputs", "outputs"))
+    donated = [binding for binding in inputs if binding.get("donated_to") is not None]
+    if "state" in manifest or not donated:
+        return manifest
+    arguments, results = (Counter(map(_type_of, bindings)) for bindings in (donated, outputs))
+    next_values: dict[str, Any] = {}
+    undecided: dict[str, str] = {}
+    for binding in donated:
+        if arguments[_type_of(binding)] == results[_type_of(binding)] == 1:
+            next_values[binding["name"]] = binding["donated_to"]
+        else:
+            undecided[f"a module of format 10 does not say which result is the next value of '{binding['name']}'"] = (
+                _HINT
+            )
+    return manifest | {"state": {"next_values": next_values, "undecided": undecided}}
+
+
+def _read_binding(value: Any) -> Json:
+    get(value, "name", read_name)
+    return read_table(value)
+
+
+def _type_of(binding: Json) -> str:
+    return repr((binding.get("dtype"), binding.get("shape")))
+
+
+def _with_state_of_parts(manifest: Json) -> Json:
+    """Add a state without a decision to a manifest of format 11: which results are next values is unknown across meshes."""
+    if "state" in manifest:
+        return manifest
+    message = "a module of format 11 does not say which results are the next values of donated arguments"
+    return manifest | {"state": {"next_values": {}, "undecided": {message: _HINT}}}
+
+
+def _unchanged(manifest: Json) -> Json:
+    """Return a manifest of modules: each module inside has a manifest of its own."""
+    return manifest
+
+
+UPGRADES: Mapping[tuple[int, int], Callable[[Json], Json]] = {
+    (10, FORMAT): _with_state_of_mesh,
+    (11, PARTS_FORMAT): _with_state_of_parts,
+    (12, OPEN_FORMAT): _unchanged,
+    (13, ENTRIES_FORMAT): _unchanged,
+}
