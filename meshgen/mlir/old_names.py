@@ -13,8 +13,14 @@ _OLD_NAMES = {
         "all_slice", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift", "update_halo", "axisarray", "partial",
     )},
     "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack", "sdy.constant": "stablehlo.constant",
-    "shard.wish": "shard.annotation",
+    # What only meshgen has was once in upstream's dialect.
+    **{f"shard.{name}": f"meshgen.{name}" for name in (
+        "split", "annotation", "plan", "grouped", "to_partial", "permute", "permute_pairs", "retile", "mask_padding", "fetch_rows",
+        "process_index", "axis_size", "transfer_send", "transfer_recv",
+    )},
+    "shard.partials": "meshgen.partial", "shard.wish": "meshgen.annotation",
 }  # fmt: skip
+OLD_PREFIX = "shard"  # of the attributes of arguments, results and operations that are now `meshgen.`
 OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
 OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}
 _IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")

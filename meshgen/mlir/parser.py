@@ -160,7 +160,7 @@ class TextParser(Parser):
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         operation = super()._parse_generic_operation(op_type)
-        if operation.name.startswith("shard."):
+        if operation.name.startswith(("shard.", "meshgen.")):
             for old, new in OLD_PROPERTIES.items():
                 found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
                 if found is not None:

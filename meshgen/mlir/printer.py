@@ -178,7 +178,7 @@ class TextPrinter:
 
 @lru_cache(1 << 12)
 def tensor_text(kind: TensorType, sharding: Sharding | None = None, mesh: str = "") -> str:
-    """`tensor<8x?xf32, #shard.split<@mesh, [["dp"], []]>>`"""
+    """`tensor<8x?xf32, #meshgen.split<@mesh, [["dp"], []]>>`"""
     sizes = "".join("?x" if size is None else f"{size}x" for size in kind.shape)
     encoding = f", {split_text(sharding, mesh)}" if sharding else ""
     return f"tensor<{sizes}{ELEMENT_NAMES.get(kind.dtype, kind.dtype)}{encoding}>"

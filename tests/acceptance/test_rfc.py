@@ -126,7 +126,7 @@ def test_stages_are_as_the_design_says(texts: dict[str, str]) -> None:
     for stage in ("materialize", "optimize"):
         assert "shard.shard %" not in texts[stage]
         assert texts[stage].count("shard.all_gather") == texts[stage].count("shard.reduce_scatter") == 1
-        assert "tensor<2x4x8xf32, #shard.split<@mesh0, [[], [], [0]]>>" in texts[stage]
+        assert "tensor<2x4x8xf32, #meshgen.split<@mesh0, [[], [], [0]]>>" in texts[stage]
     assert "%arg0: tensor<2x4x4xf32>" in texts["partition"]
     assert texts["fuse"].count("func.call") == texts["schedule"].count("func.call") == 2
     assert "stream" not in texts["fuse"] and "stream 1" in texts["schedule"]

@@ -155,10 +155,10 @@ def test_launches_are_joined_around_a_message() -> None:
     builtin.module attributes {meshgen.stage = "partition"} {
       shard.grid @mesh(shape = 2) {axis_names = ["z"]}
       func.func public @main(
-          %a: tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>},
-          %b: tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>}
-      ) -> (tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>},
-            tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>}) {
+          %a: tensor<4xi32> {meshgen.layout = #meshgen.split<@mesh, [["z"]]>, meshgen.global = tensor<8xi32>},
+          %b: tensor<4xi32> {meshgen.layout = #meshgen.split<@mesh, [["z"]]>, meshgen.global = tensor<8xi32>}
+      ) -> (tensor<4xi32> {meshgen.layout = #meshgen.split<@mesh, [["z"]]>, meshgen.global = tensor<8xi32>},
+            tensor<4xi32> {meshgen.layout = #meshgen.split<@mesh, [["z"]]>, meshgen.global = tensor<8xi32>}) {
         %0 = stablehlo.abs %a : tensor<4xi32>
         %1 = shard.send %b on @mesh grid_axes = [0] destination = [0] : (tensor<4xi32>) -> tensor<4xi32>
         %2 = shard.recv %1 on @mesh grid_axes = [0] source = [0] : (tensor<4xi32>) -> tensor<4xi32>

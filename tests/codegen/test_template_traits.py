@@ -76,8 +76,8 @@ def fused_text() -> str:
     text = """
     builtin.module attributes {meshgen.stage = "partition"} {
       shard.grid @g(shape = 1) {axis_names = ["x"]}
-      func.func public @f(%a: tensor<64x80xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x80xf32>})
-          -> (tensor<64xf32> {shard.layout = #shard.split<@g, [[]]>, shard.global = tensor<64xf32>}) {
+      func.func public @f(%a: tensor<64x80xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<64x80xf32>})
+          -> (tensor<64xf32> {meshgen.layout = #meshgen.split<@g, [[]]>, meshgen.global = tensor<64xf32>}) {
         %0 = stablehlo.constant dense<0.0> : tensor<f32>
         %1 = stablehlo.reduce(%a init: %0) applies stablehlo.add across dimensions = [1] : (tensor<64x80xf32>, tensor<f32>) -> tensor<64xf32>
         func.return %1 : tensor<64xf32>

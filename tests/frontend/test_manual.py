@@ -148,7 +148,7 @@ def within(end: str, axes: str, tile: str) -> str:
     }} : (tensor<4x6xf32>) -> tensor<4x6xf32>"""
 
 
-FETCHED = "%r = shard.fetch_rows %t on @mesh grid_axes = [1] dim = 0 base = 1 step = 2 limit = LIMIT : tensor<2x6xf32> -> tensor<2x6xf32>"
+FETCHED = "%r = meshgen.fetch_rows %t on @mesh grid_axes = [1] dim = 0 base = 1 step = 2 limit = LIMIT : tensor<2x6xf32> -> tensor<2x6xf32>"
 FAULTS = [
     (local(REDUCED.replace("[4, 5, 6, 7]", "[4, 5, 6, -1]")), "MG0104", "different sizes"),
     (manual("%r = stablehlo.tanh %t : tensor<3x6xf32>", "3x6", "3x6"), "MG0204", "has tiles f32[2,6], but the body has f32[3,6]"),

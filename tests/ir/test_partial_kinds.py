@@ -25,8 +25,8 @@ def argument(dtype: str, kind: str) -> str:
     """An argument that is partial and split unevenly, as one summand is added to it, turned over."""
     type = f"tensor<5x3x{dtype}>"
     return f"""{GRID}
-func.func @f(%x: {type} {{shard.sharding = #shard.split<@g, [["y"], []] partial = {kind}["x"]>}}, %y: {type})
-    -> (tensor<3x5x{dtype}>, {type} {{shard.sharding = #shard.split<@g, [[], ["y"]] partial = {kind}["x"]>}}) {{
+func.func @f(%x: {type} {{meshgen.sharding = #meshgen.split<@g, [["y"], []] partial = {kind}["x"]>}}, %y: {type})
+    -> (tensor<3x5x{dtype}>, {type} {{meshgen.sharding = #meshgen.split<@g, [[], ["y"]] partial = {kind}["x"]>}}) {{
   %a = stablehlo.transpose %x, dims = [1, 0] : ({type}) -> tensor<3x5x{dtype}>
   %b = stablehlo.add %x, %y : {type}
   return %a, %b : tensor<3x5x{dtype}>, {type}
@@ -52,7 +52,7 @@ func.func @f(%x: tensor<4x{dtype}>) -> tensor<4x{dtype}> {{
 
 
 def encoding(dtype: str, kind: str) -> str:
-    type = f'tensor<4x{dtype}, #shard.split<@g, [[]] partial = {kind}["x"]>>'
+    type = f'tensor<4x{dtype}, #meshgen.split<@g, [[]] partial = {kind}["x"]>>'
     return f"{GRID}\nfunc.func @f(%x: {type}) -> {type} {{\n  return %x : {type}\n}}\n"
 
 

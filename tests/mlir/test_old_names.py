@@ -1,5 +1,8 @@
 """What LLVM's dialects were called before: each program says the same as in today's words."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from meshgen.mlir.text import parse_text, print_text
@@ -144,3 +147,24 @@ def test_comments_before_anything(start: str) -> None:
     "func.return"(%r) : (tensor<4xf32>) -> ()
 }}) : () -> ()"""
     assert [node.op for node in parse_text(text).graph.nodes] == ["exponential"]
+
+
+OWN = (
+    "sharding layout global plan split annotation grouped to_partial permute permute_pairs retile mask_padding fetch_rows process_index "
+    "axis_size transfer_send transfer_recv"
+).replace(" ", "|")
+OWN_COLLECTIVES = """shard.grid @g(shape = 4)
+func.func @main(%x: tensor<8x6xf32>) -> tensor<10x6xf32> {
+  %p = meshgen.process_index on @g grid_axes = [0] : tensor<i32>
+  %m = meshgen.mask_padding %x on @g grid_axes = [0] dim = 0 size = 30 fill = 0.000000e+00 : f64 : tensor<8x6xf32> -> tensor<8x6xf32>
+  %s = meshgen.permute_pairs %m on @g grid_axes = [0] pairs = [[0, 3], [3, 0]] : tensor<8x6xf32> -> tensor<8x6xf32>
+  %f = meshgen.fetch_rows %s on @g grid_axes = [0] dim = 0 base = -1 step = 8 limit = 30 : tensor<8x6xf32> -> tensor<10x6xf32>
+  return %f : tensor<10x6xf32>
+}"""
+STAGES = [path.read_text() for path in sorted((Path(__file__).parent.parent / "data/golden").glob("rfc_fig2a_0*.mlir"))]
+
+
+@pytest.mark.parametrize("text", [OWN_COLLECTIVES, *STAGES], ids=["collectives", *map(str, range(len(STAGES)))])
+def test_names_of_meshgen_were_in_the_shard_dialect(text: str) -> None:
+    old = re.sub(rf"(?<![\w.])meshgen\.({OWN})\b", r"shard.\1", text)
+    assert old != text and says_what(old) == says_what(text)

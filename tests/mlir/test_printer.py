@@ -34,11 +34,11 @@ ON_TILES = {
     "recv_any": f"shard.send %x on @g grid_axes = [0] destination = [1] : ({T}) -> {T}\n    %q = shard.recv %r on @g grid_axes = [0] : ({T}) -> {T}",
     "shift": f"shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate : {T} -> {T}",
     "shift_back": f"shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = -1 : {T} -> {T}",
-    "to_partial": f"shard.to_partial %x on @g grid_axes = [0] : {T} -> {T}",
-    "permute_pairs": f"shard.permute_pairs %x on @g grid_axes = [0] pairs = [[0, 3], [3, 0]] : {T} -> {T}",
-    "fetch_rows": f"shard.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 4 limit = 8 wrap : {T} -> tensor<6x6xf32>",
-    "process_index": "shard.process_index on @g grid_axes = [0, 1] : tensor<i32>",
-    "mask_padding": f"shard.mask_padding %x on @g grid_axes = [0] dim = 0 size = 7 fill = 0.000000e+00 : f64 : {T} -> {T}",
+    "to_partial": f"meshgen.to_partial %x on @g grid_axes = [0] : {T} -> {T}",
+    "permute_pairs": f"meshgen.permute_pairs %x on @g grid_axes = [0] pairs = [[0, 3], [3, 0]] : {T} -> {T}",
+    "fetch_rows": f"meshgen.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 4 limit = 8 wrap : {T} -> tensor<6x6xf32>",
+    "process_index": "meshgen.process_index on @g grid_axes = [0, 1] : tensor<i32>",
+    "mask_padding": f"meshgen.mask_padding %x on @g grid_axes = [0] dim = 0 size = 7 fill = 0.000000e+00 : f64 : {T} -> {T}",
     "view": f"stablehlo.reshape %x {{meshgen.view}} : ({T}) -> tensor<24xf32>",
     "applied": f"stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : ({T}, tensor<f32>) -> tensor<4xf32>",
     "scheduled": f'stablehlo.negate %x {{sched.item = #sched.item<stream 1 waits = [0, 2] records = 3 seconds = "1e-05" start = "0.1" hidden = "0.0" exposed = "1e-05">, sched.buffers = [#sched.buffer<3 "h" temporary storage = 2 offset = 1024>]}} : {T}',
@@ -58,8 +58,8 @@ WHOLE = {
 
 def on_tiles(line: str) -> str:
     """A program at stage partition."""
-    slot = f"{{shard.layout = #shard.split<@g, [[], []]>, shard.global = {T}}}"
-    scalar = "{shard.layout = #shard.split<@g, []>, shard.global = tensor<f32>}"
+    slot = f"{{meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = {T}}}"
+    scalar = "{meshgen.layout = #meshgen.split<@g, []>, meshgen.global = tensor<f32>}"
     return f"""builtin.module attributes {{meshgen.stage = "partition"}} {{
   shard.grid @g(shape = 2x3)
   func.func public @main(%x: {T} {slot}, %z: tensor<f32> {scalar}) {{

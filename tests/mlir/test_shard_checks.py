@@ -43,23 +43,23 @@ COLLECTIVES = [
     ("shard.shift %x on @g grid_axes = [0] shift_axis = 1 offset = 1 : tensor<4x6xf32> -> tensor<4x6xf32>", "MG0104", "shift axis '1' is not among"),
     ("shard.update_halo %x on @g split_axes = [[0]] halo_sizes = [1, 1, 1] : tensor<4x6xf32>", "MG0204", "need 2 halo sizes, but there are 3"),
 ]  # fmt: skip
-S = "tensor<4x6xf32, #shard.split<@g, [[0], []]>>"
-R = "tensor<4x6xf32, #shard.split<@g, [[], []]>>"
-P = "tensor<4x6xf32, #shard.split<@g, [[], []] partial = sum[0]>>"
+S = "tensor<4x6xf32, #meshgen.split<@g, [[0], []]>>"
+R = "tensor<4x6xf32, #meshgen.split<@g, [[], []]>>"
+P = "tensor<4x6xf32, #meshgen.split<@g, [[], []] partial = sum[0]>>"
 ENCODED = [
     (f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 1 : {S} -> {R}", S, "does not make [{0}, {}] into [{}, {}]"),
     (f"shard.all_gather %x on @g grid_axes = [1] gather_axis = 0 : {S} -> {R}", S, "does not make [{0}, {}] into [{}, {}]"),
     (f"shard.all_slice %x on @g grid_axes = [0] slice_axis = 0 : {R} -> {R}", R, "does not make"),
     (f"shard.all_reduce %x on @g grid_axes = [0] reduction = max : {P} -> {R}", P, "kind max"),
-    (f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 0 : {S} -> tensor<8x6xf32, #shard.split<@g, [[], []]>>", S, "global shapes differ"),
+    (f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 0 : {S} -> tensor<8x6xf32, #meshgen.split<@g, [[], []]>>", S, "global shapes differ"),
 ]  # fmt: skip
 SOUND = [
     (f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 0 : {S} -> {R}", S),
     (f"shard.all_slice %x on @g grid_axes = [0] slice_axis = 0 : {R} -> {S}", R),
     (f"shard.all_reduce %x on @g grid_axes = [0] : {P} -> {R}", P),
     (f"shard.reduce_scatter %x on @g grid_axes = [0] scatter_axis = 0 : {P} -> {S}", P),
-    (f"shard.to_partial %x on @g grid_axes = [0] : {R} -> {P}", R),
-    (f"shard.all_to_all %x on @g grid_axes = [0] split_axis = 1 concat_axis = 0 : {S} -> tensor<4x6xf32, #shard.split<@g, [[], [0]]>>", S),
+    (f"meshgen.to_partial %x on @g grid_axes = [0] : {R} -> {P}", R),
+    (f"shard.all_to_all %x on @g grid_axes = [0] split_axis = 1 concat_axis = 0 : {S} -> tensor<4x6xf32, #meshgen.split<@g, [[], [0]]>>", S),
 ]  # fmt: skip
 
 
@@ -121,9 +121,9 @@ def test_encodings_that_a_collective_relates(operation: str, source: str) -> Non
 
 
 def test_parts_of_an_axis_equal_the_axis() -> None:
-    source = 'tensor<4x8xf32, #shard.split<@g, [["x:(1)2", "x:(2)2"], []]>>'
+    source = 'tensor<4x8xf32, #meshgen.split<@g, [["x:(1)2", "x:(2)2"], []]>>'
     text = collective(
-        f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 0 : {source} -> tensor<4x8xf32, #shard.split<@g, [[], []]>>",
+        f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 0 : {source} -> tensor<4x8xf32, #meshgen.split<@g, [[], []]>>",
         source,
     )
     text = text.replace("shape = 2x3)", 'shape = 4) {axis_names = ["x"]}')
@@ -154,9 +154,9 @@ def test_annotations_and_collectives_do_not_mix() -> None:
 
 
 def test_partial_axes_are_compared_in_any_order() -> None:
-    text = 'shard.grid @g(shape = 3x2) {axis_names = ["x", "t"]}\nfunc.func @f(%x: tensor<4xf32, #shard.split<@g, [[]] partial = max["x"]>>) -> '
-    kind = 'tensor<4xf32, #shard.split<@g, [[]] partial = max["x"] product["t"]>>'
-    text += f'{kind} {{\n  %r = shard.to_partial %x on @g grid_axes = [1] reduction = product : tensor<4xf32, #shard.split<@g, [[]] partial = max["x"]>> -> {kind}\n'
+    text = 'shard.grid @g(shape = 3x2) {axis_names = ["x", "t"]}\nfunc.func @f(%x: tensor<4xf32, #meshgen.split<@g, [[]] partial = max["x"]>>) -> '
+    kind = 'tensor<4xf32, #meshgen.split<@g, [[]] partial = max["x"] product["t"]>>'
+    text += f'{kind} {{\n  %r = meshgen.to_partial %x on @g grid_axes = [1] reduction = product : tensor<4xf32, #meshgen.split<@g, [[]] partial = max["x"]>> -> {kind}\n'
     assert parse_text(f"{text}  return %r : {kind}\n}}\n").stage == "materialize"
 
 

@@ -40,19 +40,19 @@ OPERATIONS = {
     "shift": "%r = shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = 2 rotate : tensor<4x6xf32> -> tensor<4x6xf32>",
     "shift_back": "%r = shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = -2 : tensor<4x6xf32> -> tensor<4x6xf32>",
     "update_halo": "%r = shard.update_halo %x on @g split_axes = [[0]] halo_sizes = [1, %n] : tensor<4x6xf32>",
-    "to_partial": "%r = shard.to_partial %x on @g grid_axes = [0] : tensor<4x6xf32> -> tensor<4x6xf32>",
-    "permute": '%r = shard.permute %x on @g {source = #shard.split<@g, [[0], []]>} : tensor<4x6xf32> -> tensor<4x6xf32>',
-    "retile": '%r = shard.retile %x on @g : tensor<4x6xf32> -> tensor<4x6xf32, #shard.split<@g, [["a:(1)2"], [1]] partial = sum[0] max["tp"] halo = [[1, 0], [0, 2]]>>',
-    "fetch_rows": "%r = shard.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 4 limit = 8 wrap : tensor<4x6xf32> -> tensor<6x6xf32>",
-    "process_index": "%r = shard.process_index on @g grid_axes = [0, 1] : tensor<i32>",
-    "mask_padding": "%r = shard.mask_padding %x on @g grid_axes = [0] dim = 0 size = 7 fill = 0.000000e+00 : f64 : tensor<4x6xf32> -> tensor<4x6xf32>",
+    "to_partial": "%r = meshgen.to_partial %x on @g grid_axes = [0] : tensor<4x6xf32> -> tensor<4x6xf32>",
+    "permute": '%r = meshgen.permute %x on @g {source = #meshgen.split<@g, [[0], []]>} : tensor<4x6xf32> -> tensor<4x6xf32>',
+    "retile": '%r = meshgen.retile %x on @g : tensor<4x6xf32> -> tensor<4x6xf32, #meshgen.split<@g, [["a:(1)2"], [1]] partial = sum[0] max["tp"] halo = [[1, 0], [0, 2]]>>',
+    "fetch_rows": "%r = meshgen.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 4 limit = 8 wrap : tensor<4x6xf32> -> tensor<6x6xf32>",
+    "process_index": "%r = meshgen.process_index on @g grid_axes = [0, 1] : tensor<i32>",
+    "mask_padding": "%r = meshgen.mask_padding %x on @g grid_axes = [0] dim = 0 size = 7 fill = 0.000000e+00 : f64 : tensor<4x6xf32> -> tensor<4x6xf32>",
 }  # fmt: skip
 ATTRIBUTES = [
-    '#shard.split<@g, [["dp"], []] offsets = [[0, 1, 4], []]>',
-    '#shard.annotation<@g, [["dp"], []] hint open = [true, false]>',
-    "#shard.plan<replicated(2, 2 -> 2), loops = 3>",
-    '#shard.plan<([["dp"], []], [[]] partial = sum["tp"]) -> ([["dp"], []]), loops = [["dp"], []], why = ["line 3"]>',
-    "#shard.plan<typed, loops = [[0]]>",
+    '#meshgen.split<@g, [["dp"], []] offsets = [[0, 1, 4], []]>',
+    '#meshgen.annotation<@g, [["dp"], []] hint open = [true, false]>',
+    "#meshgen.plan<replicated(2, 2 -> 2), loops = 3>",
+    '#meshgen.plan<([["dp"], []], [[]] partial = sum["tp"]) -> ([["dp"], []]), loops = [["dp"], []], why = ["line 3"]>',
+    "#meshgen.plan<typed, loops = [[0]]>",
     '#sched.item<stream 1 waits = [0, 2] records = 3 seconds = "1e-05" start = "0.1" hidden = "0.0" exposed = "1e-05">',
     '#sched.buffer<3 "h" temporary storage = 2 offset = 1024>',
 ]
@@ -102,7 +102,7 @@ def test_grid_of_unknown_size_and_named_axes() -> None:
 def test_the_former_name_of_annotations_is_read() -> None:
     text = """
 shard.grid @g(shape = 4) {axis_names = ["x"]}
-func.func @f(%a: tensor<8xf32> {shard.sharding = #shard.NAME<@g, [["x"]] hint open = [true]>}) -> tensor<8xf32> {
+func.func @f(%a: tensor<8xf32> {meshgen.sharding = #shard.NAME<@g, [["x"]] hint open = [true]>}) -> tensor<8xf32> {
   return %a : tensor<8xf32>
 }
 """

@@ -97,14 +97,14 @@ COLLECTIVES = [
     ("shard.send %x on @g grid_axes = [0] destination = [1] : (tensor<8x6xf32>) -> tensor<8x6xf32>", "send", {"axes": ("0",), "destination": (1,)}),
     ("shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = -1 rotate : tensor<8x6xf32> -> tensor<8x6xf32>", "shift", {"axes": ("0",), "shift_axis": "0", "offset": -1, "rotate": True}),
     (
-        "shard.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 8 limit = 15 : tensor<8x6xf32> -> tensor<10x6xf32>",
+        "meshgen.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 8 limit = 15 : tensor<8x6xf32> -> tensor<10x6xf32>",
         "fetch_rows",
         {"axes": ("0",), "dim": 0, "base": -1, "step": 8, "limit": 15},
     ),
-    ("shard.to_partial %x on @g grid_axes = [0] reduction = min : tensor<8x6xf32> -> tensor<8x6xf32>", "to_partial", {"axes": ("0",), "kind": "min"}),
+    ("meshgen.to_partial %x on @g grid_axes = [0] reduction = min : tensor<8x6xf32> -> tensor<8x6xf32>", "to_partial", {"axes": ("0",), "kind": "min"}),
     ("shard.all_reduce %x on @g : tensor<8x6xf32> -> tensor<8x6xf32>", "all_reduce", {"axes": (), "kind": "sum"}),
     ('shard.all_reduce %x on @g grid_axes = [1] {axes = ["1:(2)2"]} : tensor<8x6xf32> -> tensor<8x6xf32>', "all_reduce", {"axes": ("1:(2)2",), "kind": "sum"}),
-    ("shard.mask_padding %x on @g grid_axes = [0] dim = 1 size = 11 fill = -1.5 : f64 : tensor<8x6xf32> -> tensor<8x6xf32>", "mask_padding", {"dim": 1, "axes": ("0",), "size": 11, "fill": -1.5}),
+    ("meshgen.mask_padding %x on @g grid_axes = [0] dim = 1 size = 11 fill = -1.5 : f64 : tensor<8x6xf32> -> tensor<8x6xf32>", "mask_padding", {"dim": 1, "axes": ("0",), "size": 11, "fill": -1.5}),
     ("shard.update_halo %x on @g split_axes = [[1]] halo_sizes = [1, 2] : tensor<8x6xf32>", "update_halo", {"sharding": Sharding((("1",), ()), (), ((1, 2), (0, 0))), "shape": (20, 6)}),
 ]  # fmt: skip
 
@@ -163,8 +163,8 @@ def test_reduction_in_the_results_element_type_converts_first() -> None:
 
 def test_encodings_of_the_signature_alone_are_annotations() -> None:
     module = parse_text("""shard.grid @g(shape = 2)
-func.func @f(%x: tensor<8xf32, #shard.split<@g, [[0]]>>) -> tensor<8xf32, #shard.split<@g, [[0]]>> {
-  return %x : tensor<8xf32, #shard.split<@g, [[0]]>>
+func.func @f(%x: tensor<8xf32, #meshgen.split<@g, [[0]]>>) -> tensor<8xf32, #meshgen.split<@g, [[0]]>> {
+  return %x : tensor<8xf32, #meshgen.split<@g, [[0]]>>
 }""")
     assert module.stage == "import" and module.graph.inputs[0].sharding is None
     assert module.in_annotations[0] is not None and module.in_annotations[0].sharding == P("0")

@@ -27,8 +27,8 @@ from meshgen.testing.random_graphs import random_program
 
 DATA = Path(__file__).parent.parent / "data"
 UNEVEN = """shard.grid @mesh(shape = 2x3) {axis_names = ["dp", "tp"]}
-func.func @main(%x: tensor<5x8xf32> {shard.sharding = #shard.split<@mesh, [["dp", "tp"]]>},
-                %w: tensor<8x7xf32> {shard.sharding = #shard.annotation<@mesh, [[], ["tp"]] hint open = [true, false]>}) -> tensor<f32> {
+func.func @main(%x: tensor<5x8xf32> {meshgen.sharding = #meshgen.split<@mesh, [["dp", "tp"]]>},
+                %w: tensor<8x7xf32> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["tp"]] hint open = [true, false]>}) -> tensor<f32> {
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<5x8xf32>, tensor<8x7xf32>) -> tensor<5x7xf32>
   %0 = stablehlo.constant dense<0.0> : tensor<f32>
   %s = stablehlo.reduce(%h init: %0) applies stablehlo.add across dimensions = [0, 1] : (tensor<5x7xf32>, tensor<f32>) -> tensor<f32>
@@ -99,8 +99,10 @@ def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
         if module.stage == stage:
             break
     text = print_text(module)
-    with pytest.raises(ProgramError, match=f"MG0104: 1 of 2 arguments have shard.{name} at stage '{stage}'") as caught:
-        parse_text(text.replace(f"shard.{name} =", f"my.{name} =", 1), "m.mlir")
+    with pytest.raises(
+        ProgramError, match=f"MG0104: 1 of 2 arguments have meshgen.{name} at stage '{stage}'"
+    ) as caught:
+        parse_text(text.replace(f"meshgen.{name} =", f"my.{name} =", 1), "m.mlir")
     assert str(caught.value.diagnostics[0].loc).startswith("m.mlir:")
 
 
@@ -108,11 +110,11 @@ def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
     "old, new, message",
     [
         (
-            "shard.global = tensor<5x8xf32>",
-            "shard.global = tensor<5x9xf32>",
+            "meshgen.global = tensor<5x8xf32>",
+            "meshgen.global = tensor<5x9xf32>",
             r"MG0104: f32\[5,9\] with sharding .* has tiles f32\[1,9\]",
         ),
-        ("shard.global = tensor<5x8xf32>", "shard.global = tensor<5x8x1xf32>", "MG0204: the sharding has 2 dims"),
+        ("meshgen.global = tensor<5x8xf32>", "meshgen.global = tensor<5x8x1xf32>", "MG0204: the sharding has 2 dims"),
     ],
 )
 def test_a_signature_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:

@@ -108,7 +108,7 @@ def of_sizes(name: str, split: str) -> str:
     kind, body, _ = OF_SIZES[name]
     numbers = "\n".join(f"  %c{n} = arith.constant {n} : index" for n in range(3))
     text = f"""shard.grid @g(shape = 3)
-func.func @main(%x: T {{shard.sharding = #shard.annotation<@g, [{split}]>}}, %n: i64) -> {kind} {{
+func.func @main(%x: T {{meshgen.sharding = #meshgen.annotation<@g, [{split}]>}}, %n: i64) -> {kind} {{
 {numbers}
   %d = tensor.dim %x, %c0 : T
 {body}

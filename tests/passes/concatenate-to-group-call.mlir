@@ -11,5 +11,5 @@ func.func @f(%a: tensor<4x96xf32>, %b: tensor<4x32xf32>) -> (tensor<16x96xf32>, 
 }
 
 // CHECK-LABEL: func.func public @f
-// CHECK-NEXT: %r, %s = shard.grouped "all_gather" %a, %b on @g grid_axes = [0] axis = 0 : (tensor<4x96xf32>, tensor<4x32xf32>) -> (tensor<16x96xf32>, tensor<16x32xf32>)
+// CHECK-NEXT: %r, %s = meshgen.grouped "all_gather" %a, %b on @g grid_axes = [0] axis = 0 : (tensor<4x96xf32>, tensor<4x32xf32>) -> (tensor<16x96xf32>, tensor<16x32xf32>)
 // CHECK-NEXT: func.return %r, %s : tensor<16x96xf32>, tensor<16x32xf32>

@@ -3,8 +3,8 @@
 
 builtin.module attributes {meshgen.stage = "fuse"} {
   shard.grid @g(shape = 1) {axis_names = ["x"]}
-  func.func public @f(%a: tensor<64x96xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x96xf32>}, %b: tensor<32xf32> {shard.layout = #shard.split<@g, [[]]>, shard.global = tensor<32xf32>})
-      -> (tensor<64x96xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x96xf32>}, tensor<32xf32> {shard.layout = #shard.split<@g, [[]]>, shard.global = tensor<32xf32>}, tensor<32xf32> {shard.layout = #shard.split<@g, [[]]>, shard.global = tensor<32xf32>}) {
+  func.func public @f(%a: tensor<64x96xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<64x96xf32>}, %b: tensor<32xf32> {meshgen.layout = #meshgen.split<@g, [[]]>, meshgen.global = tensor<32xf32>})
+      -> (tensor<64x96xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<64x96xf32>}, tensor<32xf32> {meshgen.layout = #meshgen.split<@g, [[]]>, meshgen.global = tensor<32xf32>}, tensor<32xf32> {meshgen.layout = #meshgen.split<@g, [[]]>, meshgen.global = tensor<32xf32>}) {
     %p = func.call @add(%a) : (tensor<64x96xf32>) -> tensor<64x96xf32>
     %q = func.call @tanh(%b) : (tensor<32xf32>) -> tensor<32xf32>
     %r = func.call @sine(%q) : (tensor<32xf32>) -> tensor<32xf32>

@@ -3,7 +3,7 @@
 
 builtin.module attributes {meshgen.stage = "partition"} {
   shard.grid @g(shape = 4) {axis_names = ["x"]}
-  func.func @f(%x: tensor<1x8xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<4x8xf32>}) -> (tensor<1x8xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<4x8xf32>}) {
+  func.func @f(%x: tensor<1x8xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<4x8xf32>}) -> (tensor<1x8xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<4x8xf32>}) {
     %i = stablehlo.constant dense<0> : tensor<i32>
     %n = stablehlo.constant dense<600> : tensor<i32>
     %place = stablehlo.iota dim = 1 : tensor<1x8xi32>

@@ -4,8 +4,8 @@
 
 builtin.module attributes {meshgen.stage = "partition"} {
   shard.grid @g(shape = 4) {axis_names = ["x"]}
-  func.func @f(%h: tensor<6x5xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<24x5xf32>}, %a: tensor<7x6x5xf32> {shard.layout = #shard.split<@g, [[], ["x"], []]>, shard.global = tensor<7x24x5xf32>},
-      %zeros: tensor<7x6xf32> {shard.layout = #shard.split<@g, [[], ["x"]]>, shard.global = tensor<7x24xf32>}) -> (tensor<7x6xf32> {shard.layout = #shard.split<@g, [[], ["x"]]>, shard.global = tensor<7x24xf32>}) {
+  func.func @f(%h: tensor<6x5xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<24x5xf32>}, %a: tensor<7x6x5xf32> {meshgen.layout = #meshgen.split<@g, [[], ["x"], []]>, meshgen.global = tensor<7x24x5xf32>},
+      %zeros: tensor<7x6xf32> {meshgen.layout = #meshgen.split<@g, [[], ["x"]]>, meshgen.global = tensor<7x24xf32>}) -> (tensor<7x6xf32> {meshgen.layout = #meshgen.split<@g, [[], ["x"]]>, meshgen.global = tensor<7x24xf32>}) {
     %i = stablehlo.constant dense<0> : tensor<i32>
     %n = stablehlo.constant dense<7> : tensor<i32>
     %r:3 = stablehlo.while(%k = %i, %s = %h, %ys = %zeros) : tensor<i32>, tensor<6x5xf32>, tensor<7x6xf32>

@@ -4,8 +4,8 @@
 
 builtin.module attributes {meshgen.stage = "partition"} {
   shard.grid @g(shape = 4) {axis_names = ["x"]}
-  func.func @f(%x: tensor<1x8xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<4x8xf32>}, %w: tensor<6x8xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<24x8xf32>},
-      %zeros: tensor<6x8xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<24x8xf32>}) -> (tensor<6x8xf32> {shard.layout = #shard.split<@g, [["x"], []]>, shard.global = tensor<24x8xf32>}) {
+  func.func @f(%x: tensor<1x8xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<4x8xf32>}, %w: tensor<6x8xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<24x8xf32>},
+      %zeros: tensor<6x8xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<24x8xf32>}) -> (tensor<6x8xf32> {meshgen.layout = #meshgen.split<@g, [["x"], []]>, meshgen.global = tensor<24x8xf32>}) {
     %i = stablehlo.constant dense<0> : tensor<i32>
     %n = stablehlo.constant dense<6> : tensor<i32>
     %r:3 = stablehlo.while(%a = %i, %b = %x, %ys = %zeros) : tensor<i32>, tensor<1x8xf32>, tensor<6x8xf32>

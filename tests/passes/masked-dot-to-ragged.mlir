@@ -5,7 +5,7 @@ shard.grid @g(shape = 2) {axis_names = ["x"]}
 func.func @f(%x: tensor<32x16xbf16>, %w: tensor<2x16x8xbf16>, %start: tensor<2xi32>, %end: tensor<2xi32>) -> tensor<32x8xbf16> {
   %zero = stablehlo.constant dense<0.0> : tensor<bf16>
   %tile = stablehlo.constant dense<32> : tensor<i32>
-  %p = shard.process_index on @g grid_axes = [0] : tensor<i32>
+  %p = meshgen.process_index on @g grid_axes = [0] : tensor<i32>
   %first = stablehlo.multiply %p, %tile : tensor<i32>
   %0 = stablehlo.broadcast_in_dim %first, dims = [] : (tensor<i32>) -> tensor<2x32x16xi32>
   %1 = stablehlo.iota dim = 1 : tensor<2x32x16xi32>

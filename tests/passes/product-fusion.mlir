@@ -3,8 +3,8 @@
 
 builtin.module attributes {meshgen.stage = "fuse"} {
   shard.grid @g(shape = 1) {axis_names = ["x"]}
-  func.func public @f(%a: tensor<64x96xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x96xf32>}, %b: tensor<96x64xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<96x64xf32>})
-      -> (tensor<64x64xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x64xf32>}, tensor<64x64xf32> {shard.layout = #shard.split<@g, [[], []]>, shard.global = tensor<64x64xf32>}) {
+  func.func public @f(%a: tensor<64x96xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<64x96xf32>}, %b: tensor<96x64xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<96x64xf32>})
+      -> (tensor<64x64xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<64x64xf32>}, tensor<64x64xf32> {meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = tensor<64x64xf32>}) {
     %p = func.call @dot(%a, %b) : (tensor<64x96xf32>, tensor<96x64xf32>) -> tensor<64x64xf32>
     %q = func.call @dot_add(%a, %b, %p) : (tensor<64x96xf32>, tensor<96x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     %r = func.call @dot_2(%q, %q) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

@@ -67,7 +67,7 @@ def test_tiles_change_places_where_all_of_them_are_gathered(tmp_path: Path) -> N
 def test_slices_are_joined_where_tiles_nest(size: int, tiles: tuple[int, int], left: int) -> None:
     """Ten rows are five and five, each three and two: not the tiles of three that four devices would have of ten."""
     ends = [
-        f'tensor<{rows}xf32> {{shard.layout = #shard.split<@g, [["0", "1"]]>, shard.global = tensor<{4 * rows}xf32>}}'
+        f'tensor<{rows}xf32> {{meshgen.layout = #meshgen.split<@g, [["0", "1"]]>, meshgen.global = tensor<{4 * rows}xf32>}}'
         for rows in (size, tiles[1])
     ]
     first, second, third = (f"tensor<{rows}xf32>" for rows in (size, *tiles))

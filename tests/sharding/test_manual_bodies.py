@@ -191,7 +191,7 @@ func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 def test_what_a_user_may_not_write_in_an_open_body_is_refused() -> None:
     """Before free axes are written out a transfer of the whole program has no meaning in a body."""
-    body = """%p = shard.permute %b on @mesh {source = #shard.split<@mesh, [["y"]]>, target = #shard.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
+    body = """%p = meshgen.permute %b on @mesh {source = #meshgen.split<@mesh, [["y"]]>, target = #meshgen.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
     %r = stablehlo.abs %p : tensor<8xf32>"""
     with pytest.raises(ProgramError, match="'permute' is not allowed in it"):
         verify_program(parse_text(computation(body, "16xf32", ('{"x", ?}', '{"x", ?}'), tile="8xf32")))

@@ -146,7 +146,7 @@ def test_an_axis_of_one_device_is_partial_here_and_names_a_dim_there(tmp_path: P
     """A value that is partial over an axis of one device moves to tiles that name this axis: no sharding has it twice."""
     text = """builtin.module {
   shard.grid @mesh(shape = 2x1) {axis_names = ["x", "z"]}
-  func.func public @main(%a: tensor<1x3x1xi8> {shard.sharding = #shard.annotation<@mesh, [[], ["x"], []] partial = xor["z"] open = [false, false, false]>}) -> (tensor<1x3x1xi8> {shard.sharding = #shard.annotation<@mesh, [[], ["z"], ["x"]] open = [true, false, false]>}) {
+  func.func public @main(%a: tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], []] partial = xor["z"] open = [false, false, false]>}) -> (tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["z"], ["x"]] open = [true, false, false]>}) {
     func.return %a : tensor<1x3x1xi8>
   }
 }"""
@@ -161,7 +161,7 @@ def test_an_option_over_a_whole_axis_is_kept_where_annotations_name_parts_of_it(
     """Two rows over eight devices are not two rows over four, each over two: parts of uneven tiles do not nest."""
     module = parse_text(f"""
 shard.grid @mesh(shape = 8) {{axis_names = ["x"]}}
-func.func @main(%x: tensor<9x1xi32> {{shard.sharding = #shard.annotation<@mesh, [["x:(1)4"], []] {strength}open = [false, true]>}}) -> tensor<2x1xi32> {{
+func.func @main(%x: tensor<9x1xi32> {{meshgen.sharding = #meshgen.annotation<@mesh, [["x:(1)4"], []] {strength}open = [false, true]>}}) -> tensor<2x1xi32> {{
   %y = stablehlo.slice %x [7:9, 0:1] {{sharding = [[0], []]}} : (tensor<9x1xi32>) -> tensor<2x1xi32>
   return %y : tensor<2x1xi32>
 }}""")

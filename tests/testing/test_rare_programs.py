@@ -48,7 +48,7 @@ PROGRAMS = {
       }""",
     "an option that alone names its mesh": """
       shard.grid @other(shape = 3) {axis_names = ["y"]}
-      func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32> {shard.sharding = #shard.annotation<@mesh, [["x"], []]>}) {
+      func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32> {meshgen.sharding = #meshgen.annotation<@mesh, [["x"], []]>}) {
         %0 = stablehlo.tanh %a {sharding = [[], ["y"]]} : tensor<4x6xf32>
         %1 = stablehlo.negate %0 : tensor<4x6xf32>
         func.return %1 : tensor<4x6xf32>
@@ -138,10 +138,13 @@ def test_rows_that_one_device_has_come_to_others_bit_for_bit(dtype: str, number:
 
 def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> None:
     """Sends and receives are matched in order: the first receive may not wait for a better moment."""
-    local, rows = "tensor<1x1xi32>", '{shard.layout = #shard.split<@mesh, [["x"], []]>, shard.global = tensor<2x1xi32>}'
+    local, rows = (
+        "tensor<1x1xi32>",
+        '{meshgen.layout = #meshgen.split<@mesh, [["x"], []]>, meshgen.global = tensor<2x1xi32>}',
+    )
     text = f"""builtin.module attributes {{meshgen.stage = "partition"}} {{
   shard.grid @mesh(shape = 2) {{axis_names = ["x"]}}
-  func.func public @main(%a: {local} {rows}, %p: tensor<i1> {{shard.layout = #shard.split<@mesh, []>, shard.global = tensor<i1>}}) -> ({local} {rows}) {{
+  func.func public @main(%a: {local} {rows}, %p: tensor<i1> {{meshgen.layout = #meshgen.split<@mesh, []>, meshgen.global = tensor<i1>}}) -> ({local} {rows}) {{
     %b = shard.send %a on @mesh grid_axes = [0] destination = [0] : ({local}) -> {local}
     %c = shard.recv %b on @mesh grid_axes = [0] source = [1] : ({local}) -> {local}
     %d = shard.send %b on @mesh grid_axes = [0] destination = [1] : ({local}) -> {local}
@@ -175,7 +178,7 @@ def test_summands_of_kinds_that_alternate_are_made_from_the_outside_in(arguments
     """Xor, and, xor: what is reduced first must leave the neutral element of what comes next."""
     path = tmp_path / "p.mlir"
     path.write_text("""shard.grid @mesh(shape = 2x2x2) {axis_names = ["x", "y", "z"]}
-      func.func @f(%a: tensor<5xi32> {shard.sharding = #shard.annotation<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {
+      func.func @f(%a: tensor<5xi32> {meshgen.sharding = #meshgen.annotation<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {
         %0 = stablehlo.multiply %a, %a : tensor<5xi32>
         func.return %0 : tensor<5xi32>
       }""")

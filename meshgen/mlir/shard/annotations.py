@@ -23,6 +23,7 @@ from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import flags, listed, quoted
+from meshgen.mlir.old_names import OLD_PREFIX
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.shard.attributes import PlanAttr, named, plan_text
 from meshgen.mlir.shard.grid import find_mesh
@@ -239,7 +240,7 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     if node.op in ("case", "if") and len(operands) < len(node.operands):  # its text names no operand but the first
         operands = (*operands[:1], *(_producer_sharding(importer, value) for value in node.operands[1:]))
     if (len(operands), len(results)) != (len(node.operands), len(node.results)):
-        message = f"shard.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
+        message = f"meshgen.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
         importer.fault("MG0104", message, op)
     node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
 
@@ -274,7 +275,7 @@ def write_node(printer: TextPrinter, node: Node) -> Mapping[str, str]:
     if (plan := node.sharding) is not None:
         values = (*node.operands, *node.results)
         is_typed = all(v.sharding is not None for v in values) and (*plan.operands, *plan.results) == typed(values)
-        found["shard.plan"] = plan_text(plan, is_typed=is_typed)
+        found["meshgen.plan"] = plan_text(plan, is_typed=is_typed)
     return found
 
 
@@ -290,6 +291,6 @@ PART = Dialect(
     },
     writers={"annotate": write_annotate},
     node_attrs={"sharding": read_option},
-    result_attrs={"shard.plan": read_plan},
+    result_attrs={"meshgen.plan": read_plan, f"{OLD_PREFIX}.plan": read_plan},
     node_attr_writers=(write_node,),
 )

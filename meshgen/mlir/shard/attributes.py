@@ -1,7 +1,7 @@
 """Attributes of the `shard` dialect that hold shardings: tensor encodings, and what propagation decided.
 
 An axis is written as its number where it is named so (`0`), else as a string (`"dp"`, `"x:(1)2"`):
-`#shard.split<@mesh, [["dp"], []] partial = sum["tp"]>`. Axes stay strings here; only who knows the mesh can
+`#meshgen.split<@mesh, [["dp"], []] partial = sum["tp"]>`. Axes stay strings here; only who knows the mesh can
 tell which axis the text `0` means (`named`).
 """
 
@@ -113,12 +113,12 @@ def named(sharding: Sharding, mesh: Mesh) -> Sharding:
 
 @irdl_attr_definition
 class SplitAttr(Data[tuple[str, Sharding]]):
-    """`#shard.split<@mesh, [["dp"], []]>`: the sharding of a tensor type, argument or result on a grid.
+    """`#meshgen.split<@mesh, [["dp"], []]>`: the sharding of a tensor type, argument or result on a grid.
 
     Data: the grid's symbol (empty: the module's only grid) and the sharding.
     """
 
-    name = "shard.split"
+    name = "meshgen.split"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str, Sharding]:
@@ -152,9 +152,9 @@ class OnGrid(NamedTuple):
 
 @irdl_attr_definition
 class AnnotationAttr(Data[OnGrid]):
-    """`#shard.annotation<@mesh, [["dp"], []] hint open = [false, true]>`: a `hint` may be dropped, open dims may be split further."""
+    """`#meshgen.annotation<@mesh, [["dp"], []] hint open = [false, true]>`: a `hint` may be dropped, open dims may be split further."""
 
-    name = "shard.annotation"
+    name = "meshgen.annotation"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> OnGrid:
@@ -175,7 +175,7 @@ class AnnotationAttr(Data[OnGrid]):
 class PartialAttr(Data[Partial], SpacedOpaqueSyntaxAttribute):
     """The `partial = sum[0]` of `shard.sharding`: over which axes a value is not reduced yet, and how."""
 
-    name = "shard.partials"
+    name = "meshgen.partial"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Partial:
@@ -207,12 +207,12 @@ class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribut
 class PlanAttr(Data[NodeSharding]):
     """The decision of propagation for an op: shardings of operands and results, axes per loop, and provenance.
 
-    `#shard.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>`; with nothing split or
-    partial `#shard.plan<replicated(2, 2 -> 2), loops = 3>`, where the numbers are ranks. Without any sharding it
-    is `#shard.plan<typed, ...>`: they are those of the types.
+    `#meshgen.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>`; with nothing split or
+    partial `#meshgen.plan<replicated(2, 2 -> 2), loops = 3>`, where the numbers are ranks. Without any sharding it
+    is `#meshgen.plan<typed, ...>`: they are those of the types.
     """
 
-    name = "shard.plan"
+    name = "meshgen.plan"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> NodeSharding:
@@ -241,14 +241,14 @@ class PlanAttr(Data[NodeSharding]):
 
 
 def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
-    """`#shard.plan<...>`; `is_typed`: the shardings are those of the types."""
+    """`#meshgen.plan<...>`; `is_typed`: the shardings are those of the types."""
     parts = ["typed" if is_typed else _replicated_text(plan) or _shardings_text(plan)]
     if plan.option:
         loops = listed(map(axes_text, plan.option)) if any(plan.option) else len(plan.option)
         parts.append(f"loops = {loops}")
     if plan.why:
         parts.append(f"why = {listed(map(quoted, plan.why))}")
-    return f"#shard.plan<{', '.join(parts)}>"
+    return f"#meshgen.plan<{', '.join(parts)}>"
 
 
 def _parse_count(parser: AttrParser) -> int | None:
@@ -296,13 +296,13 @@ def _shardings_text(plan: NodeSharding) -> str:
 @lru_cache(1 << 12)
 def split_text(sharding: Sharding, mesh: str) -> str:
     """The encoding of a tensor type on its mesh; on `mesh`, if it names none."""
-    return f"#shard.split<{_on_grid_text(sharding.mesh or mesh, sharding)}>"
+    return f"#meshgen.split<{_on_grid_text(sharding.mesh or mesh, sharding)}>"
 
 
 @lru_cache(1 << 12)
 def annotation_text(spec: OnGrid) -> str:
-    """`#shard.annotation<...>`"""
+    """`#meshgen.annotation<...>`"""
     text = _on_grid_text(spec.grid, spec.sharding) + ("" if spec.required else " hint")
     if spec.open_dims:
         text += f" open = {listed(map(boolean, spec.open_dims))}"
-    return f"#shard.annotation<{text}>"
+    return f"#meshgen.annotation<{text}>"

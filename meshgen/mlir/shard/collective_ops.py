@@ -1,6 +1,6 @@
-"""The collectives of the `shard` dialect, upstream's and ours, and what tells devices apart or counts them.
+"""Collectives of the `shard` dialect and our own ones, named `meshgen.`, and operations that tell devices apart or count them.
 
-Types are local shapes, or global ones with a `#shard.split` encoding on both sides (stages `materialize` and
+Types are local shapes, or global ones with a `#meshgen.split` encoding on both sides (stages `materialize` and
 `optimize`); `ops/collective_checks.py` says which shapes and encodings each op allows. A group over parts of axes is
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
@@ -125,7 +125,7 @@ class OnGroup(TextOperation):
 
 def node_of(operation: str) -> str:
     """The name of the node that a collective is."""
-    mnemonic = operation.removeprefix("shard.")
+    mnemonic = operation.partition(".")[2]
     return next((op for op, text in TEXT_NAMES.items() if text == mnemonic), mnemonic)
 
 
@@ -233,20 +233,30 @@ _AXIS = Field(
 )
 
 
-def _on_group(name: str, *fields: Field, signature: str = "1 tensor -> 1 tensor") -> tuple[type[OnGroup], ...]:
-    return define(OnGroup, "shard", {f"{signature} <grid: symbol>": name}, FIELDS=(_AXES, *fields))
+def _on_group(
+    name: str, *fields: Field, signature: str = "1 tensor -> 1 tensor", dialect: str = "shard"
+) -> tuple[type[OnGroup], ...]:
+    return define(OnGroup, dialect, {f"{signature} <grid: symbol>": name}, FIELDS=(_AXES, *fields))
 
 
 COLLECTIVES: tuple[type[OnGroup], ...] = (
     *_on_group("all_reduce", _KIND, signature="1 -> 1"),  # a memref is refused by name
-    *_on_group("to_partial", _KIND),
+    *_on_group("to_partial", _KIND, dialect="meshgen"),
     *_on_group("all_gather", _dim("gather_axis", "dim")),
     *_on_group("all_slice", _dim("slice_axis", "dim")),
     *_on_group("all_to_all", _dim("split_axis", "split_dim"), _dim("concat_axis", "concat_dim")),
     *_on_group("reduce_scatter", _KIND, _dim("scatter_axis", "dim")),
-    *_on_group("permute_pairs", _PAIRS),
-    *_on_group("mask_padding", _dim("dim"), _dim("size"), _FILL),
-    *_on_group("fetch_rows", *map(_dim, ("dim", "base", "step")), _DIVISOR, _dim("limit"), _unit("wrap"), _PARTS),
+    *_on_group("permute_pairs", _PAIRS, dialect="meshgen"),
+    *_on_group("mask_padding", _dim("dim"), _dim("size"), _FILL, dialect="meshgen"),
+    *_on_group(
+        "fetch_rows",
+        *map(_dim, ("dim", "base", "step")),
+        _DIVISOR,
+        _dim("limit"),
+        _unit("wrap"),
+        _PARTS,
+        dialect="meshgen",
+    ),
 )
 ROOTED: tuple[type[OnGroup], ...] = (
     *_on_group("broadcast", _root("root"), signature="1.. -> 1 tensor"),
@@ -256,15 +266,15 @@ ROOTED: tuple[type[OnGroup], ...] = (
     *_on_group("send", _root("destination"), signature="1.. -> 1 tensor"),
     *_on_group("recv", _root("source", is_required=False), signature="1.. -> 1 tensor"),
 )
-QUERIES = _on_group("process_index axis_size", signature="0 -> 1 tensor")
+QUERIES = _on_group("process_index axis_size", signature="0 -> 1 tensor", dialect="meshgen")
 (SHIFT,) = _on_group("shift", _dim("shift_axis"), _dim("offset"), _unit("rotate"))
 OPERATIONS: tuple[type[Operation], ...] = (
     *COLLECTIVES,
     *ROOTED,
     *QUERIES,
     SHIFT,
-    *define(OnGroup, "shard", {"1 tensor -> 1 tensor <grid: symbol>": "permute retile"}),
-    *define(OnGroup, "shard", {"n tensor -> n tensor <collective: string, grid: symbol>": "grouped"}, FIELDS=(_AXES, _AXIS, _KIND)),
-    *define(TransferSend, "shard", {"1..2 tensor -> 1 tensor <grid: symbol, channel: integer>": "transfer_send"}),
-    *define(TransferRecv, "shard", {"0..1 tensor -> 2 tensor <grid: symbol, channel: integer>": "transfer_recv"}),
+    *define(OnGroup, "meshgen", {"1 tensor -> 1 tensor <grid: symbol>": "permute retile"}),
+    *define(OnGroup, "meshgen", {"n tensor -> n tensor <collective: string, grid: symbol>": "grouped"}, FIELDS=(_AXES, _AXIS, _KIND)),
+    *define(TransferSend, "meshgen", {"1..2 tensor -> 1 tensor <grid: symbol, channel: integer>": "transfer_send"}),
+    *define(TransferRecv, "meshgen", {"0..1 tensor -> 2 tensor <grid: symbol, channel: integer>": "transfer_recv"}),
 )  # fmt: skip

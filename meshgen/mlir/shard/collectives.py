@@ -188,15 +188,15 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
 
 def import_query(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
-    node = importer.convert(op, op.name.removeprefix("shard."), {"axes": axes_of(op, mesh)})
+    node = importer.convert(op, op.name.partition(".")[2], {"axes": axes_of(op, mesh)})
     importer.reading.faults += collective_faults(node, mesh)
 
 
 PART = Dialect(
     importers={
         "shard.shift": import_shift,
-        "shard.permute": import_move,
-        "shard.retile": import_move,
+        "meshgen.permute": import_move,
+        "meshgen.retile": import_move,
         "shard.update_halo": import_update_halo,
         **{each.name: import_query for each in QUERIES},
         **{each.name: import_collective for each in COLLECTIVES},

@@ -103,7 +103,7 @@ def mesh_of(importer: Importer, op: Operation) -> Mesh:
     if mesh is None or importer.reading.whole(symbol) is here:
         return mesh or here
     message = f"{op.name} is over @{symbol}, but the values around it are on @{here.name}"
-    hint = "put the grid into the types, #shard.split<@grid, ...>; programs of devices need a module per grid"
+    hint = "put the grid into the types, #meshgen.split<@grid, ...>; programs of devices need a module per grid"
     importer.fault("MG0209", message, op, hint)
     return here
 

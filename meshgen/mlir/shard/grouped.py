@@ -1,4 +1,4 @@
-"""Group calls in text: `shard.grouped`, from stage `fuse` on, and the collective of several operands that it is."""
+"""Group calls in text: `meshgen.grouped`, from stage `fuse` on, and the collective of several operands that it is."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ def import_grouped(importer: Importer, op: Operation) -> None:
     importer.bind_results(op, results)
 
 
-PART = Dialect(importers={"shard.grouped": import_grouped})
+PART = Dialect(importers={"meshgen.grouped": import_grouped})

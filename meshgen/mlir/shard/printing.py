@@ -16,7 +16,7 @@ from meshgen.mlir.shard.grid import axis_number, has_parts, numbered
 
 def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str, said: dict[str, str] | None = None, *,
           has_axes: bool = True) -> str:  # fmt: skip
-    """`%r = shard.NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`, with the reasons among the attributes."""
+    """`%r = NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`, with the reasons among the attributes."""
     results, mesh, axes = printer.results(node), printer.mesh, axes_of(node.attrs)
     operands = f" {', '.join(printer.names(node.operands))}" if node.operands else ""
     numbers = [axis_number(axis, mesh) for axis in axes]
@@ -29,7 +29,7 @@ def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str,
     if node.notes.edges:
         found["edges"] = array(node.notes.edges)
     attributes = printer.attributes(node, found | (said or {}))
-    return f"{results}shard.{name}{operands}{group}{clauses}{attributes} : {types}"
+    return f"{results}{name}{operands}{group}{clauses}{attributes} : {types}"
 
 
 def _arrow(printer: TextPrinter, node: Node) -> str:
@@ -48,19 +48,18 @@ def _write_collective(printer: TextPrinter, node: Node, operation: type[OnGroup]
     if len(node.operands) > 1:
         return _write_grouped(printer, node)
     types = _function if operation.name in ROOTS else _arrow if node.operands else _result
-    name = operation.name.removeprefix("shard.")
-    return _text(printer, node, name, operation.clauses(node.attrs), types(printer, node))
+    return _text(printer, node, operation.name, operation.clauses(node.attrs), types(printer, node))
 
 
 def _write_grouped(printer: TextPrinter, node: Node) -> str:
     clauses = f" axis = {node.attrs.dim}" if "dim" in node.attrs else ""
     clauses += f" reduction = {KIND_NAMES[node.attrs.kind]}" if "kind" in node.attrs else ""
-    return _text(printer, node, f'grouped "{node.op}"', clauses, _function(printer, node))
+    return _text(printer, node, f'meshgen.grouped "{node.op}"', clauses, _function(printer, node))
 
 
 def _write_shift(printer: TextPrinter, node: Node) -> str:
     numbered_axis = {"shift_axis": axis_number(node.attrs.shift_axis, printer.mesh)}
-    return _text(printer, node, "shift", SHIFT.clauses({**node.attrs, **numbered_axis}), _arrow(printer, node))
+    return _text(printer, node, "shard.shift", SHIFT.clauses({**node.attrs, **numbered_axis}), _arrow(printer, node))
 
 
 def _write_move(printer: TextPrinter, node: Node) -> str:
@@ -69,7 +68,7 @@ def _write_move(printer: TextPrinter, node: Node) -> str:
     typed = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
     if typed != (attrs.source, attrs.target, attrs.shape):
         said = {name: split_text(attrs[name], mesh) for name in ("source", "target")} | {"shape": array(attrs.shape)}
-    return _text(printer, node, node.op, "", _arrow(printer, node), said, has_axes=False)
+    return _text(printer, node, f"meshgen.{node.op}", "", _arrow(printer, node), said, has_axes=False)
 
 
 def _write_update_halo(printer: TextPrinter, node: Node) -> str:
@@ -80,7 +79,7 @@ def _write_update_halo(printer: TextPrinter, node: Node) -> str:
     if (node.result.sharding, node.result.type.shape) != (sharding, shape):
         said = {"sharding": split_text(sharding, printer.mesh.name), "shape": array(shape)}
     types = " -> ".join(dict.fromkeys((printer.type(node.operands[0]), printer.type(node.result))))
-    return _text(printer, node, "update_halo", clauses, types, said, has_axes=False)
+    return _text(printer, node, "shard.update_halo", clauses, types, said, has_axes=False)
 
 
 PART = Dialect(

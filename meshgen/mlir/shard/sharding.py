@@ -1,4 +1,4 @@
-"""Shardings: the operation shard.sharding and the encoding #shard.split, to and from values."""
+"""Shardings: the operation shard.sharding and the encoding #meshgen.split, to and from values."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) ->
 
 
 def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
-    """`#shard.split`: the sharding over the mesh's axis names; one that does not fit is a fault."""
+    """`#meshgen.split`: the sharding over the mesh's axis names; one that does not fit is a fault."""
     assert isinstance(attribute, SplitAttr)
     symbol, sharding = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)

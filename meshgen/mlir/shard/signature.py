@@ -1,8 +1,8 @@
 """The signature of a program in the text of a stage: attributes of its arguments and results, and whether they are whole.
 
-shard.sharding  the user's annotation: `#shard.annotation<...>`, or a plain `#shard.split<...>`
-shard.layout    the sharding in which it is passed or returned, if its type does not have it
-shard.global    its global type, from `partition` on
+meshgen.sharding  the user's annotation: `#meshgen.annotation<...>`, or a plain `#meshgen.split<...>`
+meshgen.layout    the sharding in which it is passed or returned, if its type does not have it
+meshgen.global    its global type, from `partition` on
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.old_names import OLD_PREFIX
 from meshgen.mlir.printer import tensor_text
 from meshgen.mlir.reading import Reading, Slot
 from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, annotation_text, named, split_text
@@ -79,11 +80,11 @@ def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, 
         spec = specs[slot.index] if specs else None
         if spec is not None:
             on_grid = OnGrid(spec.sharding.mesh or mesh, spec.sharding, spec.required, spec.open_dims)
-            attributes["shard.sharding"] = annotation_text(on_grid)
+            attributes["meshgen.sharding"] = annotation_text(on_grid)
         if layouts and not is_typed:
-            attributes["shard.layout"] = split_text(layouts[slot.index], mesh)
+            attributes["meshgen.layout"] = split_text(layouts[slot.index], mesh)
         if types:
-            attributes["shard.global"] = tensor_text(types[slot.index])
+            attributes["meshgen.global"] = tensor_text(types[slot.index])
         found.append(attributes)
     return found
 
@@ -110,8 +111,8 @@ def _gaps(
     stage: str, ends: str, values: list[Value], layouts: list[Sharding], types: list[TensorType]
 ) -> Iterator[Diagnostic]:
     for name, table, is_needed in (
-        ("shard.layout", layouts, stage != "import"),
-        ("shard.global", types, stage in LOCAL_STAGES),
+        ("meshgen.layout", layouts, stage != "import"),
+        ("meshgen.global", types, stage in LOCAL_STAGES),
     ):
         if len(table) not in ((len(values),) if is_needed else (0, len(values))):
             message = f"{len(table)} of {len(values)} {ends} have {name} at stage '{stage}'"
@@ -134,6 +135,10 @@ def _misfits(
 
 
 PART = Dialect(
-    slot_attrs={"shard.sharding": read_annotation, "shard.layout": read_layout, "shard.global": read_global},
+    slot_attrs={
+        f"{prefix}.{name}": read
+        for prefix in ("meshgen", OLD_PREFIX)
+        for name, read in (("sharding", read_annotation), ("layout", read_layout), ("global", read_global))
+    },
     slot_attr_writers=(write_signature,),
 )

@@ -27,7 +27,7 @@ def import_transfer(importer: Importer, op: Operation) -> None:
     reading, grid = importer.reading, op.properties["grid"]
     assert isinstance(grid, SymbolRefAttr)
     peer = find_mesh(importer, grid.string_value(), op)
-    value = importer.type(op.operands[0] if op.name == "shard.transfer_send" else op.results[0])
+    value = importer.type(op.operands[0] if op.name == "meshgen.transfer_send" else op.results[0])
     attrs: dict[str, object] = {
         "channel": integer_of(op.properties["channel"]),
         "peer": peer or reading.module.mesh,
@@ -56,7 +56,7 @@ def write_transfer(printer: TextPrinter, node: Node) -> str:
     if node.notes.why:
         found["why"] = quoted(node.notes.why)
     head, operands, types = (
-        f"{printer.results(node)}shard.{node.op}",
+        f"{printer.results(node)}meshgen.{node.op}",
         printer.names(node.operands),
         printer.types(node.operands),
     )
@@ -72,10 +72,12 @@ def transfer_faults(module: Module) -> list[Diagnostic]:
     """Return the faults of transfers without both layouts, MG0104: after propagation each has them."""
     found = (node for node in all_nodes(module.graph) if node.op in BETWEEN_MESHES)
     missing = (node for node in found if None in (node.attrs.source, node.attrs.target))
-    return [Diagnostic("MG0104", f"shard.{node.op} needs its layouts source and target", node.loc) for node in missing]
+    return [
+        Diagnostic("MG0104", f"meshgen.{node.op} needs its layouts source and target", node.loc) for node in missing
+    ]
 
 
 PART = Dialect(
-    importers={"shard.transfer_send": import_transfer, "shard.transfer_recv": import_transfer},
+    importers={"meshgen.transfer_send": import_transfer, "meshgen.transfer_recv": import_transfer},
     writers={"transfer_send": write_transfer, "transfer_recv": write_transfer},
 )

@@ -145,7 +145,7 @@ def test_the_text_tells_what_is_sent_together(op: str) -> None:
     fused = fuse(message(op))
     for module in (fused, scheduled(fused, planned(fused))):
         text = print_text(module)
-        assert f'shard.grouped "{op}"' in text and print_text(parse_text(text)) == text
+        assert f'meshgen.grouped "{op}"' in text and print_text(parse_text(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_text_tells_what_is_sent_together(op: str) -> None:
         (
             'meshgen.stage = "fuse"',
             'meshgen.stage = "partition"',
-            "MG0103.*shard.grouped is not allowed before stage 'fuse'",
+            "MG0103.*meshgen.grouped is not allowed before stage 'fuse'",
         ),
         (
             '"all_reduce"',

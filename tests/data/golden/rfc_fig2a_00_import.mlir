@@ -1,6 +1,6 @@
 builtin.module attributes {meshgen.stage = "import"} {
   shard.grid @mesh0(shape = 2)
-  func.func public @mlp_1d_weight_stationary(%arg0: tensor<2x4x8xf32> {shard.sharding = #shard.annotation<@mesh0, [[], [], [0]]>}, %arg1: tensor<8x32xf32>, %arg2: tensor<32x8xf32>) -> (tensor<2x4x8xf32> {shard.sharding = #shard.annotation<@mesh0, [[], [], [0]]>}) {
+  func.func public @mlp_1d_weight_stationary(%arg0: tensor<2x4x8xf32> {meshgen.sharding = #meshgen.annotation<@mesh0, [[], [], [0]]>}, %arg1: tensor<8x32xf32>, %arg2: tensor<32x8xf32>) -> (tensor<2x4x8xf32> {meshgen.sharding = #meshgen.annotation<@mesh0, [[], [], [0]]>}) {
     %sharding = shard.sharding @mesh0 split_axes = [[], [], [0]] : !shard.sharding
     %0 = shard.shard %arg0 to %sharding : tensor<2x4x8xf32>
     %1 = stablehlo.dot_general %0, %arg1, contracting_dims = [2] x [0], precision = [DEFAULT, DEFAULT] : (tensor<2x4x8xf32>, tensor<8x32xf32>) -> tensor<2x4x32xf32>

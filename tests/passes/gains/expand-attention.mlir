@@ -5,7 +5,7 @@
 
 builtin.module @jit_dec attributes {meshgen.stage = "import"} {
   shard.grid @mesh(shape = 8) {axis_names = ["x"]}
-  func.func public @main(%q: tensor<4x8x128xbf16> {shard.sharding = #shard.annotation<@mesh, [[], [], []] open = [false, false, false]>}, %k: tensor<4x16384x8x128xbf16> {shard.sharding = #shard.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}, %v: tensor<4x16384x8x128xbf16> {shard.sharding = #shard.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}) -> (tensor<4x8x128xbf16> {jax.result_info = "result"}) {
+  func.func public @main(%q: tensor<4x8x128xbf16> {meshgen.sharding = #meshgen.annotation<@mesh, [[], [], []] open = [false, false, false]>}, %k: tensor<4x16384x8x128xbf16> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}, %v: tensor<4x16384x8x128xbf16> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}) -> (tensor<4x8x128xbf16> {jax.result_info = "result"}) {
     %0 = stablehlo.dot_general %q, %k, batching_dims = [0, 1] x [0, 2], contracting_dims = [2] x [3], precision = [DEFAULT, DEFAULT] : (tensor<4x8x128xbf16>, tensor<4x16384x8x128xbf16>) -> tensor<4x8x16384xf32>
     %cst = stablehlo.constant dense<0xFF800000> : tensor<f32>
     %1 = stablehlo.reduce(%0 init: %cst) applies stablehlo.maximum across dimensions = [2] : (tensor<4x8x16384xf32>, tensor<f32>) -> tensor<4x8xf32>

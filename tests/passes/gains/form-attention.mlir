@@ -5,7 +5,7 @@
 
 builtin.module @jit_pre attributes {meshgen.stage = "import"} {
   shard.grid @mesh(shape = 8) {axis_names = ["x"]}
-  func.func public @main(%q: tensor<2x4096x16x128xbf16> {shard.sharding = #shard.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}, %k: tensor<2x4096x16x128xbf16> {shard.sharding = #shard.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}, %v: tensor<2x4096x16x128xbf16> {shard.sharding = #shard.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}) -> (tensor<2x4096x16x128xbf16> {jax.result_info = "result"}) {
+  func.func public @main(%q: tensor<2x4096x16x128xbf16> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}, %k: tensor<2x4096x16x128xbf16> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}, %v: tensor<2x4096x16x128xbf16> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], [], []] open = [false, false, false, false]>}) -> (tensor<2x4096x16x128xbf16> {jax.result_info = "result"}) {
     %0 = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3], precision = [DEFAULT, DEFAULT] : (tensor<2x4096x16x128xbf16>, tensor<2x4096x16x128xbf16>) -> tensor<2x16x4096x4096xf32>
     %c = stablehlo.constant dense<true> : tensor<i1>
     %1 = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<i1>) -> tensor<4096x4096xi1>

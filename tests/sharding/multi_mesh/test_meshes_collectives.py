@@ -75,12 +75,12 @@ func.func @main(%0: tensor<12x4xf32, #mesh.shard<@m0, [[0]]>>) -> tensor<12x4xf3
 TYPED = """
 shard.grid @a(shape = 2) {axis_names = ["x"]}
 shard.grid @b(shape = 2x2) {axis_names = ["y", "z"]}
-func.func @main(%x: tensor<8x4xf32, #shard.split<@a, [["x"], []]>>) -> tensor<8x4xf32, #shard.split<@b, [[], []]>> {
-  %h = stablehlo.tanh %x : tensor<8x4xf32, #shard.split<@a, [["x"], []]>>
-  %g = shard.permute %h on @b : tensor<8x4xf32, #shard.split<@a, [["x"], []]>> -> tensor<8x4xf32, #shard.split<@b, [["z"], []]>>
-  %k = stablehlo.exponential %g : tensor<8x4xf32, #shard.split<@b, [["z"], []]>>
-  %w = shard.all_gather %k on @b grid_axes = [1] gather_axis = 0 : tensor<8x4xf32, #shard.split<@b, [["z"], []]>> -> tensor<8x4xf32, #shard.split<@b, [[], []]>>
-  return %w : tensor<8x4xf32, #shard.split<@b, [[], []]>>
+func.func @main(%x: tensor<8x4xf32, #meshgen.split<@a, [["x"], []]>>) -> tensor<8x4xf32, #meshgen.split<@b, [[], []]>> {
+  %h = stablehlo.tanh %x : tensor<8x4xf32, #meshgen.split<@a, [["x"], []]>>
+  %g = meshgen.permute %h on @b : tensor<8x4xf32, #meshgen.split<@a, [["x"], []]>> -> tensor<8x4xf32, #meshgen.split<@b, [["z"], []]>>
+  %k = stablehlo.exponential %g : tensor<8x4xf32, #meshgen.split<@b, [["z"], []]>>
+  %w = shard.all_gather %k on @b grid_axes = [1] gather_axis = 0 : tensor<8x4xf32, #meshgen.split<@b, [["z"], []]>> -> tensor<8x4xf32, #meshgen.split<@b, [[], []]>>
+  return %w : tensor<8x4xf32, #meshgen.split<@b, [[], []]>>
 }
 """
 

@@ -16,7 +16,7 @@ from meshgen.reports.explain import explain_collective, explanations
 
 PROGRAM = """shard.grid @s0(shape = 2x2) {axis_names = ["dp", "tp"]}
 shard.grid @s1(shape = 2) {axis_names = ["dp"]}
-func.func @main(%x: tensor<64x32xf32> {shard.sharding = #shard.split<@s0, [["dp"], []]>}, %w0: tensor<32x64xf32> {shard.sharding = #shard.split<@s0, [[], ["tp"]]>}, %w1: tensor<64x32xf32>, %w2: tensor<32x16xf32>) -> tensor<64x16xf32> {
+func.func @main(%x: tensor<64x32xf32> {meshgen.sharding = #meshgen.split<@s0, [["dp"], []]>}, %w0: tensor<32x64xf32> {meshgen.sharding = #meshgen.split<@s0, [[], ["tp"]]>}, %w1: tensor<64x32xf32>, %w2: tensor<32x16xf32>) -> tensor<64x16xf32> {
   %h = stablehlo.dot_general %x, %w0, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
   %a = stablehlo.tanh %h : tensor<64x64xf32>
   %k = stablehlo.dot_general %a, %w1, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>

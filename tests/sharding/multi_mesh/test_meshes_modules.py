@@ -65,7 +65,7 @@ def test_commands_know_of_several_meshes(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["run", str(out), "--expect", str(file)]) == 0
     assert main(["diff", str(out), str(out)]) == 0
     assert main(["opt", str(file), "--passes", "propagate,materialize"]) == 0
-    assert "shard.transfer_send" in capsys.readouterr().out
+    assert "meshgen.transfer_send" in capsys.readouterr().out
 
 
 def test_damaged_programs_are_refused(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_damaged_programs_are_refused(tmp_path: Path) -> None:
 OPEN_SIZES = """
 shard.grid @a(shape = ?) {axis_names = ["x"]}
 shard.grid @b(shape = 2x?) {axis_names = ["y", "z"]}
-func.func @main(%x: tensor<8x4xf32> {shard.sharding = #shard.split<@a, [["x"], []]>}) -> (tensor<8x4xf32> {shard.sharding = #shard.split<@b, [["y", "z"], []]>}) {
+func.func @main(%x: tensor<8x4xf32> {meshgen.sharding = #meshgen.split<@a, [["x"], []]>}) -> (tensor<8x4xf32> {meshgen.sharding = #meshgen.split<@b, [["y", "z"], []]>}) {
   %h = stablehlo.tanh %x : tensor<8x4xf32>
   return %h : tensor<8x4xf32>
 }

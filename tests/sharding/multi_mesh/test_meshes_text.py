@@ -58,7 +58,7 @@ builtin.module {
     shard.grid @b(shape = 3)
     func.func @main(%x: tensor<3x4xf32>) {
       %y = stablehlo.tanh %x : tensor<3x4xf32>
-      %t = shard.transfer_send %y to @b channel = 0 {shape = array<i64: 6, 4>, source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} : tensor<3x4xf32> -> tensor<i1>
+      %t = meshgen.transfer_send %y to @b channel = 0 {shape = array<i64: 6, 4>, source = #meshgen.split<@a, [[0], []]>, target = #meshgen.split<@b, [[0], []]>} : tensor<3x4xf32> -> tensor<i1>
       return
     }
   }
@@ -66,7 +66,7 @@ builtin.module {
     shard.grid @b(shape = 3)
     shard.grid @a(shape = 2)
     func.func @main() -> tensor<2x4xf32> {
-      %y, %t = shard.transfer_recv from @a channel = 0 {shape = array<i64: 6, 4>, source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} -> tensor<2x4xf32>, tensor<i1>
+      %y, %t = meshgen.transfer_recv from @a channel = 0 {shape = array<i64: 6, 4>, source = #meshgen.split<@a, [[0], []]>, target = #meshgen.split<@b, [[0], []]>} -> tensor<2x4xf32>, tensor<i1>
       %z = stablehlo.exponential %y : tensor<2x4xf32>
       return %z : tensor<2x4xf32>
     }
@@ -88,13 +88,13 @@ def test_programs_of_each_device_with_transfers() -> None:
     "old, new, code, text",
     [
         ("from @a channel = 0", "from @a channel = 1", "MG0104", "has no"),
-        ("array<i64: 6, 4>, source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} ->",
-         "array<i64: 6, 4>, source = #shard.split<@a, [[], []]>, target = #shard.split<@b, [[0], []]>} ->", "MG0104", "source"),
+        ("array<i64: 6, 4>, source = #meshgen.split<@a, [[0], []]>, target = #meshgen.split<@b, [[0], []]>} ->",
+         "array<i64: 6, 4>, source = #meshgen.split<@a, [[], []]>, target = #meshgen.split<@b, [[0], []]>} ->", "MG0104", "source"),
         ("builtin.module @b {\n    shard.grid @b(shape = 3)\n    shard.grid @a(shape = 2)",
          "builtin.module @b {\n    shard.grid @a(shape = 2)\n    shard.grid @b(shape = 3)", "MG0209", "one program"),
         ("to @b", "to @c", "MG0201", "unknown grid '@c'"),
-        (", source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} ->", "} ->", "MG0104", "transfer_recv needs its layouts"),
-        (", target = #shard.split<@b, [[0], []]>} :", "} :", "MG0104", "transfer_send needs its layouts"),
+        (", source = #meshgen.split<@a, [[0], []]>, target = #meshgen.split<@b, [[0], []]>} ->", "} ->", "MG0104", "transfer_recv needs its layouts"),
+        (", target = #meshgen.split<@b, [[0], []]>} :", "} :", "MG0104", "transfer_send needs its layouts"),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_together_are_refused(old: str, new: str, code: str, text: str) -> None:
