@@ -1,4 +1,4 @@
-"""Analyses of one graph, whose results the graph keeps with its def-use index."""
+"""Memoization of graph analyses: each result is stored in the graph's def-use index."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ T = TypeVar("T")
 
 
 def graph_analysis(analyze: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph, P], T]:
-    """Compute an analysis of a graph once for its other arguments, which are hashable.
+    """Decorate an analysis of a graph so that its result is cached per graph and arguments.
 
-    A result belongs to the graph: passes make new graphs, and nodes that are added to one drop its results.
+    The other arguments must be hashable. The cache belongs to the graph: passes create new graphs, and adding nodes to
+    a graph drops its cached results.
     """
 
     @wraps(analyze)
-    def kept(graph: Graph, *args: P.args, **kwargs: P.kwargs) -> T:
+    def cached(graph: Graph, *args: P.args, **kwargs: P.kwargs) -> T:
         results, key = graph.index.results, (analyze, args, *kwargs.items())
         if key not in results:
             results[key] = analyze(graph, *args, **kwargs)
         return results[key]
 
-    return kept
+    return cached

@@ -1,4 +1,4 @@
-"""Disjoint sub-axes of mesh axes, which propagation and checks work on, and merging them again."""
+"""Disjoint sub-axes of mesh axes, the unit of propagation and of checks, and the inverse: merging sub-axes again."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import NamedTuple
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
-MAX_REF = 1024  # characters of a reference to an axis
+# characters in a reference to an axis or sub-axis; chosen: far above any real name, and bounds the parsing of forged
+# files
+MAX_REF = 1024
 NO_DIVISION = "an axis would have to be factored in two ways at once, as 6 devices into 2 x 3 and 3 x 2"
 
 
 class AxisParts(NamedTuple):
-    """The finest sub-axes of the mesh's axes that some references name, so that no two overlap.
+    """The finest disjoint sub-axes of the mesh axes that a set of axis references needs.
 
-    Not all references have such parts: an axis of 6 is 2 x 3 or 3 x 2. `fits` tells whether they do.
+    Some sets of references have no common sub-axes: an axis of size 6 split as 2 x 3 and as 3 x 2. `fits` checks this.
     """
 
     mesh: Mesh
-    parts: dict[str, tuple[str, ...]]  # axis name -> its parts, major to minor
+    parts: dict[str, tuple[str, ...]]  # axis name -> its sub-axes, major to minor
 
     @staticmethod
     def of(mesh: Mesh, refs: Sequence[str]) -> AxisParts:
-        """The parts that references name; one that does not nest in those before it is skipped."""
+        """Return the sub-axes for `refs`; a reference that does not nest with the earlier ones is skipped."""
         chains = {axis.name: [1, axis.size] for axis in mesh.axes if axis.size is not None}
         for name, pre, size in map(split_ref, refs):
             if size is None or size == 1 or name not in chains:
@@ -40,34 +42,40 @@ class AxisParts(NamedTuple):
         return AxisParts(mesh, table)
 
     def fits(self, *refs: str) -> bool:
-        """Whether all these references are products of the parts."""
+        """Whether each of `refs` is a product of adjacent sub-axes."""
         return all(map(self._ref_fits, refs))
 
     def _ref_fits(self, ref: str) -> bool:
         name, pre, size = split_ref(ref)
-        whole = self.mesh.axis(name).size
-        if size is None or size == 1 or whole is None:
+        axis_size = self.mesh.axis(name).size
+        if size is None or size == 1 or axis_size is None:
             return True
-        ends = {whole, *(split_ref(part)[1] for part in self.parts[name])}
-        return pre in ends and pre * size in ends
+        boundaries = {axis_size, *(split_ref(part)[1] for part in self.parts[name])}
+        return pre in boundaries and pre * size in boundaries
 
     def refine(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """References of one dim in terms of the parts; they must fit. Those to parts of an axis of unknown size stay."""
+        """Rewrite the references of one dim in terms of the sub-axes; `refs` must fit.
+
+        References to an axis of unknown size are returned unchanged.
+        """
         refs = merge(refs, self.mesh)
         assert self.fits(*refs), f"{refs} do not nest in {self.parts}"
-        found: list[str] = []
+        refined: list[str] = []
         for ref in refs:
             name, pre, size = split_ref(ref)
             if self.mesh.axis(name).size is None:
-                found.append(ref)
+                refined.append(ref)
             elif size is None or len(self.parts[name]) == 1:
-                found += self.parts[name] if size != 1 else ()
+                refined += self.parts[name] if size != 1 else ()
             else:
-                found += [part for part in self.parts[name] if pre <= split_ref(part)[1] < pre * size]
-        return tuple(found)
+                refined += [part for part in self.parts[name] if pre <= split_ref(part)[1] < pre * size]
+        return tuple(refined)
 
     def cover(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """The parts that determine a device's coordinate along these references: all parts of the axis for one that does not fit."""
+        """Return the sub-axes that determine a device's coordinate along `refs`.
+
+        A reference that does not fit contributes all sub-axes of its axis.
+        """
         return tuple(
             dict.fromkeys(
                 part
@@ -77,9 +85,9 @@ class AxisParts(NamedTuple):
         )
 
     def normal(self, sharding: Sharding) -> Sharding:
-        """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves).
+        """Return the sharding in terms of the sub-axes, so that equal shardings (`x` and its two halves) compare equal.
 
-        Its `merged` form must fit.
+        The `merged` form of `sharding` must fit.
         """
         sharding = merged(sharding, self.mesh)
         kinds = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
@@ -87,44 +95,44 @@ class AxisParts(NamedTuple):
         return replace(sharding, dims=dims, partial=kinds)
 
     def merge(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """Neighbouring parts joined again: the inverse of refine."""
+        """Merge adjacent sub-axes again: the inverse of `refine`."""
         return merge(refs, self.mesh)
 
     def all(self) -> list[str]:
-        """All parts of all axes of known size above 1, in mesh order."""
+        """Return all sub-axes of the axes with a known size above 1, in mesh order."""
         return [
-            p
-            for a in self.mesh.axes
-            if a.size is not None and a.size > 1
-            for p in self.parts[a.name]
-            if self.mesh.axis_size(p) > 1
+            part
+            for axis in self.mesh.axes
+            if axis.size is not None and axis.size > 1
+            for part in self.parts[axis.name]
+            if self.mesh.axis_size(part) > 1
         ]
 
 
 def merge(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
-    """References to neighbouring parts of an axis, major to minor, as one."""
-    if not any(":" in ref for ref in refs):  # they are all whole
+    """Merge adjacent sub-axes of an axis, major to minor, into one reference."""
+    if not any(":" in ref for ref in refs):  # No reference is to a sub-axis.
         return tuple(refs)
-    found: list[str] = []
+    merged_refs: list[str] = []
     for ref in refs:
         name, pre, size = split_ref(ref)
-        if found and size is not None:
-            last, last_pre, last_size = split_ref(found[-1])
+        if merged_refs and size is not None:
+            last, last_pre, last_size = split_ref(merged_refs[-1])
             if last == name and last_size is not None and last_pre * last_size == pre:
-                found[-1] = f"{name}:({last_pre}){last_size * size}"
+                merged_refs[-1] = f"{name}:({last_pre}){last_size * size}"
                 continue
-        found.append(ref)
-    whole = {f"{a.name}:(1){a.size}": a.name for a in mesh.axes}
-    return tuple(whole.get(ref, ref) for ref in found)
+        merged_refs.append(ref)
+    full_axes = {f"{a.name}:(1){a.size}": a.name for a in mesh.axes}
+    return tuple(full_axes.get(ref, ref) for ref in merged_refs)
 
 
 def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
-    """The sharding with neighbouring parts of an axis as one, so that equal ones are written alike.
+    """Return the sharding with adjacent sub-axes merged, so that equal shardings compare equal.
 
-    Unlike `AxisParts.normal` this needs no common parts of two shardings.
+    Unlike `AxisParts.normal`, this needs no sub-axes in common with another sharding.
     """
     plain = sharding.canonical(mesh)
-    if not any(":" in axis for axis in plain.used_axes):  # they are all whole
+    if not any(":" in axis for axis in plain.used_axes):  # No reference is to a sub-axis.
         return plain
     runs = itertools.groupby(plain.partial, lambda pair: pair[1])
     partial = tuple((axis, kind) for kind, run in runs for axis in merge([axis for axis, _ in run], mesh))
@@ -132,7 +140,7 @@ def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
 
 
 def is_ref(text: str) -> bool:
-    """Whether a text from a file can refer to an axis, or to a part of one that has a size."""
+    """Whether `text`, read from a file, is a valid reference to an axis or to a sub-axis of positive size."""
     if len(text) > MAX_REF:
         return False
     _, before, size = split_ref(text)

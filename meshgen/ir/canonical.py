@@ -1,7 +1,7 @@
-"""An order of a graph's nodes that depends on the computation only, not on the order of the text.
+"""A canonical order of a graph's nodes, which depends on the computation only and not on the order of the program text.
 
-Walked from the outputs, operands first and in their order: producers before users, as a tracer would emit them.
-Ops that no output needs follow, ordered by their texts; ties keep the program's order.
+A post-order walk from the outputs, operands in order: producers precede users, as a tracer would emit them.
+Nodes that no output depends on follow, sorted by the digest of their text; ties keep the program order.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from meshgen.ir.spread import stored_bytes
 
 
 def canonical_order(graph: Graph) -> list[Node]:
-    """All nodes of a graph (not those of regions), producers before users."""
+    """Return all nodes of a graph (not those of its regions), producers before users."""
     return _ordered(graph, {})
 
 
-def _ordered(graph: Graph, known: dict[Node, list[Value]]) -> list[Node]:
-    """As `canonical_order`; `known` caches the values that nodes read, needed at every enclosing level."""
-    makers = graph.index.producers
+def _ordered(graph: Graph, reads: dict[Node, list[Value]]) -> list[Node]:
+    """Implement `canonical_order`; `reads` caches the values that each node reads, shared by all nesting levels."""
+    producers = graph.index.producers
     done: dict[Node, None] = {}
-    _visit(graph.outputs, makers, done, known)
-    left = [node for node in graph.nodes if node not in done]
-    if left:
+    _visit(graph.outputs, producers, done, reads)
+    dead = [node for node in graph.nodes if node not in done]
+    if dead:
         needed: dict[Node, None] = {}
-        _visit([value for node in left for value in _reads(node, known)], makers, needed, known)
-        digests = _Digests(graph, needed.keys() | left)
-        for node in sorted(left, key=digests.of_node):
-            _visit(_reads(node, known), makers, done, known)
+        _visit([value for node in dead for value in _reads(node, reads)], producers, needed, reads)
+        digests = _Digests(graph, needed.keys() | dead)
+        for node in sorted(dead, key=digests.of_node):
+            _visit(_reads(node, reads), producers, done, reads)
             done[node] = None
     return list(done)
 
 
-def _reads(node: Node, known: dict[Node, list[Value]]) -> list[Value]:
-    """Operands, then the values that the node's regions capture."""
+def _reads(node: Node, reads: dict[Node, list[Value]]) -> list[Value]:
+    """Return the operands of a node, followed by the values that its regions capture."""
     if not node.regions:
         return node.operands
-    if node not in known:
-        known[node] = [*node.operands, *(value for region in node.regions for value in _captured(region, known))]
-    return known[node]
+    if node not in reads:
+        reads[node] = [*node.operands, *(value for region in node.regions for value in _captured(region, reads))]
+    return reads[node]
 
 
-def _captured(region: Graph, known: dict[Node, list[Value]]) -> list[Value]:
-    """The values that a region captures."""
-    own = {*region.inputs, *region.index.producers}
-    inner = [*(v for each in _ordered(region, known) for v in _reads(each, known)), *region.outputs]
-    return [value for value in dict.fromkeys(inner) if value not in own]
+def _captured(region: Graph, reads: dict[Node, list[Value]]) -> list[Value]:
+    """Return the values that a region captures."""
+    local = {*region.inputs, *region.index.producers}
+    used = [*(v for node in _ordered(region, reads) for v in _reads(node, reads)), *region.outputs]
+    return [value for value in dict.fromkeys(used) if value not in local]
 
 
-def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Node, None], known: dict[Node, list[Value]]) -> None:  # fmt: skip
-    """Add the producers of values, after those of their operands. Not recursive, because programs are deep."""
-    stack: list[tuple[Node, bool]] = [(makers[v], False) for v in reversed(list(values)) if v in makers]
+def _visit(values: Iterable[Value], producers: Mapping[Value, Node], done: dict[Node, None], reads: dict[Node, list[Value]]) -> None:  # fmt: skip
+    """Add the producers of `values` to `done`, each after its own producers. Iterative, because programs are deep."""
+    stack: list[tuple[Node, bool]] = [(producers[v], False) for v in reversed(list(values)) if v in producers]
     open_nodes: set[Node] = set()
     while stack:
         node, is_ready = stack.pop()
@@ -65,42 +65,47 @@ def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Nod
         elif node not in done and node not in open_nodes:
             open_nodes.add(node)
             stack.append((node, True))
-            stack += [(makers[v], False) for v in reversed(_reads(node, known)) if v in makers]
+            stack += [(producers[v], False) for v in reversed(_reads(node, reads)) if v in producers]
 
 
 class _Digests:
-    """Digests that are equal for nodes that compute the same from the same inputs: of all nodes, or of these and what they need."""
+    """Digests of nodes: nodes that compute the same function of the same inputs have equal digests.
+
+    With `nodes`, only these nodes are hashed; the set must contain their producers.
+    """
 
     def __init__(self, graph: Graph, nodes: AbstractSet[Node] | None = None) -> None:
-        self._known: dict[Value, str] = {value: f"input {number}" for number, value in enumerate(graph.inputs)}
+        self._names: dict[Value, str] = {value: f"input {number}" for number, value in enumerate(graph.inputs)}
         self._nodes: dict[Node, str] = {}
         for node in graph.nodes if nodes is None else filter(nodes.__contains__, graph.nodes):
             text = self._text(node, self.of_value)
             self._nodes[node] = hashlib.sha256(text.encode()).hexdigest()
-            self._known.update((value, f"{self._nodes[node]} {i}") for i, value in enumerate(node.results))
+            self._names.update((value, f"{self._nodes[node]} {i}") for i, value in enumerate(node.results))
 
     def of_node(self, node: Node) -> str:
         return self._nodes[node]
 
     def of_value(self, value: Value) -> str:
-        """The digest of a value; captured values are distinguished by their types only."""
-        return self._known.get(value, str(value.type))
+        """Return the digest of a value; captured values are distinguished by their types only."""
+        return self._names.get(value, str(value.type))
 
     def _text(self, node: Node, name: Callable[[Value], str]) -> str:
         bodies = [_Digests(body).of_outputs(body) for body in node.regions]
         types = [str(value.type) for value in node.results]
-        asked = () if node.option is None else (node.option,)
-        return repr((node.op, [name(v) for v in node.operands], types, _attr_text(node.attrs.given), bodies, *asked))
+        annotations = () if node.option is None else (node.option,)
+        return repr(
+            (node.op, [name(v) for v in node.operands], types, _attr_text(node.attrs.given), bodies, *annotations)
+        )
 
     def of_outputs(self, graph: Graph) -> list[str]:
         return [self.of_value(value) for value in graph.outputs] + sorted(self._nodes.values())
 
 
 def _attr_text(value: Any) -> Any:
-    """The text of an attribute, arrays in full."""
+    """Return the text of an attribute; arrays enter with a hash of all their bytes."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return (array.shape, str(array.dtype), hashlib.sha256(stored_bytes(array)).hexdigest())
     if isinstance(value, Mapping):
-        return sorted((str(key), _attr_text(each)) for key, each in cast("Mapping[Any, Any]", value).items())
+        return sorted((str(key), _attr_text(entry)) for key, entry in cast("Mapping[Any, Any]", value).items())
     return repr(value)

@@ -1,4 +1,4 @@
-"""What was decided about running collectives in chunks; a program that is in chunks keeps it, also in its text."""
+"""The decisions about splitting collectives into chunks; they are stored in the program and printed in its text form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ChunkDecision:
-    """The decision for equal collectives that are exposed for `exposed_seconds` of the step, and why."""
+    """The decision for a group of equal collectives whose exposed time is `exposed_seconds` per step, and its reason."""
 
     what: str
     exposed_seconds: float

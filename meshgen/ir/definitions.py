@@ -1,6 +1,6 @@
-"""SSA dominance: each value is defined exactly once, before its uses, in the graph of the user or an enclosing one.
+"""SSA dominance: each value is defined exactly once, before its uses, in the graph of its user or an enclosing graph.
 
-Every pass must keep this. One walk over the nodes, those of regions included.
+Every pass must preserve this. The check is one walk over all nodes, including those in regions.
 """
 
 from __future__ import annotations
@@ -12,58 +12,65 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 
 
 def definition_faults(graph: Graph) -> list[Diagnostic]:
-    """Uses before or without a definition, values defined twice, and outputs without a definition."""
+    """Return a diagnostic for each use before or without a definition, each double definition, and each undefined
+    output.
+    """
     faults: list[Diagnostic] = []
     _walk(graph, set(), faults)
     return faults
 
 
 def undefined_in(module: Module) -> list[Diagnostic]:
-    """The faults of a program's graph, of its kernels, and of its parts on several meshes."""
+    """Return the dominance faults of a module's graph and kernels, or of its per-mesh parts."""
     if module.parts:
         return [fault for part in module.parts for fault in undefined_in(part)]
     return [fault for graph in (module.graph, *module.kernels.values()) for fault in definition_faults(graph)]
 
 
 def require_defined(module: Module, made_by: str) -> None:
-    """Raise AssertionError with the pass that made the program, the value and its location: a bug of meshgen."""
+    """Raise AssertionError if the module violates SSA dominance, which is a bug of meshgen.
+
+    The message has the pass `made_by`, the value and its location.
+    """
     faults = undefined_in(module)
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 
-def _walk(graph: Graph, made: set[Value], faults: list[Diagnostic]) -> None:
-    """`made` are the values of enclosing graphs; it is unchanged on return, because values of a region do not escape."""
-    own = set[Value]()
-    _make(graph.inputs, f"an input of '{graph.name}'", None, made, own, faults)
+def _walk(graph: Graph, defined: set[Value], faults: list[Diagnostic]) -> None:
+    """Collect the faults of a graph. `defined` holds the values visible from enclosing graphs and is unchanged on return."""
+    local = set[Value]()
+    _define(graph.inputs, f"an input of '{graph.name}'", None, defined, local, faults)
     for node in graph.nodes:
-        if not made.issuperset(node.operands):
-            faults += [_unmade(node, number) for number, value in enumerate(node.operands) if value not in made]
+        if not defined.issuperset(node.operands):
+            faults += [
+                _undefined_operand(node, number) for number, value in enumerate(node.operands) if value not in defined
+            ]
         for region in node.regions:
-            _walk(region, made, faults)
+            _walk(region, defined, faults)
         results = node.results
-        if made.isdisjoint(results) and (len(results) == 1 or len(set(results)) == len(results)):
-            made.update(results)
-            own.update(results)
+        if defined.isdisjoint(results) and (len(results) == 1 or len(set(results)) == len(results)):
+            defined.update(results)
+            local.update(results)
         else:
-            _make(results, f"a result of '{node.op}'", node.loc, made, own, faults)
+            _define(results, f"a result of '{node.op}'", node.loc, defined, local, faults)
     for number, value in enumerate(graph.outputs):
-        if value not in made:
+        if value not in defined:
             message = f"output {number} of '{graph.name}' is {_typed_name(value)}, which has no definition"
             faults.append(Diagnostic("MG0104", message, value.loc))
-    made -= own
+    defined -= local
 
 
-def _make(values: Sequence[Value], what: str, loc: Location | None, made: set[Value], own: set[Value],
+def _define(values: Sequence[Value], role: str, loc: Location | None, defined: set[Value], local: set[Value],
           faults: list[Diagnostic]) -> None:  # fmt: skip
     for value in values:
-        if value in made:
-            faults.append(Diagnostic("MG0104", f"{_typed_name(value)}, {what}, is defined twice", loc or value.loc))
+        if value in defined:
+            faults.append(Diagnostic("MG0104", f"{_typed_name(value)}, {role}, is defined twice", loc or value.loc))
         else:
-            made.add(value)
-            own.add(value)
+            defined.add(value)
+            local.add(value)
 
 
-def _unmade(node: Node, number: int) -> Diagnostic:
+def _undefined_operand(node: Node, number: int) -> Diagnostic:
     message = (
         f"'{node.op}' reads {_typed_name(node.operands[number])} (operand {number}), which is not defined before it"
     )

@@ -1,9 +1,9 @@
-"""Donated arguments: their memory is reused for a result of the same type and sharding.
+"""Donated arguments: their buffers are reused for a result of the same type and sharding.
 
     func.func @main(%w: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %g: tensor<8xf32> {jax.buffer_donor = true})
 
-`Module.donations` has the output that is the next value of each donated input, None for inputs without one: their memory is reused
-for any output that fits, which the shardings decide.
+`Module.donations` maps each donated input to the output that is its next value, or to None. The buffer of an input that
+maps to None is reused for any output that fits; this is decided once the shardings are known.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from meshgen.ir.graph import Module, TensorType
 
 
 class Settled(NamedTuple):
-    """Donated inputs by number: the output that reuses the memory of each, and why others have none."""
+    """The result of donation: per donated input the output that reuses its buffer, or the reason why none does."""
 
     pairs: dict[int, int]
     unused: dict[int, str]
 
 
 def donation_faults(module: Module) -> list[Diagnostic]:
-    """Contradictory donations: MG0110."""
+    """Return an MG0110 diagnostic for each contradictory donation."""
     return [
         Diagnostic("MG0110", text, module.graph.inputs[number].loc if number < len(module.graph.inputs) else None)
         for number, text in _faults(module)
@@ -48,9 +48,9 @@ def _faults(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def settled(module: Module) -> Settled:
-    """The output that reuses each donated input, for a module whose shardings are decided.
+    """Choose the output that reuses the buffer of each donated input. The shardings of the module must be decided.
 
-    An input without a given output gets the first unused one of its type and sharding.
+    A donated input without a prescribed output gets the first free one of its type and sharding.
     """
     pairs: dict[int, int] = {}
     unused: dict[int, str] = {}
@@ -59,20 +59,20 @@ def settled(module: Module) -> Settled:
             unused[number] = why
         elif output is not None:
             pairs[number] = output
-    free = [n for n in range(len(module.graph.outputs)) if n not in module.donations.values()]
+    free_outputs = [n for n in range(len(module.graph.outputs)) if n not in module.donations.values()]
     for number in (n for n, output in module.donations.items() if output is None):
-        found = next((output for output in free if not _misfit(module, number, output)), None)
-        if found is None:
-            kind, sharding = _in_type(module, number), module.in_shardings[number]
-            unused[number] = f"no remaining result is {kind} with sharding {sharding}"
+        match = next((output for output in free_outputs if not _misfit(module, number, output)), None)
+        if match is None:
+            input_type, sharding = _in_type(module, number), module.in_shardings[number]
+            unused[number] = f"no remaining result is {input_type} with sharding {sharding}"
         else:
-            free.remove(found)
-            pairs[number] = found
+            free_outputs.remove(match)
+            pairs[number] = match
     return Settled(pairs, unused)
 
 
 def _misfit(module: Module, number: int, output: int) -> str:
-    """Why the memory of an input does not fit an output; empty if it does."""
+    """Return why the buffer of an input cannot be reused for an output, or "" if it can."""
     have, want = _in_type(module, number), _out_type(module, output)
     if have != want:
         return f"it is {have}, but result {output} is {want}"

@@ -1,4 +1,4 @@
-"""The element types of tensors by their names in the IR, as NumPy has them."""
+"""Element types of tensors: names in the IR and their NumPy dtypes."""
 
 from __future__ import annotations
 

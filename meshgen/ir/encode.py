@@ -1,4 +1,4 @@
-"""Graphs as JSON values, and back, exactly; a malformed document raises ModuleError MG0502 with its path."""
+"""Lossless encoding of graphs as JSON values. Decoding a malformed document raises ModuleError MG0502 with its path."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def _loc_to_json(loc: Location | None) -> Json:
     return None if loc is None else [loc.file, loc.line, loc.column]
 
 
-def _loc_from_json(value: Json, place: str) -> Location | None:
+def _loc_from_json(value: Json, path: str) -> Location | None:
     if value is None:
         return None
-    file, line, column = as_list(value, place, 3)
-    return Location(as_str(file, place), as_int(line, place, 0), as_int(column, place, 0))
+    file, line, column = as_list(value, path, 3)
+    return Location(as_str(file, path), as_int(line, path, 0), as_int(column, path, 0))
 
 
 def _node_sharding_to_json(sharding: NodeSharding | None) -> Json:
@@ -60,25 +60,25 @@ def _node_sharding_to_json(sharding: NodeSharding | None) -> Json:
     }
 
 
-def _node_sharding_from_json(value: Json, place: str) -> NodeSharding | None:
+def _node_sharding_from_json(value: Json, path: str) -> NodeSharding | None:
     if value is None:
         return None
     return NodeSharding(
-        as_tuple(member(value, "operands", place), f"{place}.operands", sharding_from_json),
-        as_tuple(member(value, "results", place), f"{place}.results", sharding_from_json),
-        as_tuple(member(value, "option", place), f"{place}.option", lambda v, p: as_tuple(v, p, as_str)),
-        as_tuple(member(value, "why", place), f"{place}.why", as_str),
+        as_tuple(member(value, "operands", path), f"{path}.operands", sharding_from_json),
+        as_tuple(member(value, "results", path), f"{path}.results", sharding_from_json),
+        as_tuple(member(value, "option", path), f"{path}.option", lambda v, p: as_tuple(v, p, as_str)),
+        as_tuple(member(value, "why", path), f"{path}.why", as_str),
     )
 
 
 def graph_to_json(graph: Graph) -> Json:
-    """Values are numbered in the order they appear, those of regions after the values around them."""
+    """Encode a graph. Values are numbered in order of appearance; the values of a region follow those around it."""
     return _write_graph(graph, {}, itertools.count())
 
 
 def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) -> Json:
     def declare(value: Value) -> Json:
-        numbers[value] = next(counter)  # a shared region is written twice
+        numbers[value] = next(counter)  # A region that two nodes share is encoded twice.
         entry: dict[str, Json] = {"type": type_to_json(value.type)}
         if value.name:
             entry["name"] = value.name
@@ -104,51 +104,53 @@ def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]
 
 
 def graph_from_json(value: Json, place: str = "graph") -> Graph:
-    """The graph. Raises ModuleError MG0502 for a malformed document or a use of a value before its definition."""
+    """Decode a graph. Raises ModuleError MG0502 for a malformed document or a use of a value before its definition."""
     return _read_graph(value, place, [], 0)
 
 
-def _read_graph(value: Json, place: str, values: list[Value | None], depth: int) -> Graph:
+def _read_graph(value: Json, graph_path: str, values: list[Value | None], depth: int) -> Graph:
     if depth > MAX_NESTING:
-        raise damaged(place, f"has regions nested more than {MAX_NESTING} deep")
+        raise damaged(graph_path, f"has regions nested more than {MAX_NESTING} deep")
 
-    def use(number: Json, at: str) -> Value:
-        found = values[as_int(number, at, 0, len(values) - 1)]
-        if found is None:
-            raise damaged(at, f"value {number} belongs to a region that has ended")
-        return found
+    def use(number: Json, path: str) -> Value:
+        value = values[as_int(number, path, 0, len(values) - 1)]
+        if value is None:
+            raise damaged(path, f"value {number} belongs to a region that has ended")
+        return value
 
-    first = len(values)
-    graph = Graph(as_str(member(value, "name", place), f"{place}.name"))
-    graph.inputs = list(as_tuple(member(value, "inputs", place), f"{place}.inputs", _read_value))
+    first_local = len(values)
+    graph = Graph(as_str(member(value, "name", graph_path), f"{graph_path}.name"))
+    graph.inputs = list(as_tuple(member(value, "inputs", graph_path), f"{graph_path}.inputs", _read_value))
     values.extend(graph.inputs)
-    for i, entry in enumerate(as_list(member(value, "nodes", place), f"{place}.nodes")):
-        at = f"{place}.nodes[{i}]"
-        table = as_dict(entry, at)
+    for i, entry in enumerate(as_list(member(value, "nodes", graph_path), f"{graph_path}.nodes")):
+        node_path = f"{graph_path}.nodes[{i}]"
+        table = as_dict(entry, node_path)
         node = Node(
-            as_str(member(entry, "op", at), f"{at}.op"),
-            list(as_tuple(member(entry, "operands", at), f"{at}.operands", use)),
+            as_str(member(entry, "op", node_path), f"{node_path}.op"),
+            list(as_tuple(member(entry, "operands", node_path), f"{node_path}.operands", use)),
             [],
-            attrs_from_json(member(entry, "attrs", at), f"{at}.attrs"),
-            _loc_from_json(table.get("loc"), f"{at}.loc"),
-            _node_sharding_from_json(table.get("sharding"), f"{at}.sharding"),
-            as_tuple(table.get("regions", []), f"{at}.regions", lambda v, p: _read_graph(v, p, values, depth + 1)),
+            attrs_from_json(member(entry, "attrs", node_path), f"{node_path}.attrs"),
+            _loc_from_json(table.get("loc"), f"{node_path}.loc"),
+            _node_sharding_from_json(table.get("sharding"), f"{node_path}.sharding"),
+            as_tuple(
+                table.get("regions", []), f"{node_path}.regions", lambda v, p: _read_graph(v, p, values, depth + 1)
+            ),
         )
-        node.results = list(as_tuple(member(entry, "results", at), f"{at}.results", _read_value))
+        node.results = list(as_tuple(member(entry, "results", node_path), f"{node_path}.results", _read_value))
         values.extend(node.results)
         graph.nodes.append(node)
-    graph.outputs = list(as_tuple(member(value, "outputs", place), f"{place}.outputs", use))
+    graph.outputs = list(as_tuple(member(value, "outputs", graph_path), f"{graph_path}.outputs", use))
     if depth:
-        values[first:] = [None] * (len(values) - first)
+        values[first_local:] = [None] * (len(values) - first_local)
     return graph
 
 
-def _read_value(entry: Json, place: str) -> Value:
-    table = as_dict(entry, place)
+def _read_value(entry: Json, path: str) -> Value:
+    table = as_dict(entry, path)
     sharding = table.get("sharding")
     return Value(
-        type_from_json(member(entry, "type", place), f"{place}.type"),
-        as_str(table.get("name", ""), f"{place}.name"),
-        None if sharding is None else sharding_from_json(sharding, f"{place}.sharding"),
-        _loc_from_json(table.get("loc"), f"{place}.loc"),
+        type_from_json(member(entry, "type", path), f"{path}.type"),
+        as_str(table.get("name", ""), f"{path}.name"),
+        None if sharding is None else sharding_from_json(sharding, f"{path}.sharding"),
+        _loc_from_json(table.get("loc"), f"{path}.loc"),
     )

@@ -1,8 +1,7 @@
-"""Types, shardings, meshes, arrays and attributes as JSON values, and back, exactly.
+"""Lossless encoding of types, shardings, meshes, arrays and attributes as JSON values.
 
-Used by the module file, which is untrusted: a malformed document raises
-ModuleError MG0502 with the path in the document. Nothing is executed, and no size is trusted before it is
-compared with the bytes present.
+The module file that contains them is untrusted: a malformed document raises ModuleError MG0502 with the path in the
+document. Decoding executes nothing, and compares each size with the bytes present before it allocates.
 """
 
 from __future__ import annotations
@@ -28,19 +27,22 @@ from meshgen.spec import Sharding
 
 Json = Any  # None, bool, int, float, str, list or dict of these
 T = TypeVar("T")
-MAX_SIZE = MAX_BYTES  # of a dim, and of its sharding: bounds the work for a forged file
-MAX_DEPTH = 64  # of nested attributes
+# elements in a dim, or in an entry of its sharding; chosen: the byte limit of a tensor, which bounds the work for a
+# forged file
+MAX_SIZE = MAX_BYTES
+# levels of nested attributes; chosen: far above any real attribute, and bounds the recursion for a forged file
+MAX_DEPTH = 64
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def damaged(place: str, message: str) -> ModuleError:
-    """The error for a malformed document."""
+    """Return the error for a malformed document."""
     return ModuleError(
         Diagnostic("MG0502", f"{place}: {message}", hint="write the module again with 'meshgen compile'")
     )
 
 
-# Reading of JSON values ------------------------------------------------------------------------------------
+# ---- Checked access to JSON values
 
 
 def as_int(value: Json, place: str, low: int = -(1 << 63), high: int = 1 << 63) -> int:
@@ -58,10 +60,10 @@ def as_str(value: Json, place: str) -> str:
 def as_list(value: Json, place: str, length: int | None = None) -> list[Json]:
     if not isinstance(value, list):
         raise damaged(place, f"expected a list, found {_abridged(value)}")
-    found = cast("list[Json]", value)
-    if length is not None and len(found) != length:
-        raise damaged(place, f"expected {length} entries, found {len(found)}")
-    return found
+    entries = cast("list[Json]", value)
+    if length is not None and len(entries) != length:
+        raise damaged(place, f"expected {length} entries, found {len(entries)}")
+    return entries
 
 
 def as_dict(value: Json, place: str) -> dict[str, Json]:
@@ -71,7 +73,7 @@ def as_dict(value: Json, place: str) -> dict[str, Json]:
 
 
 def member(value: Json, key: str, place: str) -> Json:
-    """A required entry."""
+    """Return a required entry of an object."""
     table = as_dict(value, place)
     if key not in table:
         raise damaged(place, f"has no '{key}'")
@@ -87,7 +89,7 @@ def as_tuple(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T
 
 
 def _checked(place: str, make: Callable[[], T]) -> T:
-    """`make()`, with its diagnostics reported as damage of the document."""
+    """Return `make()`; its MeshgenErrors are raised again as damage of the document."""
     try:
         return make()
     except ModuleError:
@@ -96,21 +98,21 @@ def _checked(place: str, make: Callable[[], T]) -> T:
         raise damaged(place, "; ".join(d.message for d in error.diagnostics)) from error
 
 
-# Types, meshes, shardings -------------------------------------------------------------------------------------
+# ---- Types, meshes, shardings
 
 
 def type_to_json(type_: TensorType) -> Json:
-    """`["f32", [8, null]]`: element type and shape; null is a size that is unknown until load."""
+    """Encode a type as `["f32", [8, null]]`: element type and shape. A null size is unknown until load."""
     return [type_.dtype, list(type_.shape)]
 
 
 def type_from_json(value: Json, place: str = "type") -> TensorType:
     dtype, shape = as_list(value, place, 2)
     sizes = as_tuple(shape, f"{place}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_SIZE))
-    kind = TensorType(sizes, _dtype_from_json(dtype, f"{place}[0]"))
-    if fault := size_fault(kind, MAX_LOCAL_RANK):
+    tensor_type = TensorType(sizes, _dtype_from_json(dtype, f"{place}[0]"))
+    if fault := size_fault(tensor_type, MAX_LOCAL_RANK):
         raise damaged(place, fault)
-    return kind
+    return tensor_type
 
 
 def _dtype_from_json(value: Json, place: str) -> str:
@@ -159,28 +161,30 @@ def _read_number(value: Json, place: str) -> float:
 
 
 def sharding_to_json(sharding: Sharding) -> Json:
-    """`{"dims": [["x"], []], "partial": [["y", "sum"]], "halo": ..., "offsets": ...}`; empty parts are left out."""
-    found: dict[str, Json] = {"dims": [list(axes) for axes in sharding.dims]}
+    """Encode a sharding as `{"dims": [["x"], []], "partial": [["y", "sum"]], "halo": ..., "offsets": ...}` without
+    empty entries.
+    """
+    encoded: dict[str, Json] = {"dims": [list(axes) for axes in sharding.dims]}
     for key in ("partial", "halo", "offsets"):
-        if part := getattr(sharding, key):
-            found[key] = [list(entry) for entry in part]
-    return found
+        if entries := getattr(sharding, key):
+            encoded[key] = [list(entry) for entry in entries]
+    return encoded
 
 
 def sharding_from_json(value: Json, place: str = "sharding") -> Sharding:
     table = as_dict(value, place)
-    kinds = as_tuple(table.get("partial", []), f"{place}.partial", _partial)
+    partial = as_tuple(table.get("partial", []), f"{place}.partial", _partial)
     halo = as_tuple(table.get("halo", []), f"{place}.halo", lambda v, p: _pair(v, p, _natural))
     offsets = as_tuple(table.get("offsets", []), f"{place}.offsets", lambda v, p: as_tuple(v, p, _natural))
     dims = as_tuple(member(value, "dims", place), f"{place}.dims", lambda v, p: as_tuple(v, p, as_axis))
-    for name, part in (("halo", halo), ("offsets", offsets)):
-        if part and len(part) != len(dims):
-            raise damaged(f"{place}.{name}", f"expected {len(dims)} entries, found {len(part)}")
-    return Sharding(dims, kinds, halo, offsets)
+    for name, entries in (("halo", halo), ("offsets", offsets)):
+        if entries and len(entries) != len(dims):
+            raise damaged(f"{place}.{name}", f"expected {len(dims)} entries, found {len(entries)}")
+    return Sharding(dims, partial, halo, offsets)
 
 
 def as_axis(value: Json, place: str) -> str:
-    """An axis of a mesh, or a part of one."""
+    """Return a string that refers to a mesh axis or sub-axis."""
     name = as_str(value, place)
     if not is_ref(name):
         raise damaged(place, f"{_abridged(name)} is not a mesh axis or part of one")
@@ -201,11 +205,15 @@ def _pair(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, T
     return item(first, f"{place}[0]"), item(second, f"{place}[1]")
 
 
-# Arrays and attributes ----------------------------------------------------------------------------------------
+# ---- Arrays and attributes
 
 
 def array_to_json(array: np.ndarray[Any, Any]) -> Json:
-    """`{"dtype", "shape"}` and the little-endian bytes in base64: of one element as `splat`, or of all."""
+    """Encode an array as its dtype, its shape, and little-endian bytes in base64.
+
+    The bytes are those of one element (key `splat`) if all elements are equal, else those of all elements (key
+    `base64`).
+    """
     raw = stored_bytes(array)
     first = raw[: array.itemsize]
     splat = array.size > 0 and (len(raw) < array.nbytes or raw == first * array.size)
@@ -214,7 +222,7 @@ def array_to_json(array: np.ndarray[Any, Any]) -> Json:
 
 
 def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
-    """The array, read-only. A splat is a broadcast view."""
+    """Decode a read-only array. A splat becomes a broadcast view."""
     type_ = type_from_json([member(value, "dtype", place), member(value, "shape", place)], place)
     key = "splat" if "splat" in as_dict(value, place) else "base64"
     text = as_str(member(value, key, place), f"{place}.{key}")
@@ -235,9 +243,10 @@ def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
 
 
 def value_to_json(value: Any) -> Json:
-    """Return an attribute as JSON: its own scalars as they are, everything else as an object with one tag.
+    """Encode an attribute value: scalars as themselves, everything else as an object with one tag.
 
-    NumPy's integers in a tuple are dims or sizes and become integers; by themselves they are constants and keep their type.
+    NumPy integers inside a tuple are dims or sizes and become plain integers. A NumPy scalar by itself is a constant
+    and keeps its type.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -251,8 +260,8 @@ def value_to_json(value: Any) -> Json:
         return {"map": [[value_to_json(k), value_to_json(v)] for k, v in cast("dict[Any, Any]", value).items()]}
     if isinstance(value, np.generic):
         return {"scalar": array_to_json(np.asarray(value))}
-    for kind, tag, write, _ in _TAGS:
-        if isinstance(value, kind):
+    for value_type, tag, write, _ in _TAGS:
+        if isinstance(value, value_type):
             return {tag: write(value)}
     raise AssertionError(f"an attribute of type {type(value).__name__} has no JSON form")
 

@@ -1,4 +1,4 @@
-"""Nodes up to names, locations and notes: the layers of a model repeat a few forms."""
+"""Forms: nodes without names, locations and notes. The repeated layers of a model have few distinct forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.ir.graph import Node, TensorType
 
 
 class Form(NamedTuple):
-    """An op with its attributes and types: a cache key for properties that depend on these alone."""
+    """An op with its attributes and types: a cache key for properties that depend on nothing else."""
 
     op: str
     attrs: Attributes
@@ -18,7 +18,7 @@ class Form(NamedTuple):
 
 
 def form_of(node: Node) -> Form | None:
-    """The node's form, hashable; None where it has regions or attributes, such as arrays, that do not compare at once."""
+    """Return the form of a node, or None if the node has regions or unhashable attributes such as arrays."""
     if node.regions:
         return None
     try:

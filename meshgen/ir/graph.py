@@ -1,9 +1,7 @@
-"""The graph that every pass works on: values, nodes, kernels and a module.
+"""The IR that every pass works on: values, nodes, graphs and modules.
 
-Plain Python over NumPy, so that a deployment machine can execute it: xDSL is the reader, printer and
-verifier of its text form (`mlir/text.py`), and nothing below depends on it. A node is one operation; its
-`op` is the StableHLO mnemonic (`add`, `dot_general`, ...) or one of the sharding ops (`annotate`,
-`all_gather`, ...) and its `attrs` are a frozen dataclass (`attributes/`). `docs/architecture.md` lists both.
+Plain Python over NumPy, so that a deployment machine can execute it without xDSL, which only reads, prints and verifies
+the text form (`mlir/text.py`). `docs/architecture.md` lists the ops and their attributes (`attributes/`).
 """
 
 from __future__ import annotations
@@ -27,46 +25,47 @@ from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
-COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real and imaginary parts
+COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # complex element type -> type of its real and imaginary parts
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
-
-TOKEN = ((0,), "i1")  # the value of an order of side effects at the ends of a program: empty
-FETCH_NUMBERS = 6  # that describe one of the `parts` of a `fetch_rows`: start, tile, base, step, rows, limit
+# shape and element type of a token (an order of side effects) among a program's inputs and outputs: an empty tensor
+TOKEN = ((0,), "i1")
+# integers per entry of `parts` in a `fetch_rows`: start, tile, base, step, rows, limit (`ccl/halo.py`)
+FETCH_NUMBERS = 6
 
 
 def dtype_name(dtype: Any) -> str:
-    """The element type's name in the IR (`f32`, `bf16`, `i1`, ...). Raises KeyError for an unknown one."""
+    """Return the element type's name in the IR (`f32`, `bf16`, `i1`, ...). Raises KeyError for an unknown one."""
     return _NAMES[np.dtype(dtype)]
 
 
 def is_float(dtype: str) -> bool:
-    """Whether the element type is a floating-point one."""
+    """Whether the element type is a real floating-point type."""
     return dtype.startswith(("f", "bf"))
 
 
 def is_complex(dtype: str) -> bool:
-    """Whether the element type is a complex one: `c64` is a pair of f32, `c128` of f64."""
+    """Whether the element type is complex: `c64` is a pair of f32, `c128` of f64."""
     return dtype.startswith("c")
 
 
 def is_inexact(dtype: str) -> bool:
-    """Whether values of the element type are rounded."""
+    """Whether arithmetic on the element type rounds: floats and complex numbers."""
     return is_float(dtype) or is_complex(dtype)
 
 
 def real_dtype(dtype: str) -> str:
-    """The element type of the parts of a complex one; any other itself."""
+    """Return the element type of the real part; a real element type is returned unchanged."""
     return COMPLEX_PARTS.get(dtype, dtype)
 
 
 class OpenSizeError(ValueError):
-    """A size of a tensor was needed that is unknown until load."""
+    """A tensor size was needed that is unknown until load."""
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape (a size is None where it is unknown until load) and element type of a tensor."""
+    """The shape and element type of a tensor. A size is None if it is unknown until load."""
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -79,7 +78,7 @@ class TensorType:
         return hash((self.shape, self.dtype))
 
     def __reduce__(self) -> tuple[type[TensorType], tuple[Any, ...]]:
-        """What is remembered stays here: texts have other hashes in another process."""
+        """Pickle the fields without the cached hash: string hashes differ between processes."""
         return TensorType, (self.shape, self.dtype)
 
     @property
@@ -88,15 +87,15 @@ class TensorType:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The shape where all sizes are known. Raises OpenSizeError otherwise."""
-        known = tuple(size for size in self.shape if size is not None)
-        if len(known) != len(self.shape):
+        """The shape with all sizes known. Raises OpenSizeError otherwise."""
+        sizes = tuple(size for size in self.shape if size is not None)
+        if len(sizes) != len(self.shape):
             raise OpenSizeError(f"{self} has sizes that are unknown until load")
-        return known
+        return sizes
 
     @cached_property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.sizes)
 
     @property
@@ -116,13 +115,15 @@ class TensorType:
 
 @dataclass(eq=False)
 class Value:
-    """A tensor: an input of the graph or a result of a node.
+    """An SSA value: a tensor that is an input of a graph or a result of a node.
 
-    `sharding` is set from the `materialize` stage on (there `type` is global) and dropped by `partition`
-    (there `type` is the local one). `name` is the user's or the text's name, without `%`. `granted` numbers the annotations
-    (`annotations_of` the program at stage `propagate`) whose value this is, with the annotated sharding: their trace after `materialize`. Where one of them was required for its
-    users, `is_bound`: its users must keep reading it with this sharding. `id` is its own; passes hand it on to what the value becomes, so that
-    reports find it again at other stages.
+    Attributes:
+        type: the global type in stages up to `optimize`, the local (per-device) type from `partition` on.
+        name: the name in the user's program or text, without `%`.
+        sharding: set by the stage `materialize` and dropped by `partition`.
+        granted: indices of the annotations (in `annotations_of` the program at `propagate`) that this value satisfies.
+        is_bound: one of these annotations is required for the users of the value, which must keep reading this value.
+        id: identity across stages; a pass hands it to the value's replacement so that reports can match values.
     """
 
     type: TensorType
@@ -134,17 +135,17 @@ class Value:
     id: int = field(default_factory=itertools.count().__next__)
 
     def stands_for(self, other: Value) -> None:
-        """Record that this replaces `other`, with the same sharding."""
-        self.granted += tuple(number for number in other.granted if number not in self.granted)
+        """Record that this value replaces `other`, which has the same sharding."""
+        self.granted += tuple(index for index in other.granted if index not in self.granted)
         self.is_bound |= other.is_bound
 
 
 @dataclass(frozen=True)
 class NodeSharding:
-    """The decision of propagation for one node: shardings of its operands and results, and its option.
+    """The propagation decision for one node: the shardings of its operands and results, and the axes of its loops.
 
-    `option` holds the mesh axes of each loop (factor) of the op's rule, major to minor; `why` one line
-    per axis that the op uses: its provenance (annotation, value, source line), and what was rejected.
+    `option` has the mesh axes of each loop (factor) of the op's sharding rule, major to minor. `why` has one line per
+    axis that the node uses: the origin (annotation, value, source line) and the rejected alternatives.
     """
 
     operands: tuple[Sharding, ...]
@@ -155,11 +156,13 @@ class NodeSharding:
 
 @dataclass(eq=False)
 class Node:
-    """One operation: `results = op(operands) {attrs}`. `regions` hold the bodies of control flow.
+    """One operation: `results = op(operands) {attrs}`, with `regions` for the bodies of control flow.
 
-    `attrs` are what the op means: of the class that its record names (`ir/attributes`). `option` is the user's annotation: the mesh axes of each loop (factor) of the op's
-    rule, major to minor; it counts the loops of this node, so what takes the node's place has none. `notes` are what
-    passes note.
+    Attributes:
+        attrs: the semantics of the op; an instance of the class that the op's record names (`ir/attributes`).
+        option: the user's annotation of the mesh axes of each loop (factor) of the op's sharding rule, major to minor.
+            It refers to the loops of this node, so a node that replaces it does not inherit it.
+        notes: remarks of passes that do not change the semantics.
     """
 
     op: str
@@ -178,31 +181,31 @@ class Node:
 
     @property
     def result(self) -> Value:
-        """The only result."""
+        """The only result. Raises ValueError if there is not exactly one."""
         (value,) = self.results
         return value
 
 
 class GraphIndex:
-    """The def-use index of a graph: who produces and who uses each value. Tables are made when they are first read."""
+    """The def-use index of a graph: the producer and users of each value. Each table is built on first access."""
 
     def __init__(self, graph: Graph) -> None:
         self._inputs, self._nodes, self._outputs = graph.inputs, graph.nodes, graph.outputs
-        self._state = self._state_of(graph)
-        self.results: dict[Hashable, Any] = {}  # of analyses of the graph (`ir/analysis.py`)
+        self._fingerprint = self._fingerprint_of(graph)
+        self.results: dict[Hashable, Any] = {}  # cached results of graph analyses (`ir/analysis.py`)
 
     @staticmethod
-    def _state_of(graph: Graph) -> tuple[object, ...]:
+    def _fingerprint_of(graph: Graph) -> tuple[object, ...]:
         return len(graph.nodes), graph.nodes[-1] if graph.nodes else None, len(graph.outputs)
 
     def holds_for(self, graph: Graph) -> bool:
-        """Whether the graph has the nodes and outputs that it had; passes replace nodes in new graphs only."""
+        """Whether the graph still has the indexed nodes and outputs. Passes replace nodes only in new graphs."""
         is_same = self._nodes is graph.nodes and self._outputs is graph.outputs
-        return is_same and self._state == self._state_of(graph)
+        return is_same and self._fingerprint == self._fingerprint_of(graph)
 
     @cached_property
     def producers(self) -> Mapping[Value, Node]:
-        """The node that produces each value; inputs are absent."""
+        """The node that produces each value; graph inputs are absent."""
         return {result: node for node in self._nodes for result in node.results}
 
     @cached_property
@@ -212,19 +215,19 @@ class GraphIndex:
 
     @cached_property
     def uses(self) -> Mapping[Value, Sequence[tuple[Node, int]]]:
-        """Uses of each value as (node, operand number), in program order; graph outputs are not uses.
+        """The uses of each value as (node, operand index), in program order, without graph outputs.
 
-        Values of the graphs around a body are included where it uses them.
+        The index of a region also includes its uses of captured values.
         """
         table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in (*self._inputs, *self.positions)}
         for node in self._nodes:
-            for number, operand in enumerate(node.operands):
-                table.setdefault(operand, []).append((node, number))
+            for index, operand in enumerate(node.operands):
+                table.setdefault(operand, []).append((node, index))
         return table
 
     @cached_property
     def use_counts(self) -> Mapping[Value, int]:
-        """How often each value is used, as an output and in regions too."""
+        """The number of uses of each value, including graph outputs and uses in regions."""
         counts = Counter(self._outputs)
         for node in self._nodes:
             counts.update(node.operands)
@@ -234,16 +237,15 @@ class GraphIndex:
 
     @cached_property
     def ops(self) -> frozenset[str]:
-        """The ops of the graph and its regions."""
+        """The names of the ops in the graph and its regions."""
         inner = (region.index.ops for node in self._nodes for region in node.regions)
         return frozenset({node.op for node in self._nodes}).union(*inner)
 
 
 @dataclass(eq=False)
 class Graph:
-    """A function: nodes in program order, each after the nodes that make its operands.
-
-    `template` is the name of the kernel template that was chosen for the body of a kernel; empty where none was.
+    """A function: nodes in program order, producers before users. `template` is the kernel template of a kernel body,
+    or "".
     """
 
     name: str
@@ -255,7 +257,7 @@ class Graph:
 
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
             *, loc: Location | None = None, name: str = "", notes: Notes = NO_NOTES) -> Node:  # fmt: skip
-        """Append a node with fresh results and return it."""
+        """Append a node with new results and return it."""
         results = [
             Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)
         ]
@@ -265,7 +267,7 @@ class Graph:
 
     @property
     def index(self) -> GraphIndex:
-        """The def-use index of the present nodes: kept until nodes or outputs are added."""
+        """The def-use index of the current nodes; it is rebuilt after nodes or outputs are added."""
         if self._index is None or not self._index.holds_for(self):
             self._index = GraphIndex(self)
         return self._index
@@ -274,7 +276,7 @@ class Graph:
         return {**vars(self), "_index": None}
 
     def values(self) -> Iterator[Value]:
-        """Inputs, then results in program order."""
+        """Yield the inputs, then all results in program order."""
         yield from self.inputs
         for node in self.nodes:
             yield from node.results
@@ -282,9 +284,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A user's annotation of an input or output of the graph.
+    """A user's sharding annotation of an input or output of the graph.
 
-    `open_dims[d]` allows further axes on dim d. A required annotation is kept exactly, a hint may be dropped.
+    A `required` annotation is satisfied exactly; a hint may be dropped. If `open_dims[d]`, further axes may shard dim
+    d.
     """
 
     sharding: Sharding
@@ -298,20 +301,23 @@ STAGES = ("import", "propagate", "materialize", "optimize", "partition", "fuse",
 
 @dataclass(eq=False)
 class Module:
-    """A program at one stage, over one mesh or several.
+    """A program at one stage, on one mesh or several.
 
-    A program on several meshes has them in `meshes`; shardings at stage `import` name theirs. From
-    `propagate` on it is in `parts`: a module per mesh, between them pairs of `transfer_send` and `transfer_recv`;
-    the module around them has no nodes, and its inputs and outputs are those of the whole program.
+    At stage `import`, a program on several meshes lists them in `meshes`, and each sharding names its mesh. From
+    `propagate` on, such a program is a module without nodes whose `parts` are one module per mesh. Parts communicate
+    through pairs of `transfer_send` and `transfer_recv`; the outer module keeps the inputs and outputs of the program.
 
-    `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: not
-    annotated). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
-    global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on. `donations` are the inputs, by number, that
-    callers donate, and the output that is the next value of each (None: no next value is known, and the memory is reused for any
-    output that fits; see `ir/donation.py`). `result_paths` are the paths of outputs in the structure that JAX's text names.
-
-    `in_numbers` / `out_numbers` number a part's inputs / outputs in the whole program. `reordered` are meshes whose device order is
-    dropped, with their devices; `nominal_sizes` were assumed for open axes. `chunks` are decisions, `memory_cap` is their limit in bytes.
+    Attributes:
+        in_annotations, out_annotations: one per graph input / output; None if it is not annotated.
+        in_types, out_types, in_shardings, out_shardings: the global signature, set from `partition` on.
+        kernels: the bodies that `kernel` nodes name, from `fuse` on.
+        donations: donated input -> the output that is its next value, or None if any fitting output may reuse its
+        buffer.
+        result_paths: output -> its path in the pytree that JAX's text names.
+        in_numbers, out_numbers: of a part: the indices of its inputs / outputs in the program.
+        reordered: mesh name -> device ids, for meshes whose device order is dropped.
+        nominal_sizes: sizes that were assumed for open axes.
+        chunks: decisions about splitting collectives into chunks; `memory_cap` is their memory limit in bytes.
     """
 
     mesh: Mesh
@@ -324,7 +330,8 @@ class Module:
     out_types: list[TensorType] = field(default_factory=list)
     in_shardings: list[Sharding] = field(default_factory=list)
     out_shardings: list[Sharding] = field(default_factory=list)
-    arguments: str = "local"  # "local": arguments are shards already; "global": sliced by process index
+    # "local": arguments are shards already; "global": each process slices its shard from the full arrays
+    arguments: str = "local"
     kernels: dict[str, Graph] = field(default_factory=dict)
     meshes: tuple[Mesh, ...] = ()
     parts: list[Module] = field(default_factory=list["Module"])
@@ -338,5 +345,5 @@ class Module:
     memory_cap: int | None = None
 
     def __repr__(self) -> str:
-        place = " and ".join(f"@{mesh.name} {mesh}" for mesh in self.meshes) if self.meshes else str(self.mesh)
-        return f"Module({self.name!r}, {place}, stage {self.stage!r}, {len(self.graph.nodes)} operations)"
+        mesh_text = " and ".join(f"@{mesh.name} {mesh}" for mesh in self.meshes) if self.meshes else str(self.mesh)
+        return f"Module({self.name!r}, {mesh_text}, stage {self.stage!r}, {len(self.graph.nodes)} operations)"

@@ -1,8 +1,9 @@
-"""Collectives of several operands: one call of a group, as between `ncclGroupStart` and `ncclGroupEnd`.
+"""Collectives with several operands: one group call, as between `ncclGroupStart` and `ncclGroupEnd`.
 
-    %a, %b = all_reduce %x, %y {axes, kind}      each result equals that of its operand alone
+    %a, %b = all_reduce %x, %y {axes, kind}      each result equals the single-operand collective of its operand
 
-`fuse` creates them from messages that would have to be packed; earlier stages have collectives of one operand only.
+Stage `fuse` creates them from messages that would otherwise have to be packed. In earlier stages each collective has
+one operand.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ VARIADIC = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def calls_of(node: Node) -> list[Node]:
-    """The collective of each operand by itself."""
+    """Split a group call into one collective per operand; other nodes are returned unchanged."""
     if len(node.operands) < 2 or node.op not in VARIADIC:
         return [node]
-    pairs = zip(node.operands, node.results, strict=True)
-    return [replace(node, operands=[operand], results=[result]) for operand, result in pairs]
+    operand_results = zip(node.operands, node.results, strict=True)
+    return [replace(node, operands=[operand], results=[result]) for operand, result in operand_results]

@@ -1,4 +1,4 @@
-"""Inlining of private functions: `call` nodes become copies of their callees, also inside regions."""
+"""Inlining of private functions: `call` nodes are replaced by copies of their callees, also inside regions."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from meshgen.ir.regions import all_nodes, nodes_with_depth
 
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
-    """`graph` without `call` nodes. Inlined values keep their names, but not numbers, and their locations; without one they have the call's.
+    """Return `graph` with all `call` nodes inlined.
 
-    Raises ProgramError for unknown functions, wrong arguments and recursion, all at once, and for a program that has
-    more than `MAX_OPERATIONS` operations after inlining.
+    Inlined values keep their names (except purely numeric ones) and locations. A value without a location gets that of
+    the call.
+
+    Raises ProgramError with all unknown functions, wrong arguments and recursive calls at once, and for a program that
+    would have more than `MAX_OPERATIONS` operations after inlining.
     """
     order, faults = _callees_first(graph, functions)
     if faults:
         raise ProgramError(*dict.fromkeys(faults))
     _refuse_too_many(graph, functions, order)
     _refuse_too_deep(graph, functions, order)
-    done: dict[str, Graph] = {}
+    inlined: dict[str, Graph] = {}
     for name in order:
-        done[name] = _inlined(functions[name], done)
-    return _inlined(graph, done)
+        inlined[name] = _inlined(functions[name], inlined)
+    return _inlined(graph, inlined)
 
 
 def _callees_first(graph: Graph, functions: Mapping[str, Graph]) -> tuple[list[str], list[Diagnostic]]:
-    """The functions that a graph needs, each after those that it calls, and the faults of calls.
+    """Return the functions that a graph calls transitively, callees first, and the faults of all calls.
 
-    Not recursive: call chains may have any length.
+    Iterative, because call chains may have any length.
     """
     order: dict[str, None] = {}
     faults: list[Diagnostic] = []
@@ -55,32 +58,35 @@ def _calls(graph: Graph) -> Iterator[Node]:
 
 
 def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
-    """Refuse programs that are too large: functions that call each other twice double it at each level, so count first."""
+    """Raise ProgramError if inlining would create too many operations.
+
+    Operations are counted before inlining: a chain of functions that call the next one twice doubles at each level.
+    """
     counts: dict[str, int] = {}
     for name in order:
         counts[name] = _inlined_node_count(functions[name], counts)
     if (total := _inlined_node_count(graph, counts)) <= MAX_OPERATIONS:
         return
-    most = max(_calls(graph), key=lambda node: counts[node.attrs.callee])
-    name = most.attrs.callee
-    what = f"the program with its calls inlined ({about(counts[name])} operations in each @{name})"
-    require_operations(total, what, most.loc, hint="write repeated calls as stablehlo.while")
+    largest_call = max(_calls(graph), key=lambda node: counts[node.attrs.callee])
+    name = largest_call.attrs.callee
+    subject = f"the program with its calls inlined ({about(counts[name])} operations in each @{name})"
+    require_operations(total, subject, largest_call.loc, hint="write repeated calls as stablehlo.while")
 
 
 def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
-    """Refuse regions that are nested too deeply after inlining of functions with regions."""
+    """Raise ProgramError if regions would be nested too deeply after inlining."""
     heights: dict[str, int] = {}
     for name in order:
         heights[name] = max((height for _, height in _heights(functions[name], heights)), default=0)
-    node, height = max(_heights(graph, heights), key=lambda row: row[1], default=(None, 0))
+    node, height = max(_heights(graph, heights), key=lambda pair: pair[1], default=(None, 0))
     if node is not None and height > MAX_NESTING:
-        written = " after inlining" if is_call(node) else ""
-        message = f"'{node.op}': regions are nested {height} deep{written}"
+        suffix = " after inlining" if is_call(node) else ""
+        message = f"'{node.op}': regions are nested {height} deep{suffix}"
         raise ProgramError(too_deep(message, node.loc))
 
 
 def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, int]]:
-    """Nodes with the nesting depth of regions around and inside each."""
+    """Yield each node with the nesting depth of the regions around it plus the depth of those inside it."""
     for node, depth in nodes_with_depth(graph):
         yield node, depth + (heights[node.attrs.callee] if is_call(node) else bool(node.regions))
 
@@ -89,18 +95,18 @@ def _inlined_node_count(graph: Graph, counts: Mapping[str, int]) -> int:
     return sum(counts[node.attrs.callee] if is_call(node) else 1 for node in all_nodes(graph))
 
 
-def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
-    """The graph with its calls replaced by copies of the callees in `done`."""
+def _inlined(graph: Graph, inlined_callees: Mapping[str, Graph]) -> Graph:
+    """Return the graph with its calls replaced by copies of the callees in `inlined_callees`."""
     result = Graph(graph.name, list(graph.inputs))
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
         node.operands = [replaced.get(value, value) for value in node.operands]
-        node.regions = tuple(_inlined(region, done) for region in node.regions)
+        node.regions = tuple(_inlined(region, inlined_callees) for region in node.regions)
         if not is_call(node):
             result.nodes.append(node)
             continue
         first = len(result.nodes)
-        outputs = copy_nodes(done[node.attrs.callee], node.operands, result)
+        outputs = copy_nodes(inlined_callees[node.attrs.callee], node.operands, result)
         _locate(result.nodes[first:], node.loc)
         for old, new in zip(node.results, outputs, strict=True):
             replaced[old] = new
@@ -111,7 +117,10 @@ def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
 
 
 def _locate(nodes: Sequence[Node], loc: Location | None) -> None:
-    """JAX locates what it writes out once for several calls by its own names only: nodes without a location get that of the call."""
+    """Give nodes and values without a location that of the call.
+
+    JAX omits the location inside a function that it emits once for several call sites.
+    """
     for node in nodes:
         node.loc = node.loc or loc
         for value in node.results:
@@ -123,28 +132,32 @@ def _locate(nodes: Sequence[Node], loc: Location | None) -> None:
 def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, ...]) -> Diagnostic | None:
     name = node.attrs.callee
     if name not in functions:
-        known = listed([f"@{each}" for each in functions])
+        names = listed([f"@{function}" for function in functions])
         message = f"unknown private function '@{name}' in a call"
-        return Diagnostic("MG0104", message, node.loc, hint=f"private functions: {known}")
+        return Diagnostic("MG0104", message, node.loc, hint=f"private functions: {names}")
     if name in active:
-        chain = " -> ".join(f"@{each}" for each in (*active[active.index(name) :], name))
+        chain = " -> ".join(f"@{function}" for function in (*active[active.index(name) :], name))
         return Diagnostic("MG0103", f"recursion is not supported: {chain}", node.loc, hint="use stablehlo.while")
     callee = functions[name]
     expected = ([value.type for value in callee.inputs], [value.type for value in callee.outputs])
-    given = ([value.type for value in node.operands], [value.type for value in node.results])
-    if given == expected:
+    actual = ([value.type for value in node.operands], [value.type for value in node.results])
+    if actual == expected:
         return None
-    want, have = (f"({', '.join(map(str, ins))}) -> ({', '.join(map(str, outs))})" for ins, outs in (expected, given))
-    return Diagnostic("MG0104", f"@{name} is {want}, but it is called as {have}", node.loc)
+    expected_text, have = (
+        f"({', '.join(map(str, ins))}) -> ({', '.join(map(str, outs))})" for ins, outs in (expected, actual)
+    )
+    return Diagnostic("MG0104", f"@{name} is {expected_text}, but it is called as {have}", node.loc)
 
 
 def copy_nodes(body: Graph, arguments: list[Value], target: Graph) -> list[Value]:
-    """Append a copy of a body over other arguments to `target`; returns the values of its outputs."""
+    """Append a copy of `body` to `target` with its inputs replaced by `arguments`, and return the copied outputs."""
     return _copied(body, arguments, target, {})
 
 
 def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Value, Value]) -> list[Value]:
-    """As `copy_nodes`; `values` maps captured values to their replacements, and gets those of the body."""
+    """Implement `copy_nodes`; `values` maps original values to their copies, and the copies of the body are added to
+    it.
+    """
     values.update(zip(body.inputs, arguments, strict=True))
     for node in body.nodes:
         target.nodes.append(_copy_node(node, values))
@@ -152,7 +165,7 @@ def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Val
 
 
 def _copy_node(node: Node, values: dict[Value, Value]) -> Node:
-    """A copy of a node over the new values; its results are added to `values`."""
+    """Copy a node with its operands replaced by `values`, and add its results to `values`."""
     operands = [values.get(value, value) for value in node.operands]
     results = [_copy_value(value) for value in node.results]
     regions = tuple(_copy_region(region, values) for region in node.regions)

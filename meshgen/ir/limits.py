@@ -1,6 +1,6 @@
-"""Limits on the size of programs and modules; larger ones are refused before memory is spent on them.
+"""Limits on the size of programs and modules, checked before memory is allocated for them.
 
-Programs within their limits compile to modules within theirs.
+A program within its limits compiles to a module within the module's limits.
 """
 
 from __future__ import annotations
@@ -12,35 +12,41 @@ from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 
-MAX_RANK = 32  # of a program's tensors: partition may split a dim of a tile in two
-MAX_LOCAL_RANK = 60  # of a module's: NumPy has 64 dims, of which operations need some
-_ROOM = 4  # dims that passes on local tensors add
-MAX_BYTES = 1 << 53  # 8 PiB: up to here costs, which are floats, are exact in bytes
-MAX_NESTING = 64  # levels of regions: a walk takes a few of the 1,000 frames of Python's stack at each level
+# dims of a program's tensor; chosen: partition may split each dim of a tile in two, so a local tensor may have twice as
+# many
+MAX_RANK = 32
+MAX_LOCAL_RANK = 60  # dims of a tensor in a module; NumPy allows 64 (NPY_MAXDIMS of NumPy 2), and evaluation adds a few
+_ROOM = 4  # dims that passes may add to local tensors; chosen: above the most that any pass adds
+MAX_BYTES = 1 << 53  # bytes in a tensor (8 PiB); costs are floats, and a float64 represents integers exactly up to 2^53
+# levels of nested regions; chosen: a recursive walk takes a few of Python's 1,000 stack frames per level
+MAX_NESTING = 64
 
 
 @lru_cache(maxsize=4096)
 def size_fault(kind: TensorType, most_dims: int = MAX_RANK) -> str:
-    """The limit that a tensor exceeds; empty if none. Dims that are open or empty count as 1."""
+    """Return a message about the limit that a tensor exceeds, or "" if there is none.
+
+    Dims of unknown or zero size count as 1.
+    """
     if kind.rank > most_dims:
         return f"rank {kind.rank} is too large: a tensor may have {most_dims} dims at most"
-    count = math.prod(size or 1 for size in kind.shape)
-    width = DTYPES[kind.dtype].itemsize if kind.dtype in DTYPES else 1
-    if count * width > MAX_BYTES:
-        power = (count * width).bit_length() - 1
-        return f"{kind} has 2^{power} bytes and more; a tensor may have 2^{MAX_BYTES.bit_length() - 1} at most"
+    elements = math.prod(size or 1 for size in kind.shape)
+    item_bytes = DTYPES[kind.dtype].itemsize if kind.dtype in DTYPES else 1
+    if elements * item_bytes > MAX_BYTES:
+        log2_bytes = (elements * item_bytes).bit_length() - 1
+        return f"{kind} has 2^{log2_bytes} bytes and more; a tensor may have 2^{MAX_BYTES.bit_length() - 1} at most"
     return ""
 
 
 def program_faults(module: Module) -> list[Diagnostic]:
-    """All limits that a program exceeds; if any, no other check is needed."""
-    most = MAX_RANK if module.stage == "import" else MAX_LOCAL_RANK - _ROOM
+    """Return a diagnostic for each limit that a program exceeds. If there are any, other checks can be skipped."""
+    max_dims = MAX_RANK if module.stage == "import" else MAX_LOCAL_RANK - _ROOM
     graphs = (module.graph, *module.kernels.values())
-    return [fault for graph in graphs for fault in _nesting_faults(graph) or _graph_faults(graph, most)]
+    return [fault for graph in graphs for fault in _nesting_faults(graph) or _graph_faults(graph, max_dims)]
 
 
 def _nesting_faults(graph: Graph) -> list[Diagnostic]:
-    """The first operation whose regions are nested too deeply, if any."""
+    """Return a diagnostic for the first operation whose regions are nested too deeply."""
     for node, depth in nodes_with_depth(graph):
         if node.regions and depth >= MAX_NESTING:
             return [too_deep(f"'{node.op}': regions are nested {depth + 1} deep", node.loc)]
@@ -48,16 +54,16 @@ def _nesting_faults(graph: Graph) -> list[Diagnostic]:
 
 
 def _graph_faults(graph: Graph, most_dims: int) -> list[Diagnostic]:
-    """Inputs and results that are too large; operands are one or the other."""
-    places = [(f"argument '{value.name}'", value.type, value.loc) for value in graph.inputs]
-    places += [(f"'{node.op}'", value.type, node.loc) for node in all_nodes(graph) for value in node.results]
+    """Return a diagnostic for each input and each result that is too large."""
+    tensors = [(f"argument '{value.name}'", value.type, value.loc) for value in graph.inputs]
+    tensors += [(f"'{node.op}'", value.type, node.loc) for node in all_nodes(graph) for value in node.results]
     return [
-        Diagnostic("MG0108", f"{what}: {message}", loc)
-        for what, kind, loc in places
-        if (message := size_fault(kind, most_dims))
+        Diagnostic("MG0108", f"{name}: {message}", loc)
+        for name, tensor_type, loc in tensors
+        if (message := size_fault(tensor_type, most_dims))
     ]
 
 
 def too_deep(message: str, loc: Location | None) -> Diagnostic:
-    """The fault of a program whose regions are nested too deeply."""
+    """Return the diagnostic for regions that are nested too deeply."""
     return Diagnostic("MG0006", message, loc, hint=f"regions can be nested {MAX_NESTING} deep")

@@ -1,4 +1,4 @@
-"""The trip count of a loop, from its condition."""
+"""Trip counts and induction variables of loops, derived from their conditions and bodies."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from meshgen.ir.regions import rewired_graph
 
 
 def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
-    """Trips of a `while` that counts a carried integer by a constant step up to a constant; None if it does not.
+    """Return the trip count of a `while` that increments a carried integer by a constant up to a constant bound.
 
     Args:
-        producers: of the graph that holds the loop.
+        producers: the producers of the graph that contains the loop.
+    Returns:
+        The trip count, or None if the start, step or bound is unknown.
     """
-    counted = _counted(node, producers)
-    start = None if counted is None else _constant(node.operands[counted.number], node, producers)
-    if counted is None or start is None:
+    counter = _counted(node, producers)
+    start = None if counter is None else _constant(node.operands[counter.number], node, producers)
+    if counter is None or start is None:
         return None
-    return max(0, math.ceil((counted.stop - start) / counted.step))
+    return max(0, math.ceil((counter.stop - start) / counter.step))
 
 
 class _Counted(NamedTuple):
-    """The number of the carried value that counts up by `step` while it is below `stop`."""
+    """The loop counter: the carried value with index `number` increases by `step` while it is less than `stop`."""
 
     number: int
     step: int
@@ -50,26 +52,27 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
 
 
 def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[int, int]]:
-    """The scalar integers that a loop carries from a constant on in constant steps, by number: start and step.
+    """Return the induction variables of a loop as {index of the carried value: (start, step)}, all scalar constants.
 
     Args:
-        producers: of the graph that holds the loop.
+        producers: the producers of the graph that contains the loop.
     """
-    known = {**producers, **node.regions[1].index.producers}
-    found: dict[int, tuple[int, int]] = {}
-    for number, value in enumerate(node.operands):
+    all_producers = {**producers, **node.regions[1].index.producers}
+    variables: dict[int, tuple[int, int]] = {}
+    for index, value in enumerate(node.operands):
         if value.type.rank or not value.type.dtype.startswith(("i", "ui")) or value.type.dtype == "i1":
             continue
-        start, step = _constant(value, node, producers), _counter_step(number, node, known)
+        start, step = _constant(value, node, producers), _counter_step(index, node, all_producers)
         if start is not None and step is not None:
-            found[number] = start, step
-    return found
+            variables[index] = start, step
+    return variables
 
 
 def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
-    """A `while` that captures the values that it would carry unchanged, and the replacements of its dropped results.
+    """Rewrite a `while` to capture loop-invariant values instead of carrying them.
 
-    A loop that carries nothing else stays as it is.
+    Returns the new loop and a replacement for each dropped result. A loop that carries only invariant values is
+    returned unchanged.
     """
     body = loop.regions[1]
     changed = [
@@ -77,52 +80,58 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
     ]
     if len(changed) in (0, len(body.inputs)):
         return loop, {}
-    same = [n for n in range(len(body.inputs)) if n not in changed]
+    invariant = [n for n in range(len(body.inputs)) if n not in changed]
     condition, body = (
-        with_outside(region, {region.inputs[n]: loop.operands[n] for n in same}) for region in loop.regions
+        with_outside(region, {region.inputs[n]: loop.operands[n] for n in invariant}) for region in loop.regions
     )
     body = replace(body, outputs=[body.outputs[n] for n in changed])
     operands, results = ([side[n] for n in changed] for side in (loop.operands, loop.results))
     slim = replace(loop, operands=operands, results=results, regions=(condition, body))
-    return slim, {loop.results[n]: loop.operands[n] for n in same}
+    return slim, {loop.results[n]: loop.operands[n] for n in invariant}
 
 
-def with_outside(region: Graph, outside: Mapping[Value, Value]) -> Graph:
-    """A region that captures values in place of some of its arguments."""
-    found = rewired_graph(region, outside)
-    return replace(found, inputs=[value for value in region.inputs if value not in outside])
+def with_outside(region: Graph, captured: Mapping[Value, Value]) -> Graph:
+    """Replace some arguments of a region by captured values."""
+    rewritten = rewired_graph(region, captured)
+    return replace(rewritten, inputs=[value for value in region.inputs if value not in captured])
 
 
 def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:
-    """Whether every `while` of a graph counts a carried integer up by a constant to a constant (its start may be any)."""
-    known = {**(producers or {}), **graph.index.producers}
+    """Whether each `while` in a graph, regions included, increments a carried integer by a constant up to a constant.
+
+    The start of the counter may be unknown.
+    """
+    all_producers = {**(producers or {}), **graph.index.producers}
     return all(
-        (not is_loop(node) or _counted(node, known)) and all(always_ends(body, known) for body in node.regions)
+        (not is_loop(node) or _counted(node, all_producers))
+        and all(always_ends(body, all_producers) for body in node.regions)
         for node in graph.nodes
     )
 
 
 def _counter_step(number: int, node: Node, producers: Mapping[Value, Node]) -> int | None:
     region = node.regions[1]
-    made = producers.get(region.outputs[number])
-    if made is None or made.op != "add" or region.inputs[number] not in made.operands:
+    increment = producers.get(region.outputs[number])
+    if increment is None or increment.op != "add" or region.inputs[number] not in increment.operands:
         return None
-    other = made.operands[1 if made.operands[0] is region.inputs[number] else 0]
-    return _constant(other, node, producers)
+    step = increment.operands[1 if increment.operands[0] is region.inputs[number] else 0]
+    return _constant(step, node, producers)
 
 
 def _constant(value: Value, node: Node, producers: Mapping[Value, Node]) -> int | None:
-    """The value of a constant, also of one that the loop carries unchanged."""
+    """Return the integer value of a constant, also if the loop carries the constant unchanged, or None for other
+    values.
+    """
     for graph in node.regions:
         if value in graph.inputs:
-            number = graph.inputs.index(value)
-            if node.regions[1].outputs[number] is not node.regions[1].inputs[number]:
+            index = graph.inputs.index(value)
+            if node.regions[1].outputs[index] is not node.regions[1].inputs[index]:
                 return None
-            value = node.operands[number]
+            value = node.operands[index]
             break
-    made = producers.get(value)
-    if made is None or made.op not in ("constant", "convert"):
+    producer = producers.get(value)
+    if producer is None or producer.op not in ("constant", "convert"):
         return None
-    if made.op == "convert":
-        return _constant(made.operands[0], node, producers)
-    return int(made.attrs.value.flat[0]) if made.attrs.value.size else None
+    if producer.op == "convert":
+        return _constant(producer.operands[0], node, producers)
+    return int(producer.attrs.value.flat[0]) if producer.attrs.value.size else None

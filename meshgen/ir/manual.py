@@ -1,4 +1,4 @@
-"""Flattening of the bodies of `manual` nodes: nested manual computations are inlined, trivial shardings dropped."""
+"""Flattening of `manual` nodes: nested manual computations are inlined, and annotations without effect are dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.spec import Sharding
 
 
 class _Computation(Protocol):
-    """A node, or one under inspection."""
+    """A node, or the parser's stand-in for one."""
 
     @property
     def op(self) -> str: ...
@@ -28,17 +28,19 @@ class _Computation(Protocol):
 
 
 def is_open(node: _Computation) -> bool:
-    """Whether a manual computation lets its free axes split its operands, results or body."""
+    """Whether a manual computation lets its free axes shard its operands, results, or body."""
     return is_manual(node) and ("in_free" in node.attrs.given or has_annotations(node.regions[0]))
 
 
 def has_annotations(graph: Graph) -> bool:
-    """Whether a graph, or a region in it, has an annotation."""
+    """Whether a graph, or a region in it, contains an annotation."""
     return any(node.op in ANNOTATIONS or any(map(has_annotations, node.regions)) for node in graph.nodes)
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
-    """The meshes, starting with that of a node's regions: the one that a manual computation names."""
+    """Return `meshes` with the mesh of a node's regions first: the mesh that a manual computation names in its
+    shardings.
+    """
     if not is_manual(node):
         return meshes
     names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in getattr(node.attrs, key)}
@@ -46,20 +48,26 @@ def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
 
 
 def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
-    """The graph with flat bodies of its `manual` nodes, those in regions too; of open ones only without `keep_open`.
+    """Flatten the bodies of all `manual` nodes of a graph, including those in regions.
 
-    Shardings that name no mesh are on the first.
+    With `keep_open`, the bodies of open computations (`is_open`) stay as they are. Shardings that name no mesh refer to
+    the first of `meshes`.
 
-    A nested manual computation slices its operands, which are replicated over its axes, and gathers its results.
-    Raises ProgramError: MG0103 with every annotation in a body that names manual axes, MG0203 with every computation that does.
+    A nested manual computation is replaced by slices of its operands, which are replicated over its axes, its body, and
+    gathers of its results.
+
+    Raises:
+        ProgramError: MG0103 for each annotation in a body that names manual axes, and MG0203 for each manual
+        computation
+            that names an axis of an enclosing one.
     """
     if not any(is_manual(node) for node in all_nodes(graph)):
         return graph
     faults: list[Diagnostic] = []
-    found = _settled(graph, meshes, (), faults, keep_open)
+    flattened = _settled(graph, meshes, (), faults, keep_open)
     if faults:
         raise ProgramError(*dict.fromkeys(faults))
-    return found
+    return flattened
 
 
 def _settled(
@@ -70,63 +78,75 @@ def _settled(
     keeps: bool,
     inside: bool = False,
 ) -> Graph:
-    """The graph with its nodes settled; `manual` are the axes that are manual around it.
+    """Implement `settle_manual` for one graph.
 
-    With `inside` it is part of a body in which other manual computations are inlined.
+    Args:
+        manual: the mesh axes that are manual in the enclosing computations.
+        keeps: whether open computations stay as they are.
+        inside: whether the graph belongs to a body into which nested manual computations are inlined.
     """
     result, mesh = Graph(graph.name, graph.inputs), meshes[0]
-    put: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in graph.nodes:
-        operands = [put.get(value, value) for value in node.operands]
+        operands = [replacements.get(value, value) for value in node.operands]
         inner = (*manual, *node.attrs.axes) if is_manual(node) else manual
-        writes = inside or (is_manual(node) and not (keeps and is_open(node)))
-        around = meshes_of(node, meshes)
+        flattens = inside or (is_manual(node) and not (keeps and is_open(node)))
+        node_meshes = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)
-        regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in node.regions)
-        if is_manual(node) and not writes and not is_open(replace(node, regions=regions)):  # it does not name free axes
-            writes = True
-            regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in regions)
+        regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in node.regions)
+        # Flattening dropped all annotations, so the computation is no longer open.
+        if is_manual(node) and not flattens and not is_open(replace(node, regions=regions)):
+            flattens = True
+            regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in regions)
         if is_manual(node) and not inside:
-            attrs = {**node.attrs, "axes": _all_axes(node)} if writes else node.attrs
+            attrs = {**node.attrs, "axes": _all_axes(node)} if flattens else node.attrs
             result.nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
         elif is_manual(node):
-            made = _written_out(replace(node, operands=operands, regions=regions), mesh, result)
-            put.update(zip(node.results, made, strict=True))
+            inlined = _inlined_results(replace(node, operands=operands, regions=regions), mesh, result)
+            replacements.update(zip(node.results, inlined, strict=True))
         elif manual and node.op in ANNOTATIONS:
-            free = [name for name in mesh.names if name not in manual]
-            said = node.attrs.sharding.canonical(mesh).used_axes if is_annotation(node) else ()
-            named = [axis for axis in said if split_ref(axis)[0] in manual]
+            free_axes = [name for name in mesh.names if name not in manual]
+            used = node.attrs.sharding.canonical(mesh).used_axes if is_annotation(node) else ()
+            named = [axis for axis in used if split_ref(axis)[0] in manual]
             faults += [_manual_axes_annotated(node, manual)] if named else []
-            if free and not named:
+            if free_axes and not named:
                 result.nodes.append(replace(node, operands=operands))
             else:
-                put[node.result] = operands[0]
-        elif node.regions or put:
+                replacements[node.result] = operands[0]
+        elif node.regions or replacements:
             result.nodes.append(replace(node, operands=operands, regions=regions))
         else:
             result.nodes.append(node)
-    result.outputs = [put.get(value, value) for value in graph.outputs]
+    result.outputs = [replacements.get(value, value) for value in graph.outputs]
     return result
 
 
 def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
-    """The axes of a manual computation, own and those of its operands and results, that are manual around it already."""
+    """Return MG0203 if a manual computation names axes that are already manual in an enclosing one.
+
+    The axes of its operand and result shardings count as well.
+    """
     if not is_manual(node) or not manual:
         return []
-    named = [
+    axes = [
         *node.attrs.axes,
-        *(axis for key in ("in_free", "out_free") for s, _ in getattr(node.attrs, key) or () for axis in s.used_axes),
+        *(
+            axis
+            for key in ("in_free", "out_free")
+            for sharding, _ in getattr(node.attrs, key) or ()
+            for axis in sharding.used_axes
+        ),
     ]
-    twice = list(dict.fromkeys(axis for axis in named if split_ref(axis)[0] in manual))
+    twice = list(dict.fromkeys(axis for axis in axes if split_ref(axis)[0] in manual))
     message = f"a manual computation names {twice}, but {list(manual)} are manual already in the one around it"
     hint = "its operands are tiles along these axes: name others"
     return [Diagnostic("MG0203", message, node.loc, hint=hint)] if twice else []
 
 
 def _all_axes(node: Node) -> tuple[str, ...]:
-    """The manual axes of a node and of its regions."""
-    inner = [node, *(each for region in node.regions for each in all_nodes(region))]
-    return tuple(dict.fromkeys(axis for each in inner if is_manual(each) for axis in each.attrs.axes))
+    """Return the manual axes of a node and of the computations nested in it."""
+    nodes = [node, *(inner for region in node.regions for inner in all_nodes(region))]
+    return tuple(dict.fromkeys(axis for inner in nodes if is_manual(inner) for axis in inner.attrs.axes))
 
 
 def _manual_axes_annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
@@ -136,13 +156,13 @@ def _manual_axes_annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
     )
 
 
-def _written_out(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
-    """The inlined results of a manual computation whose operands are replicated."""
-    ends = zip(node.operands, node.attrs.in_shardings, strict=True)
-    arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in ends]
-    made = copy_nodes(node.regions[0], arguments, into)
-    outs = zip(made, node.attrs.out_shardings, strict=True)
-    return [_gathered_output(node, value, sharding, mesh, into) for value, sharding in outs]
+def _inlined_results(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
+    """Inline a manual computation whose operands are replicated, and return its results."""
+    operand_shardings = zip(node.operands, node.attrs.in_shardings, strict=True)
+    arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in operand_shardings]
+    outputs = copy_nodes(node.regions[0], arguments, into)
+    output_shardings = zip(outputs, node.attrs.out_shardings, strict=True)
+    return [_gathered_output(node, value, sharding, mesh, into) for value, sharding in output_shardings]
 
 
 def _sliced_tile(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
@@ -160,8 +180,8 @@ def _gathered_output(node: Node, value: Value, sharding: Sharding, mesh: Mesh, i
         value = into.add("all_reduce", [value], [value.type], {"axes": (axis,), "kind": kind}, loc=node.loc).result
     for dim, axes in enumerate(sharding.dims):
         if axes:
-            whole = _with_dim_size(value.type, dim, value.type.sizes[dim] * mesh.group_size(axes))
-            value = into.add("all_gather", [value], [whole], {"axes": axes, "dim": dim}, loc=node.loc).result
+            gathered_type = _with_dim_size(value.type, dim, value.type.sizes[dim] * mesh.group_size(axes))
+            value = into.add("all_gather", [value], [gathered_type], {"axes": axes, "dim": dim}, loc=node.loc).result
     return value
 
 

@@ -1,6 +1,7 @@
-"""Questions about def-use chains: what a value is seen through some ops, and what it is computed from.
+"""Queries on def-use chains: the value behind a chain of layout ops, and the transitive producers of a value.
 
-A `Producer` is `graph.index.producers.get`, or the lookup of a rewriter that has not finished its graph. Ops are passed in as classes.
+A `Producer` is `graph.index.producers.get`, or the lookup of a rewriter whose graph is unfinished. Sets of ops are
+passed as arguments (`ops/classes.py`).
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from meshgen.ir.walks import reachable
 
 Producer = Callable[[Value], Node | None]
 Dims = tuple[int | None, ...]
-"""For each dim of a value the dim of another value that it is; None: a dim of size 1 that is none of these."""
+"""For each dim of a value the matching dim of another value; None marks a dim of size 1 without a counterpart."""
 
 
 def through(value: Value, producer: Producer, ops: AbstractSet[str]) -> Value:
-    """Return the value that `value` is, seen through the first operands of `ops`."""
+    """Look through the ops in `ops` along first operands, and return the first value that none of them produces."""
     while (node := producer(value)) is not None and node.op in ops:
         value = node.operands[0]
     return value
 
 
 def layout_source(value: Value, dims: Dims, producer: Producer, until: int | None = None) -> tuple[Value, Dims]:
-    """Return the value of which another one is a layout, as far as that is known or has the dim `until`; with its dims.
+    """Look through layout ops and return their source with the dims of `value` that its own dims correspond to.
 
     Args:
-        dims: names of the dims of `value`; None: a dim of size 1.
+        dims: labels of the dims of `value`; None for a dim of size 1.
+        until: stop at the last value that still has this dim.
     """
     while until is None or until in dims:
         node = producer(value)
@@ -40,24 +42,27 @@ def layout_source(value: Value, dims: Dims, producer: Producer, until: int | Non
 
 
 def operand_dims(node: Node, dims: Dims) -> Dims | None:
-    """Return the dims of a layout's operand from those of its result; None for other ops."""
+    """Map the dim labels of a layout op's result to its operand. Returns None for any other op."""
     sizes, source = node.results[0].type.shape, node.operands[0].type.shape if node.operands else ()
     if node.op == "broadcast_in_dim":
-        pairs = zip(source, node.attrs.dims, strict=True)
-        return tuple(None if size != sizes[d] else dims[d] for size, d in pairs)
+        size_dims = zip(source, node.attrs.dims, strict=True)
+        return tuple(None if size != sizes[d] else dims[d] for size, d in size_dims)
     if node.op == "transpose":
         return tuple(dims[node.attrs.perm.index(d)] for d in range(len(dims)))
-    long = [d for d, size in enumerate(sizes) if size != 1]
-    if node.op == "reshape" and [sizes[d] for d in long] == [size for size in source if size != 1]:
-        numbers = iter(long)
-        return tuple(None if size == 1 else dims[next(numbers)] for size in source)
+    non_unit = [d for d, size in enumerate(sizes) if size != 1]
+    if node.op == "reshape" and [sizes[d] for d in non_unit] == [size for size in source if size != 1]:
+        remaining = iter(non_unit)
+        return tuple(None if size == 1 else dims[next(remaining)] for size in source)
     return None
 
 
 def values_behind(
     values: Iterable[Value], producer: Producer, leaves: Callable[[Value], bool] = lambda value: False
 ) -> Iterator[Value]:
-    """Yield `values` and everything that they are computed from, in regions too; what `leaves` are computed from is left out."""
+    """Yield `values` and everything that they are computed from, including values that regions capture.
+
+    The walk does not continue past values for which `leaves` is true.
+    """
 
     def read(value: Value) -> Iterable[Value]:
         node = None if leaves(value) else producer(value)
@@ -69,5 +74,5 @@ def values_behind(
 
 
 def depends_on(values: Iterable[Value], targets: Container[Value], producer: Producer) -> bool:
-    """Whether one of `values` is one of `targets`, or is computed from one."""
+    """Whether one of `values` is in `targets`, or is computed from a value in `targets`."""
     return any(value in targets for value in values_behind(values, producer, targets.__contains__))

@@ -1,4 +1,4 @@
-"""What passes note about a node beside what it means: two nodes that differ in their notes alone compute the same."""
+"""Notes of passes on a node, apart from its semantics: nodes that differ only in notes compute the same function."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from meshgen.spec import Sharding
 
 
 class Slot(NamedTuple):
-    """When an item runs. `hidden` / `exposed` (s) belong to collectives: how much of it hides behind kernels.
+    """The schedule slot of a launch or collective.
 
-    `source` is the place of the program that it comes from.
+    Attributes:
+        exposure: of a collective, the seconds that are (hidden behind kernels, exposed).
+        source: the source location of the operation.
     """
 
     stream: int
@@ -24,7 +26,13 @@ class Slot(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a value: number of its buffer, kind, the buffer whose bytes it shares, byte offset, and source location."""
+    """The buffer assignment of a value.
+
+    Attributes:
+        number: index of the buffer.
+        storage: index of the buffer whose bytes it shares, at byte `offset`.
+        source: the source location of the value.
+    """
 
     number: int
     name: str
@@ -39,16 +47,16 @@ class Notes:
     """Notes on one node.
 
     Attributes:
-        why: the reason of a collective or transfer, as text.
-        edges: numbers of the edges of stage `materialize` (a value on its way to a use that needs it otherwise) that a
-            collective serves.
-        hint: how what a transfer carries is sharded on the other mesh, for propagation on this one.
-        reduces: the axes over which the reduction was that an annotation was written as.
-        lazy: made by a reader in case something reads it; it goes again where nothing does.
-        in_memory: a copy that is made for the sake of its place in memory, so that no reader computes it in its stead.
-        trips: how often a loop is taken to run, where its condition does not say it; 1 at least.
-        slot: when a node of a schedule runs.
-        places: where the results of a node of a schedule lie.
+        why: the reason for a collective or transfer, as text.
+        edges: indices of the `materialize` edges that a collective implements. An edge leads from a value to a use that
+            needs another sharding.
+        hint: for a transfer, the sharding of the value on the other mesh; propagation on this mesh uses it.
+        reduces: the axes of the reduction, if an annotation came from one in the text.
+        lazy: created by the parser in case another op reads it; removed if it stays unused.
+        in_memory: a copy that exists to have its own storage; users may not recompute it.
+        trips: the assumed trip count (at least 1) of a loop whose condition does not determine it.
+        slot: when a scheduled node runs.
+        places: the buffers of the results of a scheduled node.
     """
 
     why: str = ""

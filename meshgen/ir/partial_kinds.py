@@ -1,4 +1,4 @@
-"""Element types that a partial value of each kind can have: and/or/xor need integers, max/min an order."""
+"""The element types for which each reduction kind can be partial: and/or/xor need integers, max/min an order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from meshgen.spec import Sharding
 
 
 def combines(kind: str, dtype: str) -> bool:
-    """Whether elements of a type can be reduced with a kind."""
-    if kind == "sum" and dtype == "f8E8M0FNU":  # it has no zero
+    """Whether elements of type `dtype` can be reduced with `kind`."""
+    if kind == "sum" and dtype == "f8E8M0FNU":  # f8E8M0FNU has no zero, the neutral element of a sum.
         return False
     if kind in ("and", "or", "xor"):
         return not is_inexact(dtype)
@@ -17,7 +17,7 @@ def combines(kind: str, dtype: str) -> bool:
 
 
 def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
-    """The kinds with which elements of a type cannot be partial."""
+    """Return a diagnostic for each reduction kind of a partial sharding that elements of type `dtype` do not support."""
     return [
         Diagnostic("MG0204", f"elements of {dtype} cannot be partial with kind '{kind}'", hint=_HINT)
         for kind in dict.fromkeys(kind for _, kind in sharding.partial)

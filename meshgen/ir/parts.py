@@ -1,7 +1,7 @@
-"""Programs on several meshes: a module per mesh, and the transfers between them.
+"""Programs on several meshes: one module (a part) per mesh, and the transfers between them.
 
-`Module.in_numbers` and `out_numbers` of a part hold the numbers of its inputs and outputs in the whole program.
-A `transfer_send` and the `transfer_recv` of the same channel are one value that crosses.
+`Module.in_numbers` and `out_numbers` of a part hold the indices of its inputs and outputs in the program.
+The `transfer_send` and `transfer_recv` with the same channel are the two ends of one transfer.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")
 
 
 def parts_of(module: Module) -> list[tuple[Module, Sequence[int], Sequence[int]]]:
-    """The module of every mesh, and the numbers of its inputs and outputs in the whole program."""
+    """Return the module of each mesh with the program indices of its inputs and outputs."""
     if module.parts:
         return [(part, numbers_of(part, "inputs"), numbers_of(part, "outputs")) for part in module.parts]
     return [(module, range(len(module.graph.inputs)), range(len(module.graph.outputs)))]
 
 
 def numbers_of(part: Module, side: str) -> tuple[int, ...]:
-    """Return the numbers of a part's `inputs` or `outputs` in the whole program."""
+    """Return the program indices of a part's `inputs` or `outputs`."""
     numbers = part.in_numbers if side == "inputs" else part.out_numbers
     assert numbers is not None, "a part has its numbers"
     return numbers
 
 
 def joined(module: Module, parts: Sequence[Module]) -> Module:
-    """The module with these parts, and their stage, types and shardings."""
+    """Return the module with `parts` as its parts, and with the stage, types and shardings of these."""
     tables: dict[str, dict[int, Any]] = {name: {} for name in (*_TABLES, "inputs", "outputs")}
     for part in parts:
         for side in ("inputs", "outputs"):
@@ -53,7 +53,7 @@ def joined(module: Module, parts: Sequence[Module]) -> Module:
 
 
 def read_parts(module: Module, parts: Sequence[Module]) -> Module:
-    """The module of parts that were read. Raises ProgramError with all contradictions between them."""
+    """Assemble a module from parts that were parsed. Raises ProgramError with all contradictions between the parts."""
     parts = [_numbered(part, parts[:number]) for number, part in enumerate(parts)]
     faults = [*_part_faults(parts), *_signature_faults(parts)]
     faults = faults or list(_transfer_faults(parts))
@@ -62,10 +62,13 @@ def read_parts(module: Module, parts: Sequence[Module]) -> Module:
     return joined(module, parts)
 
 
-def _numbered(part: Module, before: Sequence[Module]) -> Module:
-    """The part with numbers of its inputs and outputs; where the text has none they go on from those before."""
-    first_in = sum(len(each.graph.inputs) for each in before)
-    first_out = sum(len(each.graph.outputs) for each in before)
+def _numbered(part: Module, previous_parts: Sequence[Module]) -> Module:
+    """Return the part with program indices for its inputs and outputs.
+
+    A part whose text has no indices continues the numbering after `previous_parts`.
+    """
+    first_in = sum(len(previous.graph.inputs) for previous in previous_parts)
+    first_out = sum(len(previous.graph.outputs) for previous in previous_parts)
     ins, outs = part.in_numbers, part.out_numbers
     return replace(
         part,
@@ -92,13 +95,13 @@ def _part_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
 
 def _signature_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     for side in ("inputs", "outputs"):
-        found = [number for part in parts for number in numbers_of(part, side)]
-        if sorted(found) != list(range(len(found))):
-            yield Diagnostic("MG0104", f"the numbers of the {side} of the parts are {found}; each must occur once")
+        numbers = [number for part in parts for number in numbers_of(part, side)]
+        if sorted(numbers) != list(range(len(numbers))):
+            yield Diagnostic("MG0104", f"the numbers of the {side} of the parts are {numbers}; each must occur once")
 
 
 def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
-    """Transfers without their other side, and sides that differ."""
+    """Yield a diagnostic for each transfer end without its counterpart and for each pair of ends that differ."""
     table: dict[int, dict[str, tuple[Node, Mesh]]] = {}
     for part in parts:
         for node in part.graph.nodes:
@@ -129,46 +132,48 @@ def _pair_faults(channel: int, sent: Node, sender: Mesh, got: Node, receiver: Me
 
 
 def whole_graph(module: Module) -> Graph:
-    """One graph of the nodes of all parts, before `partition`: received values are the sent ones."""
-    made: dict[int, Value] = {}
+    """Return one graph of the nodes of all parts, before `partition`. Each received value becomes the sent value."""
+    sent: dict[int, Value] = {}
     graph = Graph(module.graph.name, list(module.graph.inputs))
-    ends: dict[int, Value] = {}
-    put: dict[Value, Value] = {}
+    outputs_by_number: dict[int, Value] = {}
+    replacements: dict[Value, Value] = {}
     for part, inputs, _ in parts_of(module):
-        put.update(zip(part.graph.inputs, (module.graph.inputs[number] for number in inputs), strict=True))
+        replacements.update(zip(part.graph.inputs, (module.graph.inputs[number] for number in inputs), strict=True))
     for node in _interleaved(module.parts):
         if is_transfer_send(node):
-            made[node.attrs.channel] = put.get(node.operands[0], node.operands[0])
+            sent[node.attrs.channel] = replacements.get(node.operands[0], node.operands[0])
         elif is_transfer_recv(node):
-            put[node.results[0]] = made[node.attrs.channel]
+            replacements[node.results[0]] = sent[node.attrs.channel]
         else:
-            graph.nodes.append(replace(node, operands=[put.get(value, value) for value in node.operands]))
+            graph.nodes.append(replace(node, operands=[replacements.get(value, value) for value in node.operands]))
     for part, _, outputs in parts_of(module):
-        ends.update(zip(outputs, (put.get(value, value) for value in part.graph.outputs), strict=True))
-    graph.outputs = [ends[number] for number in sorted(ends)]
+        outputs_by_number.update(
+            zip(outputs, (replacements.get(value, value) for value in part.graph.outputs), strict=True)
+        )
+    graph.outputs = [outputs_by_number[number] for number in sorted(outputs_by_number)]
     return graph
 
 
 def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
-    """The nodes of all parts in an order in which every receive comes after its send. Raises ProgramError for a cycle."""
-    rows = [list(part.graph.nodes) for part in parts]
+    """Yield the nodes of all parts so that each receive follows its send. Raises ProgramError for a cycle."""
+    queues = [list(part.graph.nodes) for part in parts]
     sent: set[int] = set()
-    while any(rows):
-        count = sum(map(len, rows))
-        for row in rows:
-            while row and not (is_transfer_recv(row[0]) and row[0].attrs.channel not in sent):
-                node = row.pop(0)
+    while any(queues):
+        remaining = sum(map(len, queues))
+        for queue in queues:
+            while queue and not (is_transfer_recv(queue[0]) and queue[0].attrs.channel not in sent):
+                node = queue.pop(0)
                 if is_transfer_send(node):
                     sent.add(node.attrs.channel)
                 yield node
-        if sum(map(len, rows)) == count:
-            waiting = [row[0] for row in rows if row]
+        if sum(map(len, queues)) == remaining:
+            waiting = [queue[0] for queue in queues if queue]
             text = "meshes deadlock: " + ", ".join(f"channel {node.attrs.channel}" for node in waiting)
             raise ProgramError(Diagnostic("MG0401", text, waiting[0].loc))
 
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
-    """The name of the one mesh that has the axes of a node's sharding option; empty if none or several do."""
+    """Return the name of the only mesh that has all axes of a node's sharding option, or "" if no or several meshes do."""
     if not node.option or not meshes:
         return ""
     option = {split_ref(axis)[0] for axes in node.option for axis in axes}
@@ -177,18 +182,18 @@ def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
 
 
 def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph as part of the program of a mesh: shardings do not name it, axis numbers are those of the mesh."""
+    """Return the graph for the part of one mesh: shardings no longer name the mesh, and axis indices become axis names."""
     return Graph(graph.name, graph.inputs, [on_mesh(node, mesh) for node in graph.nodes], graph.outputs)
 
 
 def on_mesh(node: Node, mesh: Mesh) -> Node:
-    """The node as part of the program of a mesh."""
+    """Return the node for the part of one mesh (see `without_meshes`)."""
     attrs = {name: _on_mesh(value) for name, value in node.attrs.given.items()}
     option = node.option and tuple(tuple(_axis(axis, mesh) for axis in axes) for axes in node.option)
     sharding = node.sharding and replace(
         node.sharding,
-        operands=tuple(replace(each, mesh="") for each in node.sharding.operands),
-        results=tuple(replace(each, mesh="") for each in node.sharding.results),
+        operands=tuple(replace(value_sharding, mesh="") for value_sharding in node.sharding.operands),
+        results=tuple(replace(value_sharding, mesh="") for value_sharding in node.sharding.results),
     )
     regions = tuple(without_meshes(region, mesh) for region in node.regions)
     return replace(node, sharding=sharding, attrs=attrs, regions=regions, option=option)
@@ -197,11 +202,11 @@ def on_mesh(node: Node, mesh: Mesh) -> Node:
 def _on_mesh(value: Any) -> Any:
     if isinstance(value, Sharding):
         return replace(value, mesh="")
-    if isinstance(value, tuple) and any(isinstance(each, Sharding) for each in value):
-        return tuple(_on_mesh(each) for each in value)
+    if isinstance(value, tuple) and any(isinstance(item, Sharding) for item in value):
+        return tuple(_on_mesh(item) for item in value)
     return value
 
 
 def _axis(axis: str, mesh: Mesh) -> str:
-    known = axis.isdigit() and axis not in mesh.names and int(axis) < len(mesh.names)
-    return mesh.names[int(axis)] if known else axis
+    is_index = axis.isdigit() and axis not in mesh.names and int(axis) < len(mesh.names)
+    return mesh.names[int(axis)] if is_index else axis

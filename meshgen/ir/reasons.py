@@ -1,4 +1,4 @@
-"""The reason of a collective as text: the record of a pass, or that the user wrote it."""
+"""The reason for a collective, as text: the record of a pass, or a statement that the user wrote the collective."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.ir.op_names import TEXT_NAMES
 
 
 def reason_of(node: Node) -> str:
-    """The reason of a collective; one without is explicit in the program."""
+    """Return the reason for a collective. Without a pass record, the collective is explicit in the program."""
     if node.notes.why:
         return node.notes.why
     where = bracketed(place_text(node.loc))

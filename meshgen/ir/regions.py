@@ -1,4 +1,4 @@
-"""Walks through a program with its regions: nodes, uses, captured values, replacement of values."""
+"""Walks over graphs with their regions: nodes, uses, captured values, and replacement of values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from meshgen.ir.predicates import is_control
 
 
 def flow_regions(node: Node) -> tuple[Graph, ...]:
-    """The regions of a loop or of branches; other nodes have none of this kind."""
+    """Return the regions of a loop or branch, or () for any other node."""
     return node.regions if is_control(node) else ()
 
 
 def program_regions(node: Node) -> tuple[Graph, ...]:
-    """The regions that are parts of the program: those of loops, branches and manual computations. Others work on scalars."""
+    """Return the regions of a loop, branch or manual computation, or () for any other node.
+
+    The regions of other nodes, such as reducers, work on scalars and are not parts of the program.
+    """
     return node.regions if node.op in WITH_PROGRAMS else ()
 
 
 def program_nodes(graph: Graph) -> Iterator[Node]:
-    """Nodes in program order; those of loops, branches and manual computations after their op."""
+    """Yield all nodes in program order, each followed by the nodes in its `program_regions`."""
     for node in graph.nodes:
         yield node
         for region in program_regions(node):
@@ -29,7 +32,7 @@ def program_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def all_nodes(graph: Graph) -> Iterator[Node]:
-    """Nodes in program order; those of regions after their op."""
+    """Yield all nodes in program order, each followed by the nodes in its regions."""
     for node in graph.nodes:
         yield node
         for region in node.regions:
@@ -37,7 +40,7 @@ def all_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def flow_graphs(graph: Graph) -> Iterator[Graph]:
-    """A graph and the regions of its loops and branches, to any depth."""
+    """Yield a graph and the regions of its loops and branches, at any depth."""
     yield graph
     for node in graph.nodes:
         for region in flow_regions(node):
@@ -45,7 +48,7 @@ def flow_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def all_values(graph: Graph) -> Iterator[Value]:
-    """The values of a graph and of all its regions."""
+    """Yield the values of a graph and of all its regions."""
     yield from graph.values()
     for node in all_nodes(graph):
         for region in node.regions:
@@ -53,7 +56,7 @@ def all_values(graph: Graph) -> Iterator[Value]:
 
 
 def nodes_with_depth(graph: Graph) -> Iterator[tuple[Node, int]]:
-    """All nodes with the nesting depth of each; regions may be nested to any depth."""
+    """Yield all nodes with their nesting depth. Iterative, so regions may be nested to any depth."""
     stack = [(graph, 0)]
     while stack:
         inner, depth = stack.pop()
@@ -63,48 +66,50 @@ def nodes_with_depth(graph: Graph) -> Iterator[tuple[Node, int]]:
 
 
 def used_values(graph: Graph) -> Iterator[Value]:
-    """Every use of a value, those in regions and as an output included."""
+    """Yield each use of a value, including uses in regions and as graph outputs."""
     for node in graph.nodes:
         yield from used_by(node)
     yield from graph.outputs
 
 
 def used_by(node: Node) -> Iterator[Value]:
-    """Operands, and every use in the node's regions, of their own values as well."""
+    """Yield a node's operands, then each value that its regions use, whether captured or local."""
     yield from node.operands
     for region in node.regions:
         yield from used_values(region)
 
 
 def captured(node: Node) -> list[Value]:
-    """Values from outside that the node's regions use, each once."""
-    found: dict[Value, None] = {}
+    """Return the values from outside that a node's regions use, without duplicates."""
+    values: dict[Value, None] = {}
     for region in node.regions:
-        own = set(region.values())
+        local = set(region.values())
         for inner in region.nodes:
-            found.update((v, None) for v in (*inner.operands, *captured(inner)) if v not in own)
-        found.update((v, None) for v in region.outputs if v not in own)
-    return list(found)
+            values.update((v, None) for v in (*inner.operands, *captured(inner)) if v not in local)
+        values.update((v, None) for v in region.outputs if v not in local)
+    return list(values)
 
 
-def rewired(node: Node, now: Mapping[Value, Value]) -> Node:
-    """The node with replaced values, in its regions too."""
-    operands = [now.get(v, v) for v in node.operands]
-    return replace(node, operands=operands, regions=tuple(rewired_graph(region, now) for region in node.regions))
+def rewired(node: Node, replacements: Mapping[Value, Value]) -> Node:
+    """Return the node with operands replaced by `replacements`, also in its regions."""
+    operands = [replacements.get(value, value) for value in node.operands]
+    return replace(
+        node, operands=operands, regions=tuple(rewired_graph(region, replacements) for region in node.regions)
+    )
 
 
-def rewired_graph(graph: Graph, now: Mapping[Value, Value]) -> Graph:
-    """The graph with replaced values, outputs and regions included."""
-    nodes = [rewired(node, now) for node in graph.nodes]
-    return Graph(graph.name, list(graph.inputs), nodes, [now.get(v, v) for v in graph.outputs])
+def rewired_graph(graph: Graph, replacements: Mapping[Value, Value]) -> Graph:
+    """Return the graph with values replaced by `replacements`, in regions and outputs as well."""
+    nodes = [rewired(node, replacements) for node in graph.nodes]
+    return Graph(graph.name, list(graph.inputs), nodes, [replacements.get(value, value) for value in graph.outputs])
 
 
 def needed_nodes(nodes: Sequence[Node], outputs: Iterable[Value], stays: Callable[[Node], bool]) -> list[Node]:
-    """The live ones of `nodes`, in order: those with side effects, and all that they and the outputs need."""
+    """Return the live nodes in program order: those with `stays`, and all that these and `outputs` depend on."""
     used = set(outputs)
-    kept: list[Node] = []
+    live: list[Node] = []
     for node in reversed(nodes):
         if stays(node) or not used.isdisjoint(node.results):
-            kept.append(node)
+            live.append(node)
             used.update(used_by(node))
-    return kept[::-1]
+    return live[::-1]

@@ -1,4 +1,4 @@
-"""StableHLO's replica groups and source-target pairs as axes of a mesh."""
+"""Conversion of StableHLO's replica groups and source-target pairs to mesh axes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Pairs = Sequence[tuple[int, int]]
 
 
 def are_uneven(groups: Groups, mesh: Mesh) -> bool:
-    """Whether every device of the mesh is in one group, and these have different sizes."""
+    """Whether the groups cover each device of the mesh exactly once but differ in size."""
     members = sorted(device for group in groups for device in group)
     return len({len(group) for group in groups}) > 1 and members == list(range(mesh.size))
 
 
 def group_faults(groups: Groups, mesh: Mesh) -> str:
-    """Faults of replica groups on this mesh; empty if every device is in one group of equal size."""
+    """Return why the replica groups are invalid on a mesh, or "" if equally large groups cover each device once."""
     members = [device for group in groups for device in group]
     sizes = sorted({len(group) for group in groups})
     if len(sizes) > 1:
@@ -29,9 +29,13 @@ def group_faults(groups: Groups, mesh: Mesh) -> str:
 
 
 def device_groups(groups: Groups, replicas: int, partitions: int, numbers: str) -> list[tuple[int, ...]]:
-    """Groups of devices from groups of StableHLO's ids: `replicas` (of each partition), `partitions` (of each
-    replica), replicas with all their partitions (`both`, by partition and then by replica, as StableHLO orders them), or
-    `devices`. Device r * partitions + p is partition p of replica r."""
+    """Convert groups of StableHLO ids to groups of devices. Device r * partitions + p is partition p of replica r.
+
+    Args:
+        numbers: the meaning of an id. `replicas`: a replica, once per partition. `partitions`: a partition, once per
+            replica. `both`: a replica with all its partitions, ordered by partition first, as StableHLO orders them.
+            `devices`: a device.
+    """
     if numbers == "replicas":
         return [tuple(r * partitions + p for r in group) for p in range(partitions) for group in groups]
     if numbers == "partitions":
@@ -42,85 +46,91 @@ def device_groups(groups: Groups, replicas: int, partitions: int, numbers: str) 
 
 
 def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
-    """The axes, outer to inner, whose groups are these (in any order of groups); None if there are none.
+    """Return the axes, outer to inner, whose device groups are `groups` in any order, or None if there are none.
 
-    Args: groups: every device of the mesh is in one of them, and they have one size.
+    Args:
+        groups: groups of equal size that cover each device of the mesh once.
     """
     first = next(list(group) for group in groups if 0 in group)
     axes: list[str] = []
     for count, stride in strides_of(first):
-        parts = axes_along(count, stride, mesh)
-        if parts is None:
+        dim_axes = axes_along(count, stride, mesh)
+        if dim_axes is None:
             return None
-        axes = [*parts, *axes]
-    wanted = sorted(tuple(group) for group in groups)
-    return tuple(axes) if sorted(mesh.groups(axes)) == wanted else None
+        axes = [*dim_axes, *axes]
+    sorted_groups = sorted(tuple(group) for group in groups)
+    return tuple(axes) if sorted(mesh.groups(axes)) == sorted_groups else None
 
 
 def strides_of(group: Sequence[int]) -> list[tuple[int, int]]:
-    """Counts and strides of a group that starts with 0 and is a grid of devices, inner to outer."""
-    found: list[tuple[int, int]] = []
-    done = 1
-    while done < len(group):
-        stride, count = group[done], 1
-        while done * count < len(group) and group[done * count] == stride * count:
+    """Return (count, stride) of each grid dim, inner to outer, of a group that starts with device 0."""
+    strides: list[tuple[int, int]] = []
+    covered = 1
+    while covered < len(group):
+        stride, count = group[covered], 1
+        while covered * count < len(group) and group[covered * count] == stride * count:
             count += 1
-        found.append((count, stride))
-        done *= count
-    return found
+        strides.append((count, stride))
+        covered *= count
+    return strides
 
 
 def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
-    """The axes, or parts of axes, that `count` devices at distance `stride` walk, outer to inner."""
-    found: list[str] = []
+    """Return the axes or sub-axes, outer to inner, that `count` devices at distance `stride` span, or None if none do."""
+    axes: list[str] = []
     if stride < 1:
         return None
-    below = 1  # devices along the axes that are minor to the one in hand
+    minor_devices = 1  # number of devices along all axes minor to the current one
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
-        inner = stride // below
-        if count > 1 and size > 1 and stride % below == 0 and inner < size:
+        inner = stride // minor_devices
+        if count > 1 and size > 1 and stride % minor_devices == 0 and inner < size:
             length = min(count, size // inner)
             if size % (inner * length) or count % length:
                 return None
-            found.insert(0, axis if length == size else f"{axis}:({size // (inner * length)}){length}")
+            axes.insert(0, axis if length == size else f"{axis}:({size // (inner * length)}){length}")
             stride, count = stride * length, count // length
-        below *= size
-    return found if count == 1 else None
+        minor_devices *= size
+    return axes if count == 1 else None
 
 
 def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
-    """Axes, or parts of axes, with groups of `count` devices, a divisor of the mesh size; the minor-most ones if possible."""
-    found: list[str] = []
+    """Return axes or sub-axes whose groups have `count` devices, minor-most first choice. `count` divides the mesh
+    size.
+    """
+    axes: list[str] = []
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
-        part = math.gcd(count, size)
-        if part > 1:
-            found.insert(0, axis if part == size else f"{axis}:({size // part}){part}")
-        count //= part
-    return tuple(found)
+        factor = math.gcd(count, size)
+        if factor > 1:
+            axes.insert(0, axis if factor == size else f"{axis}:({size // factor}){factor}")
+        count //= factor
+    return tuple(axes)
 
 
 def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:
-    """The axis and offset by which every device sends to the one further along, around the end; None if it is not a shift."""
+    """Return the axis and offset if `pairs` is a rotation along one axis, or None for any other pattern.
+
+    In a rotation each device sends to the device `offset` further along the axis, with wrap-around.
+    """
     table = dict(pairs)
     if len(table) != mesh.size:
         return None
     for axis in mesh.names:
-        lines = mesh.groups((axis,))
-        offset = lines[0].index(table[lines[0][0]]) if table[lines[0][0]] in lines[0] else 0
-        turned = {device: line[(i + offset) % len(line)] for line in lines for i, device in enumerate(line)}
-        if offset and turned == table:
+        groups = mesh.groups((axis,))
+        offset = groups[0].index(table[groups[0][0]]) if table[groups[0][0]] in groups[0] else 0
+        rotated = {device: group[(i + offset) % len(group)] for group in groups for i, device in enumerate(group)}
+        if offset and rotated == table:
             return axis, offset
     return None
 
 
 def moving_axes(pairs: Pairs, mesh: Mesh) -> tuple[str, ...]:
-    """The axes along which some pair moves."""
-    places = [(mesh.coordinates(source), mesh.coordinates(target)) for source, target in pairs]
-    return tuple(axis for i, axis in enumerate(mesh.names) if any(a[i] != b[i] for a, b in places))
+    """Return the axes along which the source and target of some pair differ."""
+    coordinates = [(mesh.coordinates(source), mesh.coordinates(target)) for source, target in pairs]
+    return tuple(axis for i, axis in enumerate(mesh.names) if any(a[i] != b[i] for a, b in coordinates))
 
 
 def pair_faults(pairs: object, devices: int | None = None) -> str:
-    """Faults of (source, target) pairs: each device may send at most once and receive at most once."""
+    """Return why (source, target) pairs are invalid, or "" if each device sends at most once and receives at most once."""
     if not isinstance(pairs, tuple) or not all(_is_pair(pair) for pair in pairs):
         return f"expected pairs of devices, got {pairs!r}"
     for side, name in ((0, "source"), (1, "target")):

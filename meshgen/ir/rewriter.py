@@ -1,4 +1,4 @@
-"""Replace nodes of a graph by others, where all values that are read elsewhere stay the same ones.
+"""Pattern rewriting: replace nodes of a graph while the values that other nodes read keep their identity.
 
 def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
     if node.op != "square":
@@ -16,24 +16,29 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 
 Rule = Callable[[Builder, Node], Sequence[Value] | None]
-"""Append nodes and return a value that they make for each result of the node; or append none and return None: the node stays."""
+"""Append replacement nodes and return one value per result of the node, or append nothing and return None to keep the
+node.
+"""
 
 
 def rewritten(graph: Graph, rule: Rule) -> Graph:
-    """Return the graph with a rule applied to its nodes in program order; the graph itself where all stay. Regions are left as they are."""
-    after = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    """Apply `rule` to each node in program order and return the new graph, or the same graph if no node changed.
+
+    Regions are not visited.
+    """
+    result = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         builder = Builder(Graph(""), node.loc)
         values = rule(builder, node)
         if values is not None:
             take_place(builder.graph, values, node.results)
-        after.nodes += [node] if values is None else builder.graph.nodes
-    return graph if after.nodes == graph.nodes else after
+        result.nodes += [node] if values is None else builder.graph.nodes
+    return graph if result.nodes == graph.nodes else result
 
 
 def take_place(graph: Graph, values: Sequence[Value], results: Sequence[Value]) -> None:
-    """Let the nodes that make `values`, which no node of the graph reads, make `results` instead."""
+    """Make the nodes that produce `values` produce `results` instead. No node of the graph may read `values`."""
     producers = graph.index.producers
     for value, result in zip(values, results, strict=True):
-        made = producers[value].results
-        made[made.index(value)] = result
+        outputs = producers[value].results
+        outputs[outputs.index(value)] = result

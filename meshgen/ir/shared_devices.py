@@ -1,11 +1,14 @@
-"""Meshes over the same devices under other axes (`<["x"=8]>` and `<["a"=2, "b"=4]>`): one mesh, whose axes or sub-axes all of them use.
+"""Meshes over the same devices with different axes (`<["x"=8]>` and `<["a"=2, "b"=4]>`) become one mesh.
 
-Meshes have the same devices where their `device_ids` are, in whichever order; without them, if they have as many devices as the
-program has partitions (`mhlo.num_partitions`, as JAX writes it); or where two of Shardy's are equally large, which requires
-that all meshes of a program have the same devices. All others have disjoint devices.
+The common mesh is the host; axes of the other meshes (guests) are rewritten as its axes or sub-axes. Two meshes have
+the same devices in these cases, and are disjoint in all others:
+  - Their `device_ids` are the same set, in any order.
+  - Neither has `device_ids`, and both have as many devices as the program has partitions (`mhlo.num_partitions`, as
+    written by JAX).
+  - Both are Shardy meshes of equal size: Shardy requires all meshes of a program to have the same devices.
 
-Where no axes lead from the order of one mesh to the order of another, shardings over the second mesh keep their global meaning, and its
-device order is dropped: each rank computes for one device of either mesh. `in_host_order` chooses which one.
+If no axes can express the device order of a guest in the order of the host, shardings on the guest keep their global
+meaning and its device order is dropped: each rank then plays one device of either mesh. `in_host_order` chooses which.
 """
 
 from __future__ import annotations
@@ -24,39 +27,48 @@ Refs = tuple[str, ...]
 
 
 def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, Refs] | None:
-    """Per axis of `guest` the axes of `host` (or parts of them, major to minor) that number the same devices; None: there are none.
+    """Map each axis of `guest` to the host axes or sub-axes, major to minor, that enumerate the same devices.
 
-    `places` has the place in `host` of each device of `guest`, where these are ordered otherwise.
+    Args:
+        places: the index in `host` of each device of `guest`; empty if the orders are the same.
+    Returns:
+        The axes, or None if the host's axes cannot express them.
     """
     if not places or list(places) == list(range(host.size)):
         return _axes_in_order(host, guest)
     for factors in (_factors, lambda size: _factors(size)[::-1]):
         if (parts := _by_stride(guest, places, factors)) is None:
             continue
-        if (found := _axes_in_order(host, Mesh(tuple(part for _, part in parts), guest.name))) is not None:
-            own = {name: sorted(part.name for axis, part in parts if axis == name) for name in guest.names}
-            return {name: _all_joined((ref for part in own[name] for ref in found[part]), host) for name in guest.names}
+        if (host_axes := _axes_in_order(host, Mesh(tuple(part for _, part in parts), guest.name))) is not None:
+            factors_of_axis = {name: sorted(part.name for axis, part in parts if axis == name) for name in guest.names}
+            return {
+                name: _all_joined((ref for part in factors_of_axis[name] for ref in host_axes[part]), host)
+                for name in guest.names
+            }
     return None
 
 
 def _by_stride(
     guest: Mesh, places: Sequence[int], factors: Callable[[int], list[int]]
 ) -> list[tuple[str, Axis]] | None:
-    """The factors of the axes in the order in which they number the places, with their axes; None if they do not."""
-    found: list[tuple[int, str, Axis]] = []
-    below = guest.size
+    """Split the axes of `guest` into factors and sort these by their stride in the device order of `host`.
+
+    Returns (guest axis, factor) pairs, major to minor, or None if `places` is not a grid of such strides.
+    """
+    factors_by_position: list[tuple[int, str, Axis]] = []
+    minor_size = guest.size
     for name in guest.names:
         for number, size in enumerate(factors(guest.axis_size(name))):
-            below //= size
-            found.append((places[below] if size > 1 else 0, name, Axis(f"{name} {number:03}", size)))
-    ordered = [(name, part) for _, name, part in sorted(found, key=lambda entry: -entry[0])]
+            minor_size //= size
+            factors_by_position.append((places[minor_size] if size > 1 else 0, name, Axis(f"{name} {number:03}", size)))
+    ordered = [(name, part) for _, name, part in sorted(factors_by_position, key=lambda entry: -entry[0])]
     strides = dict(
         zip((part.name for _, part in ordered), _strides([part.size or 1 for _, part in ordered]), strict=True)
     )
-    numbers = np.zeros((), np.int64)
-    for _, _, part in found:
-        numbers = np.add.outer(numbers, np.arange(part.size or 1) * strides[part.name])
-    return ordered if numbers.ravel().tolist() == list(places) else None
+    positions = np.zeros((), np.int64)
+    for _, _, part in factors_by_position:
+        positions = np.add.outer(positions, np.arange(part.size or 1) * strides[part.name])
+    return ordered if positions.ravel().tolist() == list(places) else None
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
@@ -64,44 +76,47 @@ def _strides(sizes: Sequence[int]) -> list[int]:
 
 
 def _factors(size: int) -> list[int]:
-    """The prime factors of a size, in order."""
-    found: list[int] = []
+    """Return the prime factors of a size in ascending order."""
+    primes: list[int] = []
     factor = 2
     while size > 1:
         while size % factor == 0:
-            found.append(factor)
+            primes.append(factor)
             size //= factor
         factor += 1
-    return found
+    return primes
 
 
 def _axes_in_order(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
-    """As `axes_over` of meshes whose devices are in the same order."""
-    left = [(axis.name, host.axis_size(axis.name)) for axis in host.axes if axis.size != 1]
-    taken = dict.fromkeys(host.names, 1)
-    found: dict[str, Refs] = {}
+    """Implement `axes_over` for meshes whose devices have the same order."""
+    free = [(axis.name, host.axis_size(axis.name)) for axis in host.axes if axis.size != 1]
+    used = dict.fromkeys(host.names, 1)
+    axes: dict[str, Refs] = {}
     for axis in guest.axes:
         refs: list[str] = []
-        missing = guest.axis_size(axis.name)
-        while missing > 1:
-            if not left:
+        remaining = guest.axis_size(axis.name)
+        while remaining > 1:
+            if not free:
                 return None
-            name, size = left.pop(0)
-            part = min(size, missing)
-            if size % part or missing % part:
+            name, size = free.pop(0)
+            length = min(size, remaining)
+            if size % length or remaining % length:
                 return None
-            refs.append(name if part == host.axis_size(name) else f"{name}:({taken[name]}){part}")
-            taken[name] *= part
-            if size > part:
-                left.insert(0, (name, size // part))
-            missing //= part
-        found[axis.name] = tuple(refs)
-    return None if left else found
+            refs.append(name if length == host.axis_size(name) else f"{name}:({used[name]}){length}")
+            used[name] *= length
+            if size > length:
+                free.insert(0, (name, size // length))
+            remaining //= length
+        axes[axis.name] = tuple(refs)
+    return None if free else axes
 
 
 def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str], places: Sequence[int] = ()) -> Refs:
-    """Axes of `guest`, or parts of them, as those of `host`; neighbouring parts of an axis as one. The axes must be expressible."""
-    return _all_joined((each for ref in refs for each in _one_over(host, guest, ref, places)), host)
+    """Rewrite references to axes or sub-axes of `guest` in terms of `host`, with adjacent sub-axes merged.
+
+    An axis that the host cannot express keeps its name.
+    """
+    return _all_joined((host_ref for ref in refs for host_ref in _one_over(host, guest, ref, places)), host)
 
 
 def _all_joined(refs: Iterable[str], host: Mesh) -> Refs:
@@ -125,7 +140,7 @@ def _one_over(host: Mesh, guest: Mesh, ref: str, places: Sequence[int]) -> Refs:
 
 
 def _adjacent_parts(first: str, second: str, mesh: Mesh) -> str:
-    """Two adjacent parts of an axis as one; empty if they are not adjacent."""
+    """Merge two sub-axes into one reference, or return "" if they are not adjacent."""
     (name, pre, size), (other, other_pre, other_size) = split_ref(first), split_ref(second)
     if name != other or size is None or other_size is None or other_pre != pre * size:
         return ""
@@ -136,34 +151,45 @@ def _adjacent_parts(first: str, second: str, mesh: Mesh) -> str:
 def shared_devices(
     meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], named: Collection[str] = ()
 ) -> tuple[dict[str, str], dict[str, list[int]], dict[str, Diagnostic]]:
-    """Return the host of each mesh that is another one under other axes, the devices of reordered meshes, and faults.
+    """Choose a host among the meshes that have the same devices.
 
-    `devices` has the devices of meshes that say them. Of a group that one is kept of which the others name the most whole axes;
-    one that is `named` by shardings, where some are, so that a mesh which is only declared has no effect. A reordered mesh takes
-    the devices in an order that axes of its host have. A mesh that shares only some devices with another one has a fault.
+    The host is the mesh whose axes express the most axes of the others directly. Meshes that shardings name take
+    precedence, so that a mesh that is declared but unused has no effect.
+
+    Args:
+        meshes: all meshes by symbol.
+        devices: the device ids of the meshes that list them.
+        named: the symbols that shardings name.
+    Returns:
+        The host of each guest, the new device ids of each guest whose device order is dropped, and a diagnostic for
+        each mesh that shares only some devices with another one.
     """
     hosts: dict[str, str] = {}
     reordered: dict[str, list[int]] = {}
     refused: dict[str, Diagnostic] = {}
     for group in _groups({symbol: meshes[symbol] for symbol in devices if meshes[symbol].axes}, devices, refused):
-        ways = {
+        mappings = {
             host: {
-                each: axes_over(meshes[host], meshes[each], places_in(devices[host], devices[each])) for each in group
+                guest: axes_over(meshes[host], meshes[guest], places_in(devices[host], devices[guest]))
+                for guest in group
             }
             for host in group
         }
         host = min(
-            group, key=lambda symbol: (symbol not in named, _axes_distance(ways[symbol].values()), group.index(symbol))
+            group,
+            key=lambda symbol: (symbol not in named, _axes_distance(mappings[symbol].values()), group.index(symbol)),
         )
-        for each in (each for each in group if each != host):
-            hosts[each] = host
-            if ways[host][each] is None:
-                reordered[each] = [devices[host][place] for place in in_host_order(meshes[host], meshes[each])]
+        for guest in (guest for guest in group if guest != host):
+            hosts[guest] = host
+            if mappings[host][guest] is None:
+                reordered[guest] = [devices[host][place] for place in in_host_order(meshes[host], meshes[guest])]
     return hosts, reordered, refused
 
 
 def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
-    """Return a place in `host` for each device of `guest`, such that the axes of `guest` are axes of `host` or parts of them."""
+    """Return an index in `host` for each device of `guest` such that axes or sub-axes of `host` express those of
+    `guest`.
+    """
     if _axes_in_order(host, guest) is not None:
         return list(range(host.size))
     primes = [prime for axis in host.names for prime in _factors(host.axis_size(axis))]
@@ -175,7 +201,11 @@ def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
 
 
 def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
-    """The mesh over the same devices, of this name, of which all the parts of axes of `host` are whole axes; None: they overlap."""
+    """Return the host mesh, renamed to `symbol`, with its axes split so that each sub-axis in `parts` is made of full
+    axes.
+
+    Returns None if the sub-axes do not nest.
+    """
     ends: dict[str, set[int]] = {}
     for name, pre, size in map(split_ref, parts):
         if size is not None:
@@ -192,7 +222,7 @@ def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
 
 
 def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
-    """The place among the devices of one mesh of each of those of another; empty where the order is the same."""
+    """Return the index in `host` of each device id of `guest`, or () if the orders are the same."""
     if tuple(host) == tuple(guest):
         return ()
     places = {device: place for place, device in enumerate(host)}
@@ -200,7 +230,7 @@ def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
 
 
 def _axes_distance(ways: Iterable[Mapping[str, Refs] | None]) -> int:
-    """How far a mesh is from having the axes of the others: parts of axes cost, and axes that cannot be named more."""
+    """Rate a candidate host (lower is better): 1 per sub-axis that it needs, 1000 per mesh that it cannot express."""
     counts = (1000 if way is None else sum(":" in ref for refs in way.values() for ref in refs) for way in ways)
     return sum(counts)
 
@@ -208,7 +238,7 @@ def _axes_distance(ways: Iterable[Mapping[str, Refs] | None]) -> int:
 def _groups(
     meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], refused: dict[str, Diagnostic]
 ) -> list[list[str]]:
-    """Meshes over the same devices; those that only share some are refused."""
+    """Group the meshes that have the same devices; a mesh that shares only some is added to `refused`."""
     groups: list[list[str]] = []
     for symbol in meshes:
         for group in groups:

@@ -1,4 +1,4 @@
-"""Splat constants: a broadcast view that stores one element for any shape."""
+"""Splat constants: a broadcast view that stores a single element for any shape."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ Array = np.ndarray[Any, Any]
 
 
 def spread_element(array: Array) -> Array | None:
-    """The 0-d array of a splat; None where elements are stored, or there are none."""
+    """Return the stored element of a splat as a 0-d array, or None if the array stores several elements or none."""
     if array.ndim == 0 or array.size == 0 or any(array.strides):
         return None
     return array[(0,) * array.ndim].reshape(())
 
 
 def stored_bytes(array: Array) -> bytes:
-    """The stored bytes: of one element for a splat."""
+    """Return the bytes that an array stores: of a splat, those of its single element."""
     element = spread_element(array)
     return (array if element is None else element).tobytes()
 
 
 def uniform_element(array: Array) -> Array | None:
-    """Return the element that an array consists of as a 0-d array; None if elements differ in their bits or there are none."""
+    """Return the common element of an array as a 0-d array, or None if its elements differ in bits or it is empty."""
     if array.size == 0:
         return None
     if any(array.strides):
-        rows = np.ascontiguousarray(array).reshape(-1)
-        bits = rows.view(np.uint8).reshape(rows.size, -1)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        bits = flat.view(np.uint8).reshape(flat.size, -1)
         if (bits[0] != bits[-1]).any() or (bits != bits[0]).any():
             return None
     return array[(0,) * array.ndim].reshape(())

@@ -1,7 +1,7 @@
-"""Symbolic sizes: an int, and the expression that computes it from open sizes.
+"""Symbolic sizes: integers that carry the expression that computes them from unknown sizes.
 
-An open tensor dim gets a name; values computed from it (sums, products, quotients) carry the
-expression along, so that passes work on numbers and an analysis can still say `2*x_0 + 8`.
+An unknown dim of a tensor gets a name. Sums, products and quotients of it carry their expression along, so passes work
+on numbers while an analysis can still print `2*x_0 + 8`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Factors: TypeAlias = "tuple[Atom, ...]"
 
 @dataclass(frozen=True)
 class Floor:
-    """The quotient of two expressions, rounded down."""
+    """A quotient of two expressions, rounded down."""
 
     top: Expr
     bottom: Expr
@@ -27,12 +27,12 @@ class Floor:
 
     @property
     def is_ceil(self) -> bool:
-        """Whether it is the negative of a quotient that is rounded up: `floor(-a/b)` is `-ceil(a/b)`."""
+        """Whether the quotient equals a negated ceiling: `floor(-a/b)` is `-ceil(a/b)`."""
         return all(count < 0 for _, count in self.top.signed())
 
     @cached_property
     def text(self) -> str:
-        """Without the sign, where it is a quotient that is rounded up."""
+        """The quotient as text. A negated ceiling is printed without its sign (see `Expr.signed`)."""
         top = str(-self.top if self.is_ceil else self.top)
         return f"{'ceil' if self.is_ceil else 'floor'}({_bracketed(top, ' ')}/{_bracketed(str(self.bottom), '*')})"
 
@@ -45,13 +45,13 @@ Atom: TypeAlias = "str | Floor"
 
 @dataclass(frozen=True)
 class Expr:
-    """A polynomial in names and rounded quotients: coefficients of products, in the order of their text."""
+    """A polynomial over names and rounded quotients: products and their coefficients, sorted by text."""
 
     terms: tuple[tuple[Factors, int], ...]
 
     @staticmethod
     def of(size: int | Expr) -> Expr:
-        """The expression of a size; of a plain number the number."""
+        """Return the expression of a size; a plain integer becomes a constant."""
         if isinstance(size, Expr):
             return size
         return size.expr if isinstance(size, Dim) else _sum_of_terms({(): int(size)})
@@ -62,13 +62,13 @@ class Expr:
 
     @property
     def number(self) -> int | None:
-        """The number, where no name occurs."""
+        """The value of a constant expression, or None if the expression contains a name."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     def at(self, sizes: Mapping[str, int]) -> int:
-        """The value for these sizes by name. Raises KeyError for a name that has none."""
+        """Evaluate the expression for `sizes` by name. Raises KeyError for a missing name."""
         return sum(
             count * math.prod(sizes[f] if isinstance(f, str) else f.at(sizes) for f in factors)
             for factors, count in self.terms
@@ -85,30 +85,33 @@ class Expr:
         return _sum_of_terms({}, *products)
 
     def divided(self, other: Expr) -> Expr:
-        """The quotient by a positive number, rounded down; plain where it is exact, one for quotients of quotients."""
+        """Divide by a positive expression, rounding down.
+
+        Terms that are divisible are divided exactly, and a quotient of a quotient becomes a single quotient.
+        """
         if self.number is not None and other.number:
             return Expr.of(self.number // other.number)
         if len(other.terms) == 1:
-            ((below, count),) = other.terms
-            parts = [(term, _quotient(*term, below, count)) for term in self.terms]
-            if whole := [part for _, part in parts if part is not None]:
-                rest = Expr(tuple(term for term, part in parts if part is None))
+            ((divisor_factors, count),) = other.terms
+            quotients = [(term, _quotient(*term, divisor_factors, count)) for term in self.terms]
+            if whole := [quotient for _, quotient in quotients if quotient is not None]:
+                rest = Expr(tuple(term for term, quotient in quotients if quotient is None))
                 return _sum_of_terms({}, *whole) + (rest.divided(other) if rest.terms else rest)
             common = math.gcd(count, *(number for _, number in self.terms))
             if common > 1:
                 top = Expr(tuple((factors, number // common) for factors, number in self.terms))
-                return top.divided(Expr(((below, count // common),)))
+                return top.divided(Expr(((divisor_factors, count // common),)))
         inner = self.terms[0][0][0] if len(self.terms) == 1 and len(self.terms[0][0]) == 1 else None
         if isinstance(inner, Floor) and self.terms[0][1] == 1:
             return inner.top.divided(inner.bottom * other)
         return Expr((((Floor(self, other),), 1),))
 
     def divided_up(self, other: Expr) -> Expr:
-        """The quotient by a positive number, rounded up."""
+        """Divide by a positive expression, rounding up."""
         return -(-self).divided(other)
 
     def signed(self) -> list[tuple[Factors, int]]:
-        """The terms as they are written: the signs of quotients that are rounded up are in the numbers."""
+        """Return the terms as printed: each ceiling flips the sign of its coefficient (see `Floor.text`)."""
         return [
             (factors, count * (-1) ** sum(isinstance(f, Floor) and f.is_ceil for f in factors))
             for factors, count in self.terms
@@ -125,7 +128,7 @@ class Expr:
 
 
 def _bracketed(text: str, sign: str) -> str:
-    """In brackets where the sign, or one that binds less, occurs outside of others."""
+    """Put `text` in brackets if `sign`, or an operator of lower precedence, occurs outside of its brackets."""
     depth = 0
     for letter in text:
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -138,30 +141,31 @@ def _sum_of_terms(start: Mapping[Factors, int], *terms: tuple[Factors, int]) -> 
     table = dict(start)
     for factors, count in terms:
         table[factors] = table.get(factors, 0) + count
-    found = [(factors, count) for factors, count in table.items() if count]
-    return Expr(tuple(sorted(found, key=lambda term: (not term[0], [str(f) for f in term[0]]))))
+    nonzero = [(factors, count) for factors, count in table.items() if count]
+    return Expr(tuple(sorted(nonzero, key=lambda term: (not term[0], [str(f) for f in term[0]]))))
 
 
-def _quotient(factors: Factors, count: int, below: Factors, divisor: int) -> tuple[Factors, int] | None:
-    """A product divided by another; None where that leaves a rest."""
-    left = list(factors)
-    for factor in below:
-        if factor not in left:
+def _quotient(factors: Factors, count: int, divisor_factors: Factors, divisor: int) -> tuple[Factors, int] | None:
+    """Divide one product by another, or return None if the division is not exact."""
+    remaining = list(factors)
+    for factor in divisor_factors:
+        if factor not in remaining:
             return None
-        left.remove(factor)
-    return None if not divisor or count % divisor else (tuple(left), count // divisor)
+        remaining.remove(factor)
+    return None if not divisor or count % divisor else (tuple(remaining), count // divisor)
 
 
 class Dim(int):
-    """A size with its expression. Arithmetic with sizes gives sizes; all else sees a number."""
+    """An integer size with its symbolic expression. Arithmetic on it returns `Dim`; all other code sees a plain int."""
 
     expr: Expr
 
     def __new__(cls, value: int, expr: Expr) -> Dim:
-        made = super().__new__(cls, value)
-        made.expr = expr
-        return made
+        size = super().__new__(cls, value)
+        size.expr = expr
+        return size
 
+    # the arguments of __new__
     def __getnewargs__(self) -> tuple[int, Expr]:  # pyright: ignore[reportIncompatibleMethodOverride]  # what __new__ takes
         return int(self), self.expr
 
@@ -200,14 +204,17 @@ class Dim(int):
 
 
 def names_in(size: int | Expr) -> dict[str, None]:
-    """The names of which a size is made, in order."""
-    found: dict[str, None] = {}
+    """Return the names that occur in a size, in order of occurrence."""
+    names: dict[str, None] = {}
     for factors, _ in Expr.of(size).terms:
         for factor in factors:
-            found |= {factor: None} if isinstance(factor, str) else names_in(factor.top) | names_in(factor.bottom)
-    return found
+            names |= {factor: None} if isinstance(factor, str) else names_in(factor.top) | names_in(factor.bottom)
+    return names
 
 
 def expressions(sizes: Iterable[int | None]) -> tuple[tuple[int, Expr], ...]:
-    """The expressions of sizes that have one, by place. What is remembered by size is distinguished by them: sizes of one number are equal."""
-    return tuple((place, size.expr) for place, size in enumerate(sizes) if isinstance(size, Dim))
+    """Return the expressions of symbolic sizes with their dims, as a cache key.
+
+    Sizes with equal numbers compare equal, so caches need the expressions to tell them apart.
+    """
+    return tuple((dim, size.expr) for dim, size in enumerate(sizes) if isinstance(size, Dim))

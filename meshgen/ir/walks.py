@@ -1,4 +1,4 @@
-"""Dependency walks without recursion: programs are deeper than Python's stack."""
+"""Dependency walks without recursion: dependency chains are deeper than Python's stack."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def operands_first(wanted: Iterable[T], needs: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """The given items and their dependencies, each once, after its dependencies: the post-order of a recursion.
+def operands_first(roots: Iterable[T], dependencies: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Yield `roots` and their dependencies in post-order: each item once, after its dependencies.
 
-    `needs` is called when the walk reaches an item, so it may depend on effects of earlier ones.
+    `dependencies` is called when the walk reaches an item, so its result may depend on side effects of earlier items.
     """
-    done: set[T] = set()
-    for root in wanted:
-        path = [(root, iter(needs(root)))] if root not in done else []
+    visited: set[T] = set()
+    for root in roots:
+        path = [(root, iter(dependencies(root)))] if root not in visited else []
         while path:
             item, rest = path[-1]
-            first = next((each for each in rest if each not in done), None)
-            if first is not None:
-                path.append((first, iter(needs(first))))
+            unvisited = next((dependency for dependency in rest if dependency not in visited), None)
+            if unvisited is not None:
+                path.append((unvisited, iter(dependencies(unvisited))))
             else:
                 path.pop()
-                done.add(item)
+                visited.add(item)
                 yield item
 
 
 def reachable(roots: Iterable[T], successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield `roots` and everything that their successors lead to, each once, before its successors are asked for."""
+    """Yield `roots` and everything reachable from them, each once. `successors` is called after an item is yielded."""
     visited = set[T]()
     stack = [*roots]
     while stack:

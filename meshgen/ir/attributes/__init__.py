@@ -1,1 +1,1 @@
-"""The attributes of ops: a class per set of attributes, a file per family."""
+"""The attribute classes of ops: one class per set of attributes, one file per op family."""

@@ -1,4 +1,4 @@
-"""Attributes of attention."""
+"""Attributes of attention and its gradients."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from meshgen.ir.attributes.base import Attributes, Precisions, Texts
 
 
 class Attention(Attributes):
-    """What the dims of operands and results are, in factor notation, and how the products are computed.
+    """Dims in factor notation (`ops/factors.py`), and the precision of the matmuls.
 
-    `positions`: the factors whose positions the regions take. `precision`, `value_precision`: StableHLO's, of the products with the keys and with
-    the values. `zero_empty`: rows of which all scores are -inf have results of 0; else of NaN.
+    Fields:
+        factors: the factors of each operand and result.
+        positions: the factors whose positions are arguments of the regions.
+        precision, value_precision: StableHLO's precision of the matmuls with the keys and with the values.
+        zero_empty: rows whose scores are all -inf produce zeros; otherwise NaN.
     """
 
     factors: str
@@ -20,7 +23,12 @@ class Attention(Attributes):
 
 
 class AttentionGradient(Attention):
-    """`gradient_precision`: that of the products of the scores' gradient with queries and keys. `row_keys`: keys of a row on all devices; 0: as many as here."""
+    """Attributes of a gradient of attention.
+
+    Fields:
+        gradient_precision: the precision of the matmuls of the scores' gradient with queries and keys.
+        row_keys: the number of keys per row on all devices; 0 means that this device has all of them.
+    """
 
     gradient_precision: Precisions = ()
     row_keys: int = 0

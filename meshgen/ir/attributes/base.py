@@ -1,4 +1,5 @@
-"""Attributes of a node: frozen dataclasses, whose fields are what an op must have, what it may have, and in which form.
+"""Base class of a node's attributes: frozen dataclasses whose fields declare the required and optional attributes of an
+op.
 
     class Slice(Attributes):
         start: Ints
@@ -7,7 +8,7 @@
 
     node.attrs.start, dataclasses.replace(node.attrs, limit=(4, 8))
 
-Ops with the same attributes share a class; the record of an op (`ops/op.py`) names it.
+Ops with the same attributes share a class. The record of an op (`ops/op.py`) names its class.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ Ints: TypeAlias = tuple[int, ...]
 Flags: TypeAlias = tuple[bool, ...]
 Texts: TypeAlias = tuple[str, ...]
 Precisions: TypeAlias = tuple[str, ...]
-"""StableHLO's precisions of the two operands of a product; empty: the default."""
+"""StableHLO's precision of both operands of a matmul; empty means the default."""
 Names: TypeAlias = tuple[str, ...]
-"""Axes of a mesh, or parts of them."""
+"""Mesh axes or sub-axes."""
 Place: TypeAlias = int | tuple[int | None, ...]
-"""The number of a device in its group, or its coordinates; None: known at run time only."""
+"""The rank of a device in its group, or its coordinates; a coordinate that only run time determines is None."""
 Number: TypeAlias = float | complex | np.generic | np.ndarray[Any, Any]
 """A scalar."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Attributes:
-    """What a node says beside its operands. Equal ones have equal fields, and are hashable where the values are.
+    """The semantics of a node apart from its operands. Instances compare by fields, and are hashable if all values are.
 
-    A field that has its default is the same as one that is not given: neither is in `given`.
+    A field that equals its default counts as absent and is not in `given`.
 
     Class attributes:
-        field_types: the types of the fields, as text (`ops/types/attributes.py`).
-        required_fields: the fields without default.
+        field_types: the type of each field, as text (`ops/types/attributes.py`).
+        required_fields: the fields without a default.
     """
 
-    __slots__ = ("_hash",)  # kept beside the fields
+    __slots__ = ("_hash",)  # The cached hash is not a field.
     field_types: ClassVar[Mapping[str, str]] = MappingProxyType({})
     required_fields: ClassVar[frozenset[str]] = frozenset()
 
@@ -51,7 +52,7 @@ class Attributes:
         own: dict[str, str] = cls.__annotations__
         cls.field_types = {**cls.field_types, **{name: text.removesuffix(" | None") for name, text in own.items()}}
         cls.required_fields = frozenset(name for name in cls.field_types if not hasattr(cls, name))
-        dataclass(init=False, repr=False, eq=False)(cls)  # all classes share the methods below
+        dataclass(init=False, repr=False, eq=False)(cls)  # All subclasses share the methods below.
 
     def __init__(self, **given: Any) -> None:
         if not self.fits(given):
@@ -66,12 +67,12 @@ class Attributes:
 
     @classmethod
     def fits(cls, given: Mapping[str, Any]) -> bool:
-        """Whether these are the names of the fields; any that have a default may be missing."""
+        """Whether the keys of `given` are field names, including all required ones."""
         return cls.required_fields <= given.keys() <= cls.field_types.keys()
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The values of the fields by name, without those that have their default."""
+        """The fields by name, without those that equal their default."""
         return self.__dict__
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -122,12 +123,12 @@ class Attributes:
         try:
             return self._hash
         except AttributeError:
-            found = hash((type(self).__name__, frozenset(self.given.items())))
-            object.__setattr__(self, "_hash", found)
-            return found
+            value = hash((type(self).__name__, frozenset(self.given.items())))
+            object.__setattr__(self, "_hash", value)
+            return value
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is kept stays here: texts have other hashes in another process."""
+        """Pickle the fields without the cached hash: string hashes differ between processes."""
         return self.__dict__
 
     def __repr__(self) -> str:
@@ -135,16 +136,16 @@ class Attributes:
 
 
 class NoAttributes(Attributes):
-    """Of ops that say nothing beside their operands."""
+    """The attributes of an op that has none."""
 
 
 NO_ATTRIBUTES = NoAttributes()
 
 
 class Unchecked(Attributes):
-    """Attributes that are not those of their op, as a file may say; `verify_node` says what is wrong.
+    """Attributes read from a file that do not match the op's class; `verify_node` reports the faults.
 
-    Reads as if each were a field.
+    Every key can be read as if it were a field.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Attributes of composites whose dims are in factor notation, beside attention."""
+"""Attributes of composites in factor notation, except attention (`attributes/attention.py`)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from meshgen.ir.attributes.base import Attributes, Number, Precisions
 
 
 class NormalizeGradient(Attributes):
-    """What the dims of operands and results are (`ops/factors.py`), and whether the mean is subtracted: layer norm; else RMS norm."""
+    """The dims in factor notation (`ops/factors.py`). `centered`: layer norm, which subtracts the mean; otherwise RMS
+    norm.
+    """
 
     factors: str
     centered: bool
 
 
 class Normalize(NormalizeGradient):
-    """`epsilon` is added to the mean of the squares."""
+    """Attributes of a normalization; `epsilon` is added to the variance."""
 
     epsilon: Number
 
 
 class ScaledDot(Attributes):
-    """What the dims of operands and results are. `bits`: of a packed number; 0: numbers are not packed. `precision`: StableHLO's, of the product."""
+    """Attributes of a matmul with scaled, optionally packed numbers.
+
+    Fields:
+        factors: the dims of operands and results (`ops/factors.py`).
+        bits: the width of a packed number; 0 means that numbers are not packed.
+        precision: StableHLO's precision of the matmul.
+    """
 
     factors: str
     bits: int = 0
@@ -27,6 +35,6 @@ class ScaledDot(Attributes):
 
 
 class SoftmaxCrossEntropy(Attributes):
-    """What the dims of operands and results are; the factor that labels lack are the classes."""
+    """The dims in factor notation (`ops/factors.py`); the factor that the labels lack enumerates the classes."""
 
     factors: str

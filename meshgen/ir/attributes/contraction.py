@@ -1,4 +1,4 @@
-"""Attributes of reductions, dots, convolutions, and ops that look through windows."""
+"""Attributes of reductions, dots, convolutions, and windowed ops."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from meshgen.ir.attributes.base import Attributes, Ints, Names, Precisions
 
 
 class Reduce(Attributes):
-    """The dims that are reduced, and how: `add`, `maximum`, ..."""
+    """The reduced dims and the reduction kind: `add`, `maximum`, ..."""
 
     dims: Ints
     kind: str
 
 
 class Dot(Attributes):
-    """Dims of both operands that go together: batch dims stay, contracted ones are summed. `precision`: StableHLO's, per operand."""
+    """The batch and contracting dims of both operands. `precision`: StableHLO's, per operand."""
 
     lhs_batch: Ints
     rhs_batch: Ints
@@ -23,10 +23,16 @@ class Dot(Attributes):
 
 
 class Ragged(Attributes):
-    """Whether rows are contracted, which makes a matrix per group (`contracts`), or each row is multiplied by the matrix of its group.
+    """Attributes of a matmul of groups of rows with one matrix per group.
 
-    Where groups are `disjoint`, no row is in two of them. Of an op on a device with a part of the groups, `group_axes` are the mesh axes
-    over which they are divided, and `total_groups` is their number on all devices (0: it has all of them); costs depend on it.
+    Fields:
+        contracts: the rows are contracted, so each group produces a matrix; otherwise each row is multiplied by the
+        matrix
+            of its group.
+        disjoint: no row belongs to two groups.
+        total_groups: the number of groups on all devices, which costs depend on; 0 means that this device has all
+        groups.
+        group_axes: the mesh axes that shard the groups.
     """
 
     contracts: bool
@@ -37,7 +43,7 @@ class Ragged(Attributes):
 
 
 class ConvolutionDims(Attributes):
-    """What the dims of image (`input`), kernel and result are, and how windows go over the spatial ones; without padding."""
+    """The dims of image (`input`), kernel and result, and strides and dilations of the windows, as in StableHLO."""
 
     window_strides: Ints
     lhs_dilation: Ints
@@ -58,14 +64,14 @@ class ConvolutionDims(Attributes):
 
 
 class Convolution(ConvolutionDims):
-    """With the padding of spatial dims, which may be negative."""
+    """Attributes of a convolution with padding of the spatial dims, which may be negative."""
 
     low: Ints
     high: Ints
 
 
 class SelectWindow(Attributes):
-    """Windows of `select_and_scatter`, per dim: sizes, steps and padding."""
+    """The windows of `select_and_scatter`: size, stride and padding of each dim."""
 
     window_dimensions: Ints
     window_strides: Ints
@@ -74,7 +80,7 @@ class SelectWindow(Attributes):
 
 
 class Window(SelectWindow):
-    """Windows of `reduce_window`: with the distance of elements of the operand, and of those in a window."""
+    """The windows of `reduce_window`: also the dilation of the operand and of the window."""
 
     base_dilations: Ints
     window_dilations: Ints

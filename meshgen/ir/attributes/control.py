@@ -1,4 +1,4 @@
-"""Attributes of calls, manual computations, sorting by value and random bits."""
+"""Attributes of calls, control flow, manual computations, sorting by value, and random bits."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ FreeShardings: TypeAlias = tuple[tuple[Sharding, Flags], ...]
 
 
 class Call(Attributes):
-    """The name of a function; calls are inlined when a program is read."""
+    """The name of the called function; calls are inlined when a program is parsed."""
 
     callee: str
 
 
 class Loop(Attributes):
-    """How many trips, where a schedule knows."""
+    """The trip count that the schedule assumes; 1 if it is unknown."""
 
     trips: int = 1
 
 
 class Scan(Attributes):
-    """A body that runs a known number of times.
+    """Attributes of a loop with a constant trip count, whose body may receive slices of its operands.
 
     Fields:
-        sliced: numbers of the operands of which the body has, at each trip, some rows only: a part along the first dim.
-        offsets, strides: for each of these the first of its rows at the first trip, and by how many rows the next ones are further on.
+        trips: the trip count.
+        sliced: indices of the operands of which each iteration receives a slice along dim 0.
+        offsets, strides: for each of these, the first row in iteration 0, and the step in rows per iteration.
     """
 
     trips: int
@@ -37,28 +38,29 @@ class Scan(Attributes):
     strides: Ints = ()
 
     def starts(self, trip: int) -> dict[int, int]:
-        """The first row at a trip, of each operand of which the body has rows."""
-        return {n: first + step * trip for n, (first, step) in self.steps.items()}
+        """Return the first row of each sliced operand in iteration `trip`, by operand index."""
+        return {operand: offset + stride * trip for operand, (offset, stride) in self.steps.items()}
 
     @property
     def steps(self) -> dict[int, tuple[int, int]]:
-        """Offset and stride of each operand of which the body has rows."""
+        """The offset and stride of each sliced operand, by operand index."""
         return dict(zip(self.sliced, zip(self.offsets, self.strides, strict=True), strict=True))
 
 
 class Kernel(Attributes):
-    """The name of a kernel of the module."""
+    """The name of the launched kernel in the module."""
 
     kernel: str
 
 
 class Manual(Attributes):
-    """A part written per device over `axes`.
+    """Attributes of a computation that is written per device over the mesh axes `axes`.
 
     Fields:
-        in_shardings, out_shardings: of operands and results over the manual axes.
-        in_free, out_free: where free axes may split them: per value the sharding over these, and per dim whether propagation may add
-            axes; empty: they may not.
+        in_shardings, out_shardings: shardings of operands and results over the manual axes.
+        in_free, out_free: if free axes may shard operands and results: per value the sharding over free axes, and per
+        dim
+            whether propagation may add axes (empty: it may not).
     """
 
     in_shardings: Shardings
@@ -68,19 +70,22 @@ class Manual(Attributes):
     out_free: FreeShardings | None = None
 
     def ends(self, side: str) -> list[tuple[Sharding, Sharding, Flags]]:
-        """Of each operand (side `in`) or result (`out`): its sharding over the manual axes and over free ones, and which dims are open to more."""
+        """Return (sharding over manual axes, sharding over free axes, open dims) of each operand or result.
+
+        `side` is `in` for operands and `out` for results.
+        """
         shardings, free = (self.in_shardings, self.in_free) if side == "in" else (self.out_shardings, self.out_free)
         free = free or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
         return [(s, *rest) for s, rest in zip(shardings, free, strict=True)]
 
 
 class TopK(Attributes):
-    """How many elements of each row."""
+    """The number of elements to select from each row."""
 
     k: int
 
 
 class RandomBits(Attributes):
-    """THREE_FRY, PHILOX or DEFAULT."""
+    """The generator: THREE_FRY, PHILOX or DEFAULT."""
 
     algorithm: str = "DEFAULT"

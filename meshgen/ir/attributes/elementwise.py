@@ -6,14 +6,14 @@ from meshgen.ir.attributes.base import Attributes
 
 
 class Compare(Attributes):
-    """`compare_type` of floats may be TOTALORDER; empty: as the element type is compared."""
+    """Attributes of a comparison. `compare_type` may be TOTALORDER for floats; empty means the element type's default."""
 
     direction: str
     compare_type: str = ""
 
 
 class ReducePrecision(Attributes):
-    """Bits of the exponent and of the mantissa that are kept."""
+    """The number of exponent and mantissa bits to keep."""
 
     exponent_bits: int
     mantissa_bits: int

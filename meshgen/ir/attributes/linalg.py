@@ -1,4 +1,4 @@
-"""Attributes of matrix factorisations and Fourier transforms."""
+"""Attributes of matrix factorizations and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from meshgen.ir.attributes.base import Attributes, Ints
 
 
 class Cholesky(Attributes):
-    """Whether the factor is a lower triangle."""
+    """Attributes of a Cholesky factorization; `lower`: the factor is a lower triangle."""
 
     lower: bool
 
 
 class TriangularSolve(Attributes):
-    """`left_side`: a x = b rather than x a = b; `transpose_a`: NO_TRANSPOSE, TRANSPOSE or ADJOINT."""
+    """Attributes of a triangular solve. `left_side`: solve a x = b, otherwise x a = b.
+
+    `transpose_a` is NO_TRANSPOSE, TRANSPOSE or ADJOINT.
+    """
 
     left_side: bool
     lower: bool
@@ -21,14 +24,14 @@ class TriangularSolve(Attributes):
 
 
 class FFT(Attributes):
-    """FFT, IFFT, RFFT or IRFFT over the last dims, which have these lengths."""
+    """The kind of transform (FFT, IFFT, RFFT or IRFFT) and the length along each of the last dims."""
 
     kind: str
     length: Ints
 
 
 class Lapack(Attributes):
-    """The name of a routine, and its options as `name=value` with spaces between."""
+    """The name of a LAPACK routine, and its options as `name=value` separated by spaces."""
 
     routine: str
     options: str

@@ -1,4 +1,4 @@
-"""Attributes of ops that make, move and look up elements."""
+"""Attributes of ops that create, move and gather elements."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from meshgen.ir.attributes.base import Attributes, Ints
 
 
 class Constant(Attributes):
-    """A NumPy array or scalar, which may be spread over the whole tensor."""
+    """A NumPy array or scalar; it may be a broadcast view of the tensor's shape."""
 
     value: Any
 
 
 class OneDim(Attributes):
-    """The dim along which an iota counts, or operands are concatenated; the dim whose size is asked for."""
+    """The dim along which an iota counts or operands are concatenated, or whose size an op queries."""
 
     dim: int
 
 
 class Sort(Attributes):
-    """The dim that is sorted, and whether equal elements keep their order."""
+    """The dim to sort along, and whether equal elements keep their order."""
 
     dim: int
     is_stable: bool = False
 
 
 class Dims(Attributes):
-    """Dims of the operand that are reversed or reduced, or the dims of the result to which those of the operand are broadcast."""
+    """The operand dims to reverse or reduce, or the result dim of each operand dim of a broadcast."""
 
     dims: Ints
 
 
 class Transpose(Attributes):
-    """Per dim of the result, that of the operand."""
+    """For each result dim, the operand dim."""
 
     perm: Ints
 
 
 class Slice(Attributes):
-    """Per dim the first element, the end, and the step."""
+    """The start index, end index and stride of each dim."""
 
     start: Ints
     limit: Ints
@@ -47,7 +47,7 @@ class Slice(Attributes):
 
 
 class Pad(Attributes):
-    """Per dim how much is added before, behind and between elements; before and behind may be negative."""
+    """The padding of each dim before, after and between elements; the first two may be negative."""
 
     low: Ints
     high: Ints
@@ -55,7 +55,7 @@ class Pad(Attributes):
 
 
 class Windows(Attributes):
-    """The dims that windows go along, and for each how many elements a window has there, by how many windows and elements are apart."""
+    """The dims that windows slide along, and for each the window size, the stride and the dilation."""
 
     dims: Ints
     sizes: Ints
@@ -64,19 +64,20 @@ class Windows(Attributes):
 
 
 class SliceSizes(Attributes):
-    """The shape of a slice whose place is data."""
+    """The shape of a slice whose start index is an operand."""
 
     slice_sizes: Ints
 
 
 class GatherDims(Attributes):
-    """How indices and slices are dims of the operand, as StableHLO's `gather` has it.
+    """The correspondence of dims of the operand, indices and result, as in StableHLO's `gather`.
 
     Fields:
-        offset_dims: dims of the result along the slices.
-        collapsed_slice_dims, operand_batching_dims: dims of the operand that the result has not as such.
-        start_indices_batching_dims: the dims of the indices that go with `operand_batching_dims`.
-        start_index_map: per entry of an index vector the dim of the operand; `index_vector_dim` is the dim along them.
+        offset_dims: the result dims along a slice.
+        collapsed_slice_dims, operand_batching_dims: the operand dims that are not among the offset dims.
+        start_indices_batching_dims: the dims of the indices that correspond to `operand_batching_dims`.
+        start_index_map: the operand dim for each component of an index vector.
+        index_vector_dim: the dim of the indices that holds the components.
     """
 
     offset_dims: Ints
@@ -89,13 +90,15 @@ class GatherDims(Attributes):
 
 
 class Gather(GatherDims):
-    """With the sizes of the slices."""
+    """Attributes of a gather with static slice sizes."""
 
     slice_sizes: Ints
 
 
 class Scatter(Attributes):
-    """How indices and updates are dims of the inputs, as StableHLO's `scatter` has it: the reverse of `GatherDims`."""
+    """The correspondence of dims of inputs, indices and updates, as in StableHLO's `scatter`: the inverse of
+    `GatherDims`.
+    """
 
     update_window_dims: Ints
     inserted_window_dims: Ints

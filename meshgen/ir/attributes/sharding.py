@@ -1,4 +1,4 @@
-"""Attributes of annotations, collectives, resharding, coordinates of devices and transfers between meshes."""
+"""Attributes of annotations, collectives, resharding, device coordinates, and transfers between meshes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from meshgen.spec import Sharding
 
 
 class Annotate(Attributes):
-    """A user's annotation: required or a hint; for the producer (`as_result`) or only for the uses.
+    """A user's sharding annotation.
 
-    `open_dims`: per dim whether propagation may add axes; empty: it may not.
+    Fields:
+        required: the annotation must be satisfied; otherwise it is a hint.
+        as_result: it applies to the value as produced; otherwise only to the users of the annotated value.
+        open_dims: for each dim whether propagation may add axes; empty means that it may not.
     """
 
     sharding: Sharding
@@ -22,81 +25,81 @@ class Annotate(Attributes):
 
 
 class ShardingGroup(Attributes):
-    """The number of a group whose members are sharded alike."""
+    """The number of a group whose members have the same sharding."""
 
     group: int
 
 
 class Barrier(Attributes):
-    """In which direction shardings may pass: NONE, FORWARD, BACKWARD or BOTH."""
+    """The directions in which shardings may propagate: NONE, FORWARD, BACKWARD or BOTH."""
 
     direction: str
 
 
 class OverAxes(Attributes):
-    """The mesh axes of the groups, outer to inner."""
+    """The mesh axes that the device groups span, outer to inner."""
 
     axes: Names
 
 
 class AllReduce(OverAxes):
-    """`kind`: sum, product, max, min, and, or, xor."""
+    """The reduction kind: sum, product, max, min, and, or, xor."""
 
     kind: str
 
 
 class AlongDim(OverAxes):
-    """The dim along which tiles are put together, or cut."""
+    """The dim along which tiles are concatenated or sliced."""
 
     dim: int
 
 
 class ReduceScatter(AlongDim):
-    """`kind` as in `AllReduce`."""
+    """The scattered dim and the reduction kind, as in `AllReduce`."""
 
     kind: str
 
 
 class AllToAll(OverAxes):
-    """Tiles are cut along `split_dim` and put together along `concat_dim`."""
+    """The dim along which tiles are split and the dim along which they are concatenated."""
 
     split_dim: int
     concat_dim: int
 
 
 class Broadcast(OverAxes):
-    """From device `root` of each group."""
+    """Attributes of a broadcast from device `root` of each group."""
 
     root: Place
 
 
 class Rooted(AlongDim):
-    """Gathered to device `root` of each group, or scattered from it."""
+    """Attributes of a gather to, or a scatter from, device `root` of each group."""
 
     root: Place
 
 
 class ReduceTo(AllReduce):
-    """To device `root` of each group."""
+    """Attributes of a reduction to device `root` of each group."""
 
     root: Place
 
 
 class Send(OverAxes):
-    """To device `destination` of each group."""
+    """Attributes of a send to device `destination` of each group."""
 
     destination: Place
 
 
 class Recv(OverAxes):
-    """From device `source` of each group, to `destination`."""
+    """Attributes of a receive by device `destination` of each group from device `source`."""
 
     source: Place | None = None
     destination: Place | None = None
 
 
 class Shift(OverAxes):
-    """By `offset` devices along `shift_axis`; the last ones pass theirs to the first where they `rotate`."""
+    """A shift by `offset` devices along `shift_axis`; with `rotate` it wraps around."""
 
     shift_axis: str
     offset: int
@@ -104,17 +107,19 @@ class Shift(OverAxes):
 
 
 class PermutePairs(OverAxes):
-    """From each first number of a device to the second."""
+    """The (source, target) pairs of device numbers."""
 
     pairs: Any
 
 
 class FetchRows(AlongDim):
-    """Device i of a group needs rows from (i step + base) / divisor on, rounded up; those from `limit` on do not exist (`ccl/halo.py`).
+    """The rows that device i of a group needs: from ceil((i * step + base) / divisor) on (`ccl/halo.py`).
+
+    Rows from `limit` on do not exist.
 
     Fields:
-        parts: instead, the numbers (`FETCH_NUMBERS` each) of the parts of its rows.
-        wrap: rows are counted modulo `limit`.
+        parts: replaces the fields above by several fetches, each described by `FETCH_NUMBERS` integers.
+        wrap: row indices are taken modulo `limit`.
     """
 
     base: int
@@ -126,14 +131,14 @@ class FetchRows(AlongDim):
 
 
 class MaskPadding(AlongDim):
-    """Rows from `size` on of the whole dim become `fill`."""
+    """The fill value for rows at global index `size` or higher."""
 
     size: int
     fill: Number
 
 
 class Reshard(Attributes):
-    """From one sharding of a tensor of a global shape to another."""
+    """A change of sharding of a tensor with global shape `shape`."""
 
     source: Sharding
     target: Sharding
@@ -141,20 +146,20 @@ class Reshard(Attributes):
 
 
 class UpdateHalo(Attributes):
-    """The sharding with halo of a tensor of a global shape."""
+    """The sharding, including the halo, of a tensor with global shape `shape`."""
 
     sharding: Sharding
     shape: Ints
 
 
 class Transfer(Attributes):
-    """One side of a value's way to another mesh.
+    """One end of a transfer between two meshes.
 
     Fields:
-        channel: the number that both sides have.
-        peer: the mesh of the other side.
-        shape: of the whole value.
-        source, target: its shardings on the sending and on the receiving mesh; None until propagation has chosen them.
+        channel: the number that both ends have in common.
+        peer: the mesh of the other end.
+        shape: the global shape of the value.
+        source, target: the shardings on the sending and on the receiving mesh; None until propagation has chosen them.
     """
 
     channel: int
@@ -169,15 +174,15 @@ ROLES = ("root", "destination", "source")
 
 
 def axes_of(attrs: Attributes) -> Names:
-    """The mesh axes along which an operation has groups, outer to inner; none where it has no groups."""
+    """Return the mesh axes that an operation's device groups span, outer to inner, or () if it has no groups."""
     return attrs.get("axes") or ()
 
 
 def reduction_of(attrs: Attributes) -> str:
-    """The kind of a reduction over groups; empty where nothing is reduced."""
+    """Return the kind of a reduction over device groups, or "" if the operation does not reduce."""
     return attrs.get("kind", "")
 
 
 def places_of(attrs: Attributes) -> dict[str, Place]:
-    """The devices of each group that an operation names, by what they are to it (`ROLES`)."""
+    """Return the devices of each group that an operation names, by role (`ROLES`)."""
     return {role: place for role in ROLES if isinstance(place := attrs.get(role), int | tuple)}

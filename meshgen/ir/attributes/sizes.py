@@ -1,4 +1,4 @@
-"""Attributes of ops that ask for sizes."""
+"""Attributes of ops that query sizes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from meshgen.ir.attributes.base import Attributes
 
 
 class ShapeAssertion(Attributes):
-    """What a failure says; `{0}`, `{1}`, ... stand for the numbers that are given."""
+    """The message of a failed assertion; `{0}`, `{1}`, ... are replaced by the values of the operands."""
 
     message: str

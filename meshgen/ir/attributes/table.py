@@ -1,4 +1,4 @@
-"""The class of each op's attributes by the op's name. `ops/registry.py` enters those of all records."""
+"""The attribute class of each op, by op name. `ops/registry.py` registers the classes of all op records."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ KINDS: dict[str, type[Attributes]] = {"call": Call}
 
 
 def attributes_of(op: str, given: Mapping[str, Any] | Attributes) -> Attributes:
-    """The attributes of a node of an op, from names and values: `Unchecked` where the names are not its fields.
+    """Convert `given` to an instance of the op's attribute class, or to `Unchecked` if the names do not match its
+    fields.
 
-    Ops without a record are those of a pass; it gives their attributes as it likes.
+    An op without a record belongs to a single pass, and its attributes are not checked.
     """
-    kind = KINDS.get(op, NoAttributes)
+    attributes_class = KINDS.get(op, NoAttributes)
     if isinstance(given, Attributes):
-        if op not in KINDS or type(given) is kind:
+        if op not in KINDS or type(given) is attributes_class:
             return given
         given = given.given
-    if not given and (kind is NoAttributes or kind.required_fields):
+    if not given and (attributes_class is NoAttributes or attributes_class.required_fields):
         return NO_ATTRIBUTES
-    return kind(**given) if kind.fits(given) else Unchecked(given)
+    return attributes_class(**given) if attributes_class.fits(given) else Unchecked(given)
