@@ -1,4 +1,5 @@
-"""Records of all ops: types, meaning, errors, sharding rules, kernels. `op.py` has the fields of a record.
+"""The records of all ops: types, semantics, errors, sharding rules, kernels. `op.py` defines the fields of a
+record.
 
 Importing the package fills `registry.OPS` from the families below.
 """

@@ -1,4 +1,6 @@
-"""Attention: a softmax between two products, with any element-wise function of each score and of each probability; and its gradients."""
+"""The attention op and its gradients: a softmax between two matmuls, with element-wise functions of scores and
+probabilities.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,21 @@ from meshgen.ops.parts import attention as parts
 from meshgen.ops.rules import attention as rules
 from meshgen.ops.types import attention as types
 
-_OF_DEPTH = {FORWARD: 1, QUERY_GRADIENT: 2, KEY_GRADIENT: 2}  # products of the scores' size that have a depth
-_OF_WIDTH = {FORWARD: 1, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}  # and of those that have a width
+# matmuls per op whose contracted or produced factor is the depth of queries and keys
+_OF_DEPTH = {FORWARD: 1, QUERY_GRADIENT: 2, KEY_GRADIENT: 2}
+# matmuls per op whose contracted or produced factor is the width of the values
+_OF_WIDTH = {FORWARD: 1, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
 
 
 def _attention_flops(node: Node, type_of: TypeOf) -> float:
-    """Those of the products."""
+    """Return the operations of the matmuls; the softmax is not counted."""
     factors = Factors.of(node)
     sizes: dict[str, int] = dict(factors.sizes)
     for names, value in zip((*factors.operands, *factors.results), (*node.operands, *node.results), strict=True):
         sizes.update(zip(names, type_of(value).sizes, strict=True))
     depth, width = (math.prod(sizes[f] for f in names) for names in (factors.depth, factors.width))
-    summed = depth * _OF_DEPTH[node.op] + width * _OF_WIDTH[node.op]
-    return 2.0 * math.prod(sizes[f] for f in (*factors.rows, *factors.keys)) * summed
+    per_score = depth * _OF_DEPTH[node.op] + width * _OF_WIDTH[node.op]
+    return 2.0 * math.prod(sizes[f] for f in (*factors.rows, *factors.keys)) * per_score
 
 
 OPS = (

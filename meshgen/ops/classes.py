@@ -1,4 +1,4 @@
-"""Classes of ops by name, read off their records: what a pass asks of an op that is not about that very op."""
+"""Sets of op names derived from the op records. Passes use them instead of naming single ops."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
-# How generated kernels make them.
+# By kernel form.
 POINTWISE = with_kernel("expression")
-LAYOUT = with_kernel("layout")  # index maps: not stored for their own sake, but read through by whoever uses the result
-MADE = with_kernel("source")  # from nothing
+LAYOUT = with_kernel("layout")  # index maps: the consumer computes the index instead of loading a stored result
+MADE = with_kernel("source")  # computed without operands
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "ragged", "reduction", "attention")
 DOTS = with_kernel("dot")
 MATRIX_PRODUCTS = with_kernel("dot", "ragged")
 ATTENTIONS = with_kernel("attention")
-PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")  # kernels of their own, with an epilogue
+PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")  # each has a kernel of its own, with an epilogue
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
-NESTS = with_kernel("nest")  # kernels of their own
+NESTS = with_kernel("nest")  # each has a kernel of its own
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
@@ -31,23 +31,24 @@ LEAVING = with_trait(Trait.LEAVES)
 CONTRACTIONS = with_trait(Trait.CONTRACTS)
 EXPENSIVE = with_trait(Trait.EXPENSIVE)
 
-# Over devices.
+# By behavior across devices.
 COLLECTIVES = with_trait(Trait.COLLECTIVE)
 LOCAL_OPS = with_trait(Trait.LOCAL)
-COMMUNICATING = COLLECTIVES - LOCAL_OPS | {*BETWEEN_MESHES}  # they need other ranks
+COMMUNICATING = COLLECTIVES - LOCAL_OPS | {*BETWEEN_MESHES}  # they exchange data with other ranks
 OF_RANKS = with_trait(Trait.OF_RANK)
 RESHARDS = with_trait(Trait.RESHARD)
 RETILING = RESHARDS & with_attributes("source", "target")
 REDUCING = with_trait(Trait.REDUCES)
-REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device has the result, or its tile of it
-MOVES = RESHARDS | {"all_gather", "all_to_all"}  # of tiles: nothing is computed
+REDUCED_ALIKE = REDUCING - with_attributes("root")  # each device of a group gets the result or its tile of it
+MOVES = RESHARDS | {"all_gather", "all_to_all"}  # they only move tiles between devices
 SHARDING_OPS = REDUCED_ALIKE | MOVES | LOCAL_OPS
 AWAITED = with_trait(Trait.AWAITED)
 OVERWRITING = with_trait(Trait.OVERWRITES)
-ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}  # what a user may tell devices apart by
+# with these, user code in a manual computation can distinguish devices
+ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}
 
-# In memory.
+# By storage.
 VIEWS = with_trait(Trait.VIEW)
 UNLAUNCHED = VIEWS | {"join", "constant"}  # their results exist without a launch
-# What is not the same as another node of equal attributes and operands.
+# Ops whose nodes are never merged, even if their attributes and operands are equal.
 IMPURE = (COLLECTIVES - LOCAL_OPS) | AWAITED | VIEWS | {"join", "kernel", *ANNOTATIONS}

@@ -1,7 +1,9 @@
-"""What collectives mean, checked: axes, roots, shapes, element types, and how encodings are related.
+"""Verification of collectives: axes, roots, shapes, element types, and how the shardings of operand and result
+relate.
 
-All functions are over nodes and return every fault with its numbers. Types are local shapes; where both
-sides carry a sharding they are global, and the shardings must differ by exactly what the collective does.
+Each check yields all faults of a node with the sizes involved. Types are local shapes. If operand and
+result carry shardings, the types are global, and the shardings must differ exactly as the collective
+prescribes.
 """
 
 from __future__ import annotations
@@ -18,28 +20,28 @@ from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.mesh import Mesh, nests, overlaps
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-Fault = tuple[str, str]  # code, message
+Fault = tuple[str, str]  # diagnostic code, message
 DIM_ATTRS = ("dim", "split_dim", "concat_dim")
 CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
 
 
 def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Diagnostic]:
-    """All that is wrong with a collective or other mesh operation.
+    """Return all faults of a collective or another op on mesh axes.
 
     Args:
-        exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
-            size S over n devices is ceil(S / n) locally.
+        exact: local sizes must divide evenly, as upstream MLIR requires; otherwise the last tile may be short,
+            and a size S over n devices is ceil(S / n) locally.
     """
-    found = list(axis_faults(axes_of(node.attrs), mesh))
-    if not found and node.operands:
-        found += _dim_faults(node)
-        found += _root_faults(node, mesh)
-        found += _kind_faults(node)
-        if not found:
-            found += _type_faults(node, mesh, exact)
-        if not found and node.op == "fetch_rows":
-            found += fetch_faults(node.attrs, node.operands[0].type, node.result.type, mesh)
-    return [_diagnostic(node.op, fault, node.loc) for fault in found]
+    faults = list(axis_faults(axes_of(node.attrs), mesh))
+    if not faults and node.operands:
+        faults += _dim_faults(node)
+        faults += _root_faults(node, mesh)
+        faults += _kind_faults(node)
+        if not faults:
+            faults += _type_faults(node, mesh, exact)
+        if not faults and node.op == "fetch_rows":
+            faults += fetch_faults(node.attrs, node.operands[0].type, node.result.type, mesh)
+    return [_diagnostic(node.op, fault, node.loc) for fault in faults]
 
 
 def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
@@ -47,7 +49,7 @@ def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
 
 
 def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
-    """Axes that the mesh does not have, and those that overlap."""
+    """Yield a fault for each axis that the mesh lacks and for each pair of overlapping axes."""
     for number, ref in enumerate(axes):
         try:
             if mesh.axis(ref).size is not None:
@@ -55,9 +57,9 @@ def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
         except ShardingError as error:
             yield from ((d.code, d.message) for d in error.diagnostics)
             continue
-        if other := next((seen for seen in axes[:number] if overlaps(ref, seen)), None):
-            again = "is listed more than once" if nests(ref, other) else f"and '{other}' do not nest"
-            yield "MG0203", f"mesh axis '{ref}' {again} in {list(axes)}"
+        if overlapping := next((earlier for earlier in axes[:number] if overlaps(ref, earlier)), None):
+            problem = "is listed more than once" if nests(ref, overlapping) else f"and '{overlapping}' do not nest"
+            yield "MG0203", f"mesh axis '{ref}' {problem} in {list(axes)}"
 
 
 def _dim_faults(node: Node) -> Iterator[Fault]:
@@ -68,20 +70,22 @@ def _dim_faults(node: Node) -> Iterator[Fault]:
             yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
 
 
-def place_faults(name: str, place: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
-    """What is wrong with a device's place in its group; None is a coordinate that is known at run time only."""
-    text = f"[{', '.join('?' if coordinate is None else str(coordinate) for coordinate in place)}]"
-    if len(place) != len(axes):
-        yield "MG0104", f"{name} {text} has {len(place)} coordinates, but the groups have {len(axes)} axes"
+def place_faults(name: str, coordinates: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+    """Yield faults of a device's coordinates in its group. A coordinate that only run time determines is None."""
+    text = f"[{', '.join('?' if coordinate is None else str(coordinate) for coordinate in coordinates)}]"
+    if len(coordinates) != len(axes):
+        yield "MG0104", f"{name} {text} has {len(coordinates)} coordinates, but the groups have {len(axes)} axes"
         return
-    for ref, coordinate in zip(axes, place, strict=True):
-        size = mesh.axis(ref).size and mesh.axis_size(ref)  # None: unknown yet
+    for ref, coordinate in zip(axes, coordinates, strict=True):
+        size = mesh.axis(ref).size and mesh.axis_size(ref)  # None if the size is unknown
         if coordinate is not None and not 0 <= coordinate < (size or coordinate + 1):
             yield "MG0104", f"{name} {text}: coordinate {coordinate} is outside axis '{ref}' of size {size}"
 
 
 def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType, mesh: Mesh) -> Iterator[Fault]:
-    """Yield what is wrong with rows that are fetched from tiles of local type `kind`: a group has the rows of its tiles only."""
+    """Yield the faults of a `fetch_rows` on tiles of the local type `kind`: it can only fetch rows of the group's
+    tiles.
+    """
     tile, axes, numbers = kind.shape[attrs["dim"]], attrs["axes"], attrs.get("parts", ())
     fetched_rows = result.shape[attrs["dim"]]
     if (
@@ -96,9 +100,12 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType,
     for tile_rows, base, step, rows, limit in parts or [
         (tile, attrs["base"], attrs["step"], fetched_rows, attrs["limit"])
     ]:
-        most = tile_rows * count
-        if not 0 <= limit <= most:
-            yield "MG0104", f"limit {limit} is not one of 0 to {most}: the tiles of a group have {most} rows together"
+        group_rows = tile_rows * count
+        if not 0 <= limit <= group_rows:
+            yield (
+                "MG0104",
+                f"limit {limit} is not one of 0 to {group_rows}: the tiles of a group have {group_rows} rows together",
+            )
         elif wraps and not limit:
             yield "MG0104", "limit 0: it has zero rows to wrap around"
         near = farthest_start(rows, limit, divisor)
@@ -112,7 +119,10 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType,
 
 
 def farthest_start(rows: int, limit: int, divisor: int) -> int:
-    """Return a bound on how far, in rows over `divisor`, a fetch begins from the rows [0, limit) with any of which it overlaps."""
+    """Return a bound on the distance of a fetch's first row from row 0, in units of 1 / `divisor` row.
+
+    The bound holds for each fetch that overlaps the rows [0, `limit`).
+    """
     return (limit + rows + 1) * max(1, divisor)
 
 
@@ -139,18 +149,18 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
     if source.type.rank != result.type.rank:
         yield "MG0104", f"rank {source.type.rank} becomes rank {result.type.rank} ({source.type} -> {result.type})"
     elif source.sharding is not None or result.sharding is not None:
-        plain = Sharding.replicated(source.type.rank)  # a type without encoding among others that have one
+        plain = Sharding.replicated(source.type.rank)  # one side may have no sharding in its type
         yield from _global_faults(node, mesh, source.sharding or plain, result.sharding or plain)
     elif node.op not in ("permute", "retile", "update_halo", "fetch_rows"):
         yield from _local_faults(node, mesh, exact)
 
 
 def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
-    """Local shapes: gathers multiply one dim by the group size, slices and scatters divide it."""
+    """Yield faults of local shapes: a gather multiplies one dim by the group size, a slice or scatter divides it."""
     source, result, axes = node.operands[0].type, node.result.type, axes_of(node.attrs)
     grows, shrinks = changed_dims(node)
     if any(mesh.axis(ref).size is None for ref in axes):
-        return  # checked once it is known (`infer_sharding.tile_faults`)
+        return  # `infer_sharding.tile_faults` checks again once the size is known
     size = mesh.group_size(axes)
     if grows == shrinks and grows is not None:
         rows = source.shape[grows]
@@ -170,17 +180,20 @@ def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
             yield "MG0104", f"dim {dim} of {result} is not made of {size} equal parts ({new} % {size} = {new % size})"
         if old is None or new is None or (exact and dim == shrinks and old % size):
             continue
-        where = f"dim {dim} of the result"
+        subject = f"dim {dim} of the result"
         if dim == grows and (old * size != new if exact else old != -(-new // size)):
-            yield "MG0104", f"{where} should be {old} * {size} = {old * size}, but is {new} ({source} -> {result})"
+            yield "MG0104", f"{subject} should be {old} * {size} = {old * size}, but is {new} ({source} -> {result})"
         elif dim == shrinks and new != -(-old // size):
-            yield "MG0104", f"{where} should be {old} / {size} = {-(-old // size)}, but is {new} ({source} -> {result})"
+            yield (
+                "MG0104",
+                f"{subject} should be {old} / {size} = {-(-old // size)}, but is {new} ({source} -> {result})",
+            )
         elif dim not in (grows, shrinks) and old != new:
-            yield "MG0104", f"{where} should be {old}, but is {new} ({source} -> {result})"
+            yield "MG0104", f"{subject} should be {old}, but is {new} ({source} -> {result})"
 
 
 def changed_dims(node: Node) -> tuple[int | None, int | None]:
-    """Dim that grows and dim that shrinks by the group size, of local types."""
+    """Return the dims of the local type that grow and that shrink by the group size."""
     attrs = node.attrs
     if node.op in ("all_gather", "gather_to"):
         return attrs.dim, None
@@ -192,30 +205,30 @@ def changed_dims(node: Node) -> tuple[int | None, int | None]:
 
 
 def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -> Iterator[Fault]:
-    """Global shapes are equal, and the encodings differ by what the collective does."""
+    """Yield a fault if the global shapes differ, or if the shardings do not differ as the collective prescribes."""
     shapes: tuple[TensorType, TensorType] = node.operands[0].type, node.result.type
     if shapes[0].shape != shapes[1].shape:
         yield "MG0104", f"global shapes differ: {shapes[0]} -> {shapes[1]}"
-    if (after := RELATIONS.get(node.op)) is None:
+    if (expected_result := RELATIONS.get(node.op)) is None:
         return
     axes = tuple(a for a in axes_of(node.attrs) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
     refs = [*axes, *(axis for sharding in (source, target) for axis in merged(sharding, mesh).used_axes)]
     parts = AxisParts.of(mesh, refs)
 
     def plain(sharding: Sharding) -> Sharding:
-        found = parts.normal(sharding)
-        return found.with_partial(tuple(sorted(found.partial)))
+        normalized = parts.normal(sharding)
+        return normalized.with_partial(tuple(sorted(normalized.partial)))
 
-    if not parts.fits(*refs) or after(node, plain(source), parts.refine(axes)) != plain(target):
-        places = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs.given)
-        yield "MG0204", f"over {list(node.attrs.axes)}{places} it does not make {source} into {target}"
+    if not parts.fits(*refs) or expected_result(node, plain(source), parts.refine(axes)) != plain(target):
+        details = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs.given)
+        yield "MG0204", f"over {list(node.attrs.axes)}{details} it does not make {source} into {target}"
 
 
 def _without_suffix(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding | None:
-    have = sharding.dims[dim]
-    if have[len(have) - len(axes) :] != axes:
+    dim_axes = sharding.dims[dim]
+    if dim_axes[len(dim_axes) - len(axes) :] != axes:
         return None
-    return _with_dim(sharding, dim, have[: len(have) - len(axes)])
+    return _with_dim(sharding, dim, dim_axes[: len(dim_axes) - len(axes)])
 
 
 def _with_dim(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
@@ -252,8 +265,8 @@ def _exchanged(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Shardin
 def _made_partial(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
     if set(axes) & set(sharding.used_axes):
         return None
-    made = ((axis, node.attrs.kind) for axis in axes)
-    return sharding.with_partial(tuple(sorted((*sharding.partial, *made))))
+    new_partial = ((axis, node.attrs.kind) for axis in axes)
+    return sharding.with_partial(tuple(sorted((*sharding.partial, *new_partial))))
 
 
 RELATIONS: dict[str, Callable[[Node, Sharding, tuple[str, ...]], Sharding | None]] = {

@@ -1,8 +1,10 @@
-"""Composites: operations whose meaning is a graph of other operations, the decomposition that their record makes.
+"""Composites: ops whose semantics is a graph of other ops, the decomposition built by the op's record.
 
-    %o, %l = attention %q, %k, %v        is        %s = dot_general %q, %k    %m = reduce maximum %s    ...    %o = dot_general %p, %v
+    %o, %l = attention %q, %k, %v        is        %s = dot_general %q, %k    %m = reduce maximum %s    ...
+    %o = dot_general %p, %v
 
-A composite is recognized once, keeps its sharding rule and its types through all stages, and is expanded where no kernel claims it.
+A composite is recognized once, keeps its sharding rule and types through all stages, and is expanded if no
+kernel template implements it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ def is_composite(node: Node) -> bool:
 
 
 def decomposed(node: Node) -> Graph:
-    """Return the decomposition of a composite node as a graph from its operands, each use by itself, to its results."""
+    """Return the decomposition of a composite node as a graph from its operands to its results.
+
+    Each operand becomes an input of its own, even if two operands are the same value.
+    """
     inputs = [Value(value.type, loc=value.loc) for value in node.operands]
     graph = Graph(node.op, inputs)
     inner = Node(node.op, list(inputs), node.results, node.attrs, node.loc, regions=node.regions)
@@ -31,26 +36,26 @@ def decomposed(node: Node) -> Graph:
 
 
 def expanded(graph: Graph, is_chosen: Callable[[Node], bool] = is_composite) -> Graph:
-    """Return the graph with the chosen composites replaced by their decompositions; the graph itself where none is chosen.
+    """Replace the chosen composites of a graph by their decompositions. Returns the same graph if none is chosen.
 
-    Results keep their names and identities for reports. Regions of other operations are left as they are.
+    Results keep their names and identities for reports. Regions of other operations are not visited.
     """
     if not any(map(is_chosen, graph.nodes)):
         return graph
-    now: dict[Value, Value] = {}
-    found = Graph(graph.name, list(graph.inputs))
+    replacements: dict[Value, Value] = {}
+    result = Graph(graph.name, list(graph.inputs))
     for node in graph.nodes:
-        node = rewired(node, now) if now else node
+        node = rewired(node, replacements) if replacements else node
         if not is_chosen(node):
-            found.nodes.append(node)
+            result.nodes.append(node)
             continue
-        for before, after in zip(node.results, _appended(node, found), strict=True):
-            now[before] = after
+        for before, after in zip(node.results, _appended(node, result), strict=True):
+            replacements[before] = after
             if after not in node.operands:
                 after.name, after.id, after.sharding = before.name, before.id, before.sharding
                 after.stands_for(before)
-    found.outputs = [now.get(value, value) for value in graph.outputs]
-    return found
+    result.outputs = [replacements.get(value, value) for value in graph.outputs]
+    return result
 
 
 def _appended(node: Node, graph: Graph) -> list[Value]:

@@ -1,4 +1,4 @@
-"""The constant or the one number that a value is known to be."""
+"""Constant analysis: the array, or the single number, that a value is known to equal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.registry import with_meaning
 
-# Ops that depend on the rank, such as `all_slice`, have no meaning on one device.
+# Ops that depend on the rank, such as `all_slice`, cannot be evaluated on one device.
 FOLDABLE = (ELEMENTWISE | POINTWISE | ARRANGING | LAYOUT | MADE) & with_meaning()
-_REPEATING = (LAYOUT - LEAVING) & with_meaning()  # each element of the result is one of the operand
+_REPEATING = (LAYOUT - LEAVING) & with_meaning()  # each result element equals some operand element
 _FUNCTIONS = POINTWISE & ELEMENTWISE
-_FEW = 16  # elements of a constant that is folded in search of a number
+_FEW = 16  # elements in a constant that is folded; chosen: covers short index vectors, and keeps the walk cheap
 
 
 def constant_of(
@@ -31,14 +31,14 @@ def constant_of(
     most_elements: int = _FEW,
     known: dict[Value, Array] | None = None,
 ) -> Array | None:
-    """Return the array that a value is at any run of the program, folding constants and `ops`.
+    """Return the array that a value equals in every run of the program, by folding constants and `ops`.
 
     Args:
-        most_elements: of each value that is folded.
-        known: the arrays of some values; those that are computed on the way are added.
+        most_elements: the size limit of each folded value.
+        known: the arrays of some values; the arrays computed on the way are added.
 
     Returns:
-        None if the value depends on anything else, or if a larger one is between it and constants.
+        The array, or None if the value depends on anything else or an intermediate value is too large.
     """
     arrays = {} if known is None else known
 
@@ -51,7 +51,7 @@ def constant_of(
         node = None if current in arrays else folded(current)
         return node.operands if node is not None else ()
 
-    if value not in arrays and folded(value) is None:  # nearly all values: without a walk
+    if value not in arrays and folded(value) is None:  # Most values end here, without a walk.
         return None
     for current in operands_first([value], operands):
         if current in arrays:
@@ -65,12 +65,12 @@ def constant_of(
 
 
 def splat_of(value: Value, producer: Producer, known: dict[Value, Array | None] | None = None) -> Array | None:
-    """Return the number that all elements of a value are, as a 0-d array of its type; None if it is not known to be one.
+    """Return the number that all elements of a value equal, as a 0-d array, or None if they may differ.
 
-    It is seen through index maps and element-wise functions of one operand.
+    The analysis looks through index maps and unary element-wise functions.
 
     Args:
-        known: the numbers of some constants; those that are computed are added, so that an array is scanned once.
+        known: the numbers of some constants; results are added, so that each array is scanned only once.
     """
     numbers = {} if known is None else known
     functions = list[Node]()
@@ -93,7 +93,7 @@ def splat_of(value: Value, producer: Producer, known: dict[Value, Array | None] 
 
 
 def element(node: Node, operands: Sequence[Array]) -> Array:
-    """Return an element of the result of an element-wise node, given one of each operand."""
+    """Evaluate an element-wise node for one element, given one element of each operand."""
     inputs = [Value(TensorType((), operand.type.dtype)) for operand in node.operands]
     scalar = Node(node.op, inputs, [Value(TensorType((), node.result.type.dtype))], node.attrs)
     return np.asarray(evaluate_node(scalar, list(operands))[0])

@@ -1,4 +1,4 @@
-"""Reductions, dots, convolutions, and ops that look through windows."""
+"""The records of reductions, dots, convolutions, and windowed ops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _dot_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _ragged_flops(node: Node, type_of: TypeOf) -> float:
-    """Each row counts once; an op with a part of the groups is expected to have that part of the rows."""
+    """Return the operations with each row counted once, scaled by the share of the groups that this device has."""
     lhs, rhs, starts = (type_of(value) for value in node.operands[:3])
     return 2.0 * lhs.size * rhs.sizes[-1] * starts.size / max(ragged_groups(node), 1)
 
@@ -49,7 +49,10 @@ def _convolution_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _window_flops(node: Node, type_of: TypeOf) -> float:
-    """One per element of each window; a window as long as its dim makes a running total, which takes a step per doubling."""
+    """Return one operation per element of each window.
+
+    A window as long as its dim is a running total, which takes log2 of the length in steps.
+    """
     sizes = type_of(node.operands[0]).sizes
     windows = zip(node.attrs.window_dimensions, sizes, strict=True)
     steps = math.prod(math.log2(width) if 1 < size <= width else width for width, size in windows)
@@ -57,7 +60,7 @@ def _window_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _select_flops(node: Node, type_of: TypeOf) -> float:
-    """A comparison per element of each window; there is one for each element of the source."""
+    """Return one comparison per element of each window. There is a window per element of the source."""
     return float(type_of(node.operands[1]).size * math.prod(node.attrs.window_dimensions))
 
 

@@ -1,4 +1,4 @@
-"""Control flow and manual computations, optimization barriers, recurrences, sorting, scatter and random bits."""
+"""The records of control flow, manual computations, barriers, recurrences, sorting, scatter, and random bits."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from meshgen.ops.types import control as types
 
 
 def _comparisons(node: Node, type_of: TypeOf) -> float:
-    """Comparisons of a merge sort: log2 n per element of a row of n."""
+    """Return the comparisons of a merge sort: n log2 n for each row of n elements."""
     kind = type_of(node.operands[0])
     dim = node.attrs.get("dim", kind.rank - 1)
     return kind.size * math.log2(max(2, kind.sizes[dim])) if kind.rank else 0.0
 
 
 def _updates(node: Node, type_of: TypeOf) -> float:
-    """One operation per element that is scattered; operands are the tensors, the indices and as many updates."""
+    """Return one operation per scattered element. The operands are n tensors, the indices, and n updates."""
     count = (len(node.operands) - 1) // 2
     return float(sum(type_of(value).size for value in node.operands[count + 1 :]))
 
 
-def _of_trips(node: Node, type_of: TypeOf) -> float:
-    """One operation per element of what the body computes at each trip."""
+def _loop_flops(node: Node, type_of: TypeOf) -> float:
+    """Return one operation per element that the body computes, times the trip count."""
     return float(
         node.attrs.trips * sum(type_of(value).size for inner in node.regions[0].nodes for value in inner.results)
     )
@@ -68,7 +68,7 @@ OPS = (
     Op(name="optimization_barrier", operands=AtLeast(1), types=types.optimization_barrier, evaluate=means.optimization_barrier,
        error=errors.identities, rule=NO_RULE, kernel=NO_KERNEL, flops=no_flops, results=None, traits=frozenset((Trait.VIEW,))),
     Op(name="recurrence", operands=AtLeast(1), types=types.scan, evaluate=means.scan, error=ANY_ERROR, rule=NO_RULE, kernel=NEST,
-       flops=_of_trips, attributes=Scan, has_regions=True),
+       flops=_loop_flops, attributes=Scan, has_regions=True),
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
        kernel=NEST, flops=_comparisons, attributes=Sort, has_regions=True),
     Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NEST,

@@ -1,7 +1,7 @@
-"""Which integers of a program count something: they are not negative, and so their running totals ascend.
+"""Range analysis for integers that count something: they are not negative, so their running totals ascend.
 
-%n = scatter add %zeros, %experts, %ones            how many rows each expert has: from 0 to the number of rows
-%e = reduce_window add %n {window = all before}     where the rows of each expert end: ascending
+%n = scatter add %zeros, %experts, %ones            rows per expert: from 0 to the number of rows
+%e = reduce_window add %n {window = all before}     end of each expert's rows: ascending
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.ops.evaluate.window import fold_kind
 
-_STEPS = 32  # of a chain of operations that is followed (chosen: a histogram takes ten)
-_EXACT = {"f32": 1 << 24, "f64": 1 << 53}  # of floats: integers below it are exact
+_STEPS = 32  # producers to follow in a chain; chosen: a histogram takes ten
+_EXACT = {"f32": 1 << 24, "f64": 1 << 53}  # float type -> bound below which it represents each integer exactly
 _PARTS = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate", "pad", "convert"}
 
 
 def largest_count(value: Value, producer: Producer, steps: int = _STEPS) -> int | None:
-    """Return a number that no element of a value is above, where no element is negative for certain; None for other values."""
-    kind, node = value.type, producer(value)
-    if kind.dtype == "i1":
+    """Return an upper bound on the elements of a value, or None unless all elements are known to be non-negative."""
+    value_type, node = value.type, producer(value)
+    if value_type.dtype == "i1":
         return 1
-    if node is None or not steps or None in kind.shape:
+    if node is None or not steps or None in value_type.shape:
         return None
     if is_constant(node):
         array = node.attrs.value
-        most = int(array.max()) if array.size and array.min() >= 0 else None
+        bound = int(array.max()) if array.size and array.min() >= 0 else None
     else:
         counts = [largest_count(operand, producer, steps - 1) for operand in _counted(node)]
-        most = _combined(node, [count for count in counts if count is not None]) if None not in counts else None
-    limit = _EXACT.get(kind.dtype, 0) if is_float(kind.dtype) else integer_range(kind.dtype)[1]
-    return most if most is not None and most <= limit else None
+        bound = _combined(node, [count for count in counts if count is not None]) if None not in counts else None
+    limit = _EXACT.get(value_type.dtype, 0) if is_float(value_type.dtype) else integer_range(value_type.dtype)[1]
+    return bound if bound is not None and bound <= limit else None
 
 
 def _counted(node: Node) -> Sequence[Value]:
-    """The operands whose elements a result is made of."""
+    """Return the operands whose elements the result is computed from."""
     if node.op == "select":
         return node.operands[1:]
     return (node.operands[0], node.operands[2]) if node.op == "scatter" else node.operands
 
 
 def _combined(node: Node, counts: Sequence[int]) -> int | None:
-    """The largest count of a result, given those of the operands that it is made of."""
+    """Return the largest count in a result, given the largest counts in its operands."""
     if node.op in _PARTS or node.op in ("select", "maximum"):
         return max(counts)
     if node.op == "add":
@@ -60,7 +60,7 @@ def _combined(node: Node, counts: Sequence[int]) -> int | None:
 
 
 def is_ascending(value: Value, producer: Producer) -> bool:
-    """Whether a list is the running total of numbers that are not negative."""
+    """Whether a 1-d value is the running total of non-negative numbers."""
     node = producer(value)
     if node is None or node.op != "reduce_window" or fold_kind(node.regions[0]) != "add" or value.type.rank != 1:
         return False

@@ -1,4 +1,4 @@
-"""Which dims of its operands a dot contracts, goes along, and keeps; dots and convolutions as products of matrices."""
+"""The batch, contracting and free dims of a dot, and the GEMM extents of dots and convolutions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TypeOf = Callable[[Value], TensorType]
 
 
 class DotDims(NamedTuple):
-    """The dims of the left and of the right operand of a dot.
+    """The dims of a dot, each as (dims of the left operand, dims of the right operand).
 
     Attributes:
-        batch, contract: dims that go together, in the same order on both sides.
-        free: the others, ascending. The result has the batch dims, the free ones of the left operand, then of the right one.
+        batch, contract: paired dims, in the same order on both sides.
+        free: the remaining dims, ascending. The result has the batch dims, the left free dims, then the right ones.
     """
 
     batch: tuple[Dims, Dims]
@@ -28,7 +28,11 @@ class DotDims(NamedTuple):
 
     @staticmethod
     def of(node: Node) -> DotDims:
-        """Those of a `dot_general` or `ragged_dot`. Groups are a batch dim of the right operand alone, or, where rows are contracted, of neither."""
+        """Return the dims of a `dot_general` or `ragged_dot`.
+
+        The groups of a `ragged_dot` are a batch dim of the right operand alone, or of neither operand if rows are
+        contracted.
+        """
         attrs, (left, right, *_) = node.attrs, node.operands
         if isinstance(attrs, Ragged):
             if attrs.contracts:
@@ -39,11 +43,11 @@ class DotDims(NamedTuple):
         return _dims_of(batch, contract, (left.type.rank, right.type.rank))
 
     def depth(self, lhs: TensorType) -> int:
-        """How many products are added up for one element."""
+        """Return the number of products summed for one result element."""
         return math.prod(lhs.sizes[d] for d in self.contract[0])
 
     def extents(self, lhs: TensorType, rhs: TensorType) -> tuple[int, int, int, int]:
-        """The dot as `batch` products of m x k and k x n: batch, m, n and k."""
+        """Return (batch, m, n, k) of the dot as a batched GEMM of m x k and k x n matrices."""
         batch, k = math.prod(lhs.sizes[d] for d in self.batch[0]), self.depth(lhs)
         size = max(1, batch * k)
         return batch, lhs.size // size, rhs.size // size, k
@@ -58,9 +62,12 @@ def _dims_of(batch: tuple[Dims, Dims], contract: tuple[Dims, Dims], ranks: tuple
 
 
 def product_extents(node: Node, type_of: TypeOf = lambda value: value.type) -> tuple[int, int, int, int]:
-    """A dot or convolution as `batch` products of m x k and k x n: batch, m, n and k. Groups are batches; those of rows are taken to be equal.
+    """Return (batch, m, n, k) of a dot or convolution as a batched GEMM.
 
-    `type_of` gives the types of values, where these are tiles.
+    Feature groups are batches, and groups of rows count as equally large.
+
+    Args:
+        type_of: returns the type of a value, which may be that of a tile.
     """
     if isinstance(node.attrs, Ragged):
         return _ragged_extents(node, type_of)
@@ -74,17 +81,17 @@ def product_extents(node: Node, type_of: TypeOf = lambda value: value.type) -> t
 def _ragged_extents(node: Node, type_of: TypeOf) -> tuple[int, int, int, int]:
     (rows, width), columns = type_of(node.operands[0]).sizes, type_of(node.operands[1]).sizes[-1]
     groups = max(1, min(rows, type_of(node.operands[2]).size))
-    each = -(-rows // max(groups, min(rows, ragged_groups(node))))
-    return (groups, width, columns, each) if node.attrs.contracts else (groups, each, columns, width)
+    group_rows = -(-rows // max(groups, min(rows, ragged_groups(node))))
+    return (groups, width, columns, group_rows) if node.attrs.contracts else (groups, group_rows, columns, width)
 
 
 def ragged_groups(node: Node) -> int:
-    """The number of groups among which the rows of a `ragged_dot` are divided, of which it may have a part."""
+    """Return the number of groups that share the rows of a `ragged_dot` on all devices."""
     return max(node.attrs.total_groups, node.operands[2].type.size)
 
 
 def is_depthwise(node: Node) -> bool:
-    """Whether a convolution has one feature per group in its result: it has no product of matrices."""
+    """Whether each feature group of a convolution has one output feature, so that it is not a GEMM."""
     attrs = node.attrs
     return isinstance(attrs, Convolution) and 1 < _groups(attrs) == node.result.type.sizes[attrs.output_feature]
 

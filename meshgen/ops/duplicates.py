@@ -1,4 +1,4 @@
-"""Equal computations, which are done once: when two nodes are equal, and the removal of duplicates from a graph.
+"""Common subexpression elimination: the equality of nodes, and the removal of duplicates from a graph.
 
 before   %a = reduce %x   %b = reduce %x   return %a, %b
 after    %a = reduce %x                    return %a, %a
@@ -17,27 +17,29 @@ from meshgen.ir.regions import captured
 from meshgen.ir.spread import stored_bytes
 
 Grouping: TypeAlias = Callable[[Node], Hashable]
-"""The group of a node, inside which nodes are merged; None for a node that stays."""
+"""Returns the group within which a node may be merged, or None to keep the node."""
 
 
 def merged_duplicates(
     graph: Graph, group_of: Grouping, *, keeps_constants: bool = False, first: dict[Value, Value] | None = None
 ) -> Graph:
-    """Replace the results of each node that equals an earlier node of its graph, in regions as well. Returns the graph itself if no node does.
+    """Merge each node with the first equal node of its graph, also in regions. Returns the same graph if none is
+    equal.
 
     Args:
-        keeps_constants: whether nodes without operands stay, and nodes that read such constants alone. The results of
-            equal ones count as one operand.
-        first: maps results of replaced nodes to the earlier results; the function adds to it.
+        keeps_constants: keep nodes without operands, and nodes that read only such constants. Equal constants
+            still count as the same operand.
+        first: maps results of merged nodes to the results that replace them; the function adds to it.
     """
     first = {} if first is None else first
     results: dict[Hashable, list[Value]] = {}
-    constants: dict[Value, Value] = {}  # the first equal constant of each
+    constants: dict[Value, Value] = {}  # constant -> the first equal constant
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.regions or not first.keys().isdisjoint(node.operands):
             regions = [
-                merged_duplicates(r, group_of, keeps_constants=keeps_constants, first=first) for r in node.regions
+                merged_duplicates(region, group_of, keeps_constants=keeps_constants, first=first)
+                for region in node.regions
             ]
             node = _with_first(node, first, regions)
         operands = [constants.get(value, value) for value in node.operands] if constants else node.operands
@@ -47,43 +49,43 @@ def merged_duplicates(
             constants.update(zip(node.results, earlier, strict=True))
         elif earlier is not node.results:
             first.update(zip(node.results, earlier, strict=True))
-            for value, kept in zip(node.results, earlier, strict=True):
-                kept.stands_for(value)
+            for value, survivor in zip(node.results, earlier, strict=True):
+                survivor.stands_for(value)
             continue
         nodes.append(node)
     outputs = [first.get(value, value) for value in graph.outputs]
-    is_old = (nodes, outputs) == (graph.nodes, graph.outputs)  # nodes and values compare by identity
-    return graph if is_old else Graph(graph.name, graph.inputs, nodes, outputs)
+    is_unchanged = (nodes, outputs) == (graph.nodes, graph.outputs)  # nodes and values compare by identity
+    return graph if is_unchanged else Graph(graph.name, graph.inputs, nodes, outputs)
 
 
 def _with_first(node: Node, first: Mapping[Value, Value], regions: list[Graph]) -> Node:
     operands = [first.get(value, value) for value in node.operands]
-    is_old = operands == node.operands and regions == list(node.regions)
-    return node if is_old else replace(node, operands=operands, regions=tuple(regions))
+    is_unchanged = operands == node.operands and regions == list(node.regions)
+    return node if is_unchanged else replace(node, operands=operands, regions=tuple(regions))
 
 
 def computation_key(node: Node, operands: Sequence[Value]) -> Hashable:
-    """Return a key that nodes share whose results on equal operands are equal; None if a region reads values from around it."""
+    """Return a key that is equal for nodes that compute equal results, or None if a region captures values."""
     if node.regions and captured(node):
         return None
-    kinds = tuple([(value.type, value.sharding) for value in node.results])
-    return node.op, tuple(operands), attribute_key(node.attrs.given), kinds, tuple(map(structure, node.regions))
+    result_types = tuple([(value.type, value.sharding) for value in node.results])
+    return node.op, tuple(operands), attribute_key(node.attrs.given), result_types, tuple(map(structure, node.regions))
 
 
 def structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
-    """A key that is equal for bodies that differ in names and locations only; `outer` numbers captured values."""
+    """Return a key that is equal for bodies that differ only in names and locations; `outer` numbers captured values."""
     depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
-    number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
+    ids: dict[Value, Any] = {**(outer or {}), **{value: (depth, index) for index, value in enumerate(body.values())}}
     nodes = tuple(
-        (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs.given),
-         tuple(structure(region, number) for region in n.regions))
-        for n in body.nodes
+        (index.op, tuple(ids[v] for v in index.operands), tuple(v.type for v in index.results), attribute_key(index.attrs.given),
+         tuple(structure(region, ids) for region in index.regions))
+        for index in body.nodes
     )  # fmt: skip
-    return tuple(v.type for v in body.inputs), nodes, tuple(number[v] for v in body.outputs)
+    return tuple(v.type for v in body.inputs), nodes, tuple(ids[v] for v in body.outputs)
 
 
 def attribute_key(value: Any) -> Any:
-    """Attributes in a form that compares by value; numbers by their bits: 0.0 is not -0.0, nor 1 True."""
+    """Return attributes in a form that compares by value and by bits, so that 0.0 differs from -0.0 and 1 from True."""
     if type(value) in (int, str):
         return value
     if isinstance(value, dict):

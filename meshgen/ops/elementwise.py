@@ -1,4 +1,4 @@
-"""Element-wise ops: a line each, with all that meshgen knows of it but its text (`mlir/stablehlo/elementwise.py`)."""
+"""The records of element-wise ops. Their text form is in `mlir/stablehlo/elementwise.py`."""
 
 from __future__ import annotations
 
@@ -37,27 +37,32 @@ from meshgen.ops.types.site import Inference
 Function = Callable[..., Any]
 Error = Callable[[Tracked], Array]
 _TRAITS = frozenset((Trait.ELEMENTWISE, Trait.BROADCASTS))
-DEAR, JUMPS, POLES, TYPED = Trait.EXPENSIVE, Trait.JUMPS, Trait.POLES, Trait.TYPED
+EXPENSIVE, JUMPS, POLES, TYPED = Trait.EXPENSIVE, Trait.JUMPS, Trait.POLES, Trait.TYPED
 ANY, BY_COUNT = (Domain.ANY,), (Domain.ANY, Domain.COUNT)
 POSITIVE, FROM_ONE, FROM_TWO, WITHIN_ONE = Domain.POSITIVE, Domain.FROM_ONE, Domain.FROM_TWO, Domain.WITHIN_ONE
 
 
 def _op(name: str, operands: int, infer: Inference, evaluate: means.Handler, error: ErrorRule | None, rule: RuleOf,
-        kernel: Expression | None, *traits: Trait, flops: Flops = per_result, **others: Any) -> Op:  # fmt: skip
-    made = Kernel("expression", kernel) if kernel else NO_KERNEL
-    return Op(name=name, operands=operands, types=infer, evaluate=evaluate, error=error, rule=rule, kernel=made, flops=flops,
-              traits=_TRAITS | set(traits), **others)  # fmt: skip
+        kernel: Expression | None, *traits: Trait, flops: Flops = per_result, **fields: Any) -> Op:  # fmt: skip
+    kernel_record = Kernel("expression", kernel) if kernel else NO_KERNEL
+    return Op(name=name, operands=operands, types=infer, evaluate=evaluate, error=error, rule=rule, kernel=kernel_record, flops=flops,
+              traits=_TRAITS | set(traits), **fields)  # fmt: skip
 
 
 def _function(name: str, function: Function, error: Error, kernel: Expression | None = None, *traits: Trait,
               of: str = "inexact", domain: Domain = Domain.ANY, computed: Callable[[Array, Array], Array] | None = None) -> Op:  # fmt: skip
-    """A rounded function of one number; `of` are the element types that it takes, `computed` as of `errors.function`."""
+    """Return the record of a unary function with rounded results.
+
+    Args:
+        of: the class of element types that it accepts.
+        computed: the error of the implementation itself (see `errors.function`).
+    """
     return _op(name, 1, types.unary(of), means.of_numbers(function), errors.function(error, computed), rules.WHOLE, kernel, *traits,
                domains=(domain,))  # fmt: skip
 
 
 def _step_function(name: str, function: Function, error: Function, kernel: Expression, of: str = "float") -> Op:
-    """A function of one number whose results are exact."""
+    """Return the record of a unary function with exact results."""
     return _op(name, 1, types.unary(of), means.of_numbers(function), errors.step(monotone(error)), rules.WHOLE, kernel, JUMPS,
                domains=ANY)  # fmt: skip
 
@@ -77,13 +82,13 @@ def _shift(name: str, kernel: Expression, *, arithmetic: bool = False, left: boo
 
 
 def _arcsine_parts(z: Array) -> Array:
-    """What `asin` and `acos` have in common: for asin(z) = a + ib it is cos(a) cosh(b) + i |b|."""
-    found: Array = np.arcsin(z)
-    return np.cos(found.real) * np.cosh(found.imag) + 1j * np.abs(found.imag)
+    """Return cos(a) cosh(b) + i |b| for asin(z) = a + ib, which `asin` and `acos` share."""
+    arcsine: Array = np.arcsin(z)
+    return np.cos(arcsine.real) * np.cosh(arcsine.imag) + 1j * np.abs(arcsine.imag)
 
 
 def _high_half(node: Node, args: list[Array]) -> Array:
-    """The upper half of the bits of a product of integers; of 64 bits it is made of the products of halves."""
+    """Return the upper half of the bits of an integer product. A 64-bit product is computed from 32-bit halves."""
     dtype = node.result.type.dtype
     if (width := bits(dtype)) < 64:
         wide = np.uint64 if dtype.startswith("u") else np.int64
@@ -91,11 +96,11 @@ def _high_half(node: Node, args: list[Array]) -> Array:
     x, y = (arg.astype(np.uint64) for arg in args)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     middle = (x >> half) * (y & low) + ((x & low) * (y & low) >> half)
-    other = (x & low) * (y >> half) + (middle & low)
-    found = (x >> half) * (y >> half) + (middle >> half) + (other >> half)
-    if dtype == "i64":  # a negative number is 2^64 less than its bits say
-        found -= np.where(args[0] < 0, y, 0).astype(np.uint64) + np.where(args[1] < 0, x, 0).astype(np.uint64)
-    return found
+    cross = (x & low) * (y >> half) + (middle & low)
+    upper = (x >> half) * (y >> half) + (middle >> half) + (cross >> half)
+    if dtype == "i64":  # A negative number equals its unsigned value minus 2^64.
+        upper -= np.where(args[0] < 0, y, 0).astype(np.uint64) + np.where(args[1] < 0, x, 0).astype(np.uint64)
+    return upper
 
 
 def _high_half_source(node: Node, args: Sequence[Code]) -> Made:
@@ -109,35 +114,35 @@ def _high_half_source(node: Node, args: Sequence[Code]) -> Made:
 
 
 FUNCTIONS = (
-    _function("exponential", np.exp, monotone(np.exp), helper("accurate_exp", of_f64="tl.exp", of_narrow="tl.exp"), DEAR, TYPED),
-    _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("accurate_expm1", of_f64="expm1", of_narrow="expm1"), DEAR, TYPED),
-    _function("log", np.log, monotone(np.log), plain("tl.log({0})"), DEAR, POLES, domain=POSITIVE),
-    _function("log_plus_one", complex_functions.log_plus_one, monotone(np.log1p), helper("log1p"), DEAR, POLES, domain=POSITIVE),
-    _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), helper("accurate_logistic", of_f64="tl.sigmoid", of_narrow="narrow_logistic"), DEAR, TYPED),
-    _function("tanh", np.tanh, monotone(np.tanh), helper("tanh_f32", of_f64="tanh_f64"), DEAR),
+    _function("exponential", np.exp, monotone(np.exp), helper("accurate_exp", of_f64="tl.exp", of_narrow="tl.exp"), EXPENSIVE, TYPED),
+    _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("accurate_expm1", of_f64="expm1", of_narrow="expm1"), EXPENSIVE, TYPED),
+    _function("log", np.log, monotone(np.log), plain("tl.log({0})"), EXPENSIVE, POLES, domain=POSITIVE),
+    _function("log_plus_one", complex_functions.log_plus_one, monotone(np.log1p), helper("log1p"), EXPENSIVE, POLES, domain=POSITIVE),
+    _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), helper("accurate_logistic", of_f64="tl.sigmoid", of_narrow="narrow_logistic"), EXPENSIVE, TYPED),
+    _function("tanh", np.tanh, monotone(np.tanh), helper("tanh_f32", of_f64="tanh_f64"), EXPENSIVE),
     _function("sqrt", np.sqrt, monotone(lambda x: np.sqrt(np.maximum(x, 0))), helper("square_root", of_f64="tl.sqrt"), TYPED, domain=POSITIVE),
     _function("rsqrt", means.rsqrt, monotone(inverse_root), helper("inverse_root", of_f64="tl.rsqrt"), POLES, TYPED, domain=POSITIVE),
-    _function("cbrt", means.cbrt, monotone(np.cbrt), helper("cbrt"), DEAR),
-    _function("sine", np.sin, bounded_slope, helper("sine", of_f64="tl.sin"), DEAR, TYPED),
-    _function("cosine", np.cos, bounded_slope, plain("tl.cos({0})"), DEAR),
-    _function("tan", np.tan, tangent, triton.tangent, DEAR, TYPED, POLES),
-    _function("sinh", np.sinh, monotone(np.sinh), in_f64("sinh"), DEAR, TYPED),
-    _function("cosh", np.cosh, monotone(np.cosh), in_f64("cosh"), DEAR, TYPED),
-    _function("asin", np.arcsin, within(np.arcsin, -1, 1), in_f64("asin"), DEAR, TYPED, domain=WITHIN_ONE),
-    _function("acos", np.arccos, within(np.arccos, -1, 1), in_f64("acos"), DEAR, TYPED, domain=WITHIN_ONE),
-    _function("asinh", np.arcsinh, monotone(np.arcsinh), in_f64("asinh"), DEAR, TYPED),
-    _function("acosh", np.arccosh, within(np.arccosh, 1, np.inf), in_f64("acosh"), DEAR, TYPED, domain=FROM_ONE),
-    _function("atanh", np.arctanh, within(np.arctanh, -1, 1), in_f64("atanh"), DEAR, TYPED, POLES, domain=WITHIN_ONE),
-    _function("erf", special.erf, monotone(special.erf), helper("error_function", of_f64="tl.erf"), DEAR, TYPED, of="float"),
-    _function("erf_inv", special.erf_inv, within(special.erf_inv, -1, 1), helper("erf_inv", of_f64="erf_inv_f64"), DEAR, of="float",
+    _function("cbrt", means.cbrt, monotone(np.cbrt), helper("cbrt"), EXPENSIVE),
+    _function("sine", np.sin, bounded_slope, helper("sine", of_f64="tl.sin"), EXPENSIVE, TYPED),
+    _function("cosine", np.cos, bounded_slope, plain("tl.cos({0})"), EXPENSIVE),
+    _function("tan", np.tan, tangent, triton.tangent, EXPENSIVE, TYPED, POLES),
+    _function("sinh", np.sinh, monotone(np.sinh), in_f64("sinh"), EXPENSIVE, TYPED),
+    _function("cosh", np.cosh, monotone(np.cosh), in_f64("cosh"), EXPENSIVE, TYPED),
+    _function("asin", np.arcsin, within(np.arcsin, -1, 1), in_f64("asin"), EXPENSIVE, TYPED, domain=WITHIN_ONE),
+    _function("acos", np.arccos, within(np.arccos, -1, 1), in_f64("acos"), EXPENSIVE, TYPED, domain=WITHIN_ONE),
+    _function("asinh", np.arcsinh, monotone(np.arcsinh), in_f64("asinh"), EXPENSIVE, TYPED),
+    _function("acosh", np.arccosh, within(np.arccosh, 1, np.inf), in_f64("acosh"), EXPENSIVE, TYPED, domain=FROM_ONE),
+    _function("atanh", np.arctanh, within(np.arctanh, -1, 1), in_f64("atanh"), EXPENSIVE, TYPED, POLES, domain=WITHIN_ONE),
+    _function("erf", special.erf, monotone(special.erf), helper("error_function", of_f64="tl.erf"), EXPENSIVE, TYPED, of="float"),
+    _function("erf_inv", special.erf_inv, within(special.erf_inv, -1, 1), helper("erf_inv", of_f64="erf_inv_f64"), EXPENSIVE, of="float",
               domain=WITHIN_ONE),
-    _function("erfc", special.erfc, monotone(special.erfc), helper("erfc_f32", of_f64="erfc_f64"), DEAR, TYPED, of="float"),
-    _function("lgamma", special.lgamma, between_poles(special.lgamma), in_f64("lgamma"), DEAR, TYPED, POLES, of="float", domain=FROM_ONE,
+    _function("erfc", special.erfc, monotone(special.erfc), helper("erfc_f32", of_f64="erfc_f64"), EXPENSIVE, TYPED, of="float"),
+    _function("lgamma", special.lgamma, between_poles(special.lgamma), in_f64("lgamma"), EXPENSIVE, TYPED, POLES, of="float", domain=FROM_ONE,
               computed=gamma_error),
-    _function("digamma", special.digamma, between_poles(special.digamma), in_f64("digamma"), DEAR, TYPED, POLES, of="float", domain=FROM_ONE,
+    _function("digamma", special.digamma, between_poles(special.digamma), in_f64("digamma"), EXPENSIVE, TYPED, POLES, of="float", domain=FROM_ONE,
               computed=gamma_error),
     _function("_asin_acos_kernel", _arcsine_parts, within(np.arcsin, -1, 1), of="complex"),
-    _function("bessel_i1e", special.bessel_i1e, bounded_slope, in_f64("bessel_i1e"), DEAR, TYPED, of="float", computed=special_error),
+    _function("bessel_i1e", special.bessel_i1e, bounded_slope, in_f64("bessel_i1e"), EXPENSIVE, TYPED, of="float", computed=special_error),
 )  # fmt: skip
 
 STEPS = (
@@ -182,7 +187,7 @@ ARITHMETIC = (
     _binary("multiply", "any", np.multiply, errors.multiply, rules.PRODUCT, plain("{0} * {1}", of_bits="{0} & {1}")),
     _binary("divide", "number", means.divide, errors.divide, rules.divide, triton.divide, POLES, domains=BY_COUNT),
     _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, JUMPS, TYPED, domains=BY_COUNT),
-    _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, DEAR, TYPED,
+    _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, EXPENSIVE, TYPED,
             domains=(POSITIVE, Domain.COUNT)),
     _binary("maximum", "ordered", np.maximum, errors.extreme, rules.of_kind("max"), triton.extremum("maximum", "|"), TYPED),
     _binary("minimum", "ordered", np.minimum, errors.extreme, rules.of_kind("min"), triton.extremum("minimum", "&"), TYPED),
@@ -190,9 +195,9 @@ ARITHMETIC = (
     _binary("or", "logical", np.bitwise_or, errors.logical(True), rules.of_kind("or"), plain("{0} | {1}")),
     _binary("xor", "logical", np.bitwise_xor, errors.logical(None), rules.of_kind("xor"), plain("{0} ^ {1}")),
     _binary("atan2", "inexact", complex_functions.arc_tangent, errors.atan2, rules.WHOLE,
-            helper("arc_tangent", of_f64="arc_tangent_f64"), DEAR, domains=BY_COUNT),
-    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma), rules.WHOLE, in_f64("polygamma"), DEAR, TYPED, domains=(Domain.COUNT, FROM_ONE)),
-    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta), rules.WHOLE, in_f64("zeta"), DEAR, TYPED, domains=(FROM_TWO, FROM_ONE)),
+            helper("arc_tangent", of_f64="arc_tangent_f64"), EXPENSIVE, domains=BY_COUNT),
+    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma), rules.WHOLE, in_f64("polygamma"), EXPENSIVE, TYPED, domains=(Domain.COUNT, FROM_ONE)),
+    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta), rules.WHOLE, in_f64("zeta"), EXPENSIVE, TYPED, domains=(FROM_TWO, FROM_ONE)),
     _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, triton.next_after, JUMPS, TYPED,
         domains=(Domain.ANY, Domain.ANY)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Composites by factors: normalizations of rows, as layer norm, RMS norm and group norm, and their gradients; products with scaled numbers; cross-entropy."""
+"""The records of composites in factor notation: normalizations, matmuls with scaled numbers, cross-entropy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, Trait,
 from meshgen.ops.rules import composites as rules
 from meshgen.ops.types import composites as types
 
-_PER_ELEMENT = 8.0  # two sums, two products, the affine part; the gradient has as many
+# operations per element, counted in the decomposition: two sums, two products, the affine part; the gradient is similar
+_PER_ELEMENT = 8.0
 
 
 def _normalize_flops(node: Node, type_of: TypeOf) -> float:
@@ -20,17 +21,18 @@ def _normalize_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _cross_entropy_flops(node: Node, type_of: TypeOf) -> float:
-    return 6.0 * type_of(node.operands[0]).size  # two comparisons, a difference, an exponential, two sums
+    # operations per element: two comparisons, a difference, an exponential, two sums
+    return 6.0 * type_of(node.operands[0]).size
 
 
 def _scaled_dot_flops(node: Node, type_of: TypeOf) -> float:
-    """The sum of products, and the scaling of each number."""
+    """Return the operations of the matmul and of scaling each number."""
     operands, (out,) = parsed(node.attrs.factors)
     values = zip(operands, node.operands, strict=True)
     sizes = {f: size for names, value in values for f, size in zip(names, type_of(value).sizes, strict=True)}
-    summed = math.prod(sizes[f] for f in operands[0] if f not in out)
+    depth = math.prod(sizes[f] for f in operands[0] if f not in out)
     numbers = type_of(node.operands[1]).size * (8 // node.attrs.bits if node.attrs.bits else 1)
-    return 2.0 * type_of(node.results[0]).size * summed + 2.0 * numbers
+    return 2.0 * type_of(node.results[0]).size * depth + 2.0 * numbers
 
 
 OPS = (

@@ -1,4 +1,4 @@
-"""Arithmetic operations of nodes and graphs; moving and making data counts as none."""
+"""Arithmetic operation counts of nodes and graphs; data movement counts as none."""
 
 from __future__ import annotations
 
@@ -17,22 +17,30 @@ from meshgen.ops.rules.rule import picked_kind
 
 
 def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
-    """Operations of one run: of dots and convolutions exactly, one per element else. What regions do is left out."""
+    """Return the operations of one run of a node, without its regions.
+
+    Dots and convolutions are counted exactly; an op without a record counts as one operation per result element.
+    """
     return (OPS[node.op].flops if node.op in OPS else per_result)(node, type_of)
 
 
-_BESIDE = 3  # operations of a comparison beside its region: two choices by which element is first, and a count
+# operations per comparison apart from its region: two selects that order the pair, and an increment (counted in the
+# kernel)
+_COMPARISON_OVERHEAD = 3
 
 
 def ranking_operations(node: Node) -> float:
-    """Operations by which a kernel ranks elements, each against all of its row: in a sort, and before a scatter of many updates in no order.
+    """Return the operations of a kernel that ranks elements by comparing each with its entire row.
 
-    Updates of few rows are not ranked, but looked at for each row (`passes/scatter_to_rows.py`).
+    This is a sort, or a scatter with many unsorted updates. Updates to few rows are not ranked: each row scans
+    all updates (`passes/scatter_to_rows.py`).
     """
     if node.op in ("sort", "top_k"):
         kind = node.operands[0].type
-        row = kind.sizes[getattr(node.attrs, "dim", kind.rank - 1)]
-        return float(kind.size * row * (sum(len(region.nodes) for region in node.regions) + _BESIDE))
+        row_length = kind.sizes[getattr(node.attrs, "dim", kind.rank - 1)]
+        return float(
+            kind.size * row_length * (sum(len(region.nodes) for region in node.regions) + _COMPARISON_OVERHEAD)
+        )
     if node.op == "scatter" and not node.attrs.indices_are_sorted:
         indices = node.operands[len(node.operands) // 2].type
         count = math.prod(size for dim, size in enumerate(indices.sizes) if dim != node.attrs.index_vector_dim)
@@ -47,15 +55,15 @@ def ranking_operations(node: Node) -> float:
 
 
 def reduced_kind(node: Node) -> str:
-    """The reduction that a scatter of one tensor combines with, where it has a neutral element; empty for others."""
-    plain = len(node.operands) == 3 and picked_kind(node.operands[0].type.dtype) == "sum"
-    return (fold_kind(node.regions[0]) or "") if plain else ""
+    """Return the reduction kind of a scatter into one tensor if it has a neutral element, or "" for other nodes."""
+    is_plain = len(node.operands) == 3 and picked_kind(node.operands[0].type.dtype) == "sum"
+    return (fold_kind(node.regions[0]) or "") if is_plain else ""
 
 
 def rows_reduce_sooner(rows: int, width: int, count: int, nbytes: int) -> bool:
-    """Whether it takes less time to reduce for each of `rows` the updates that are its own than to rank the updates.
+    """Whether scanning all updates for each of `rows` rows is faster than ranking the updates.
 
-    There are `count` of them, of `width` elements each and `nbytes` together, which are read for each row.
+    There are `count` updates of `width` elements each, `nbytes` in total. The scan reads all of them once per row.
     """
     weights = DEFAULT.propagation
     reducing = _row_reductions(rows, width, count) / weights.other_flops_per_second
@@ -65,26 +73,28 @@ def rows_reduce_sooner(rows: int, width: int, count: int, nbytes: int) -> bool:
 
 
 def _ranking(count: int) -> int:
-    """Operations of ranking so many keys, each against all."""
-    return count**2 * (1 + _BESIDE)
+    """Return the operations of ranking `count` keys by comparing all pairs."""
+    return count**2 * (1 + _COMPARISON_OVERHEAD)
 
 
 def _row_reductions(rows: int, width: int, count: int) -> int:
-    """Operations of a comparison for each row and update, and of a choice and a combination of each element."""
+    """Return the operations of a comparison per row and update, and of a select and a combination per element."""
     return rows * count * (1 + 2 * width)
 
 
 def ranked_operand(node: Node) -> int | None:
-    """The number of the operand that a device ranks as a whole if it has a part of the work, unless that splits it; None where there is none."""
+    """Return the index of the operand that each device ranks completely unless the operand itself is sharded, or None."""
     return len(node.operands) // 2 if node.op == "scatter" else None
 
 
 def graph_flops(graph: Graph) -> float:
-    """Return the operations of one run of a graph: loops as often as they run (`loop_runs`), of branches the one with most."""
+    """Return the operations of one run of a graph. Loop regions count per run (`loop_runs`); of branches, the
+    largest counts.
+    """
     total = 0.0
     for node in graph.nodes:
         if node.op in REPEATED:
-            total += sum(graph_flops(region) * times for region, times in loop_runs(node, trips(node, graph)))
+            total += sum(graph_flops(region) * runs for region, runs in loop_runs(node, trips(node, graph)))
         elif node.op in WITH_PROGRAMS:
             total += max(map(graph_flops, node.regions))
         else:
@@ -93,20 +103,22 @@ def graph_flops(graph: Graph) -> float:
 
 
 def loop_runs(node: Node, count: int) -> list[tuple[Graph, int]]:
-    """Return the regions of a loop of `count` trips, each with how often it runs: a condition once more than the body."""
+    """Return the regions of a loop with `count` iterations, each with its run count: one more for the condition."""
     *conditions, body = node.regions
     return [*((condition, count + 1) for condition in conditions), (body, count)]
 
 
 def named_trips(node: Node, graph: Graph) -> int:
-    """Runs of a node's regions; 1 by the name of its line, `trips_12`, where that cannot be read off."""
+    """Return the trip count of a loop; an unknown one becomes a symbolic 1 named after the source line, like
+    `trips_12`.
+    """
     if not is_loop(node) or trip_count(node, graph.index.producers) is not None:
         return trips(node, graph)
     return Dim.named(f"trips_{node.loc.line if node.loc else 'loop'}", 1)
 
 
 def trips(node: Node, graph: Graph) -> int:
-    """Runs of a node's regions; 1 where that cannot be read off."""
+    """Return the trip count of a loop, or 1 if it is unknown or the node is not a loop."""
     if is_scan(node):
         return node.attrs.trips
     return (trip_count(node, graph.index.producers) or 1) if is_loop(node) else 1

@@ -1,8 +1,9 @@
-"""Matrix factorisations as LAPACK has them: a table of routines, their results and what computes them.
+"""Matrix factorizations by LAPACK: a table of routines with the types of their results and the SciPy calls
+that compute them.
 
-JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine without the
-letter of the element type, and `options` such as "uplo=L mode=V". Dims before the last ones are batches; each matrix
-is factorised by itself, so it gets the same bits whatever is beside it.
+JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine
+without the letter of the element type, and `options` such as "uplo=L mode=V". Leading dims are batch dims.
+Each matrix is factorized separately, so its bits do not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 
 
 class Routine(NamedTuple):
-    """`operands` and `results` name the dims of each: `m n`; in front "int ", "real " or "complex " for another type.
+    """A LAPACK routine.
 
-    `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.
-    `holds(sizes, options)`: what LAPACK asks of them besides, in words `needs`.
-    `is_iterative`: on NaN or infinities it does not end, or ends with any result. `jumps`: results that may be another one
-    as good after the least change of the operands (signs and order of vectors). `is_product`: the last operand is multiplied by
-    what the others make.
+    Attributes:
+        operands, results: the dims of each operand / result, as `m n`. A prefix `int`, `real` or `complex` sets
+            another element type.
+        compute: `compute(call, arrays, options)` factorizes one matrix; `call(name)` returns the LAPACK
+            function for its element type.
+        is_iterative: on NaN or infinity the routine may not terminate, or returns arbitrary numbers.
+        jumps: indices of the results that are discontinuous, such as the signs and the order of vectors.
+        needs: constraints on the sizes, as text; `holds(sizes, options)` checks them.
+        is_product: the last operand is multiplied by the matrix that the others represent.
     """
 
     operands: str
@@ -43,16 +48,16 @@ class Routine(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """The dims of the operands, for people."""
+        """The operand dims and the constraints, for error messages."""
         return f"{self.operands}; {self.needs}" if self.needs else self.operands
 
     @property
     def rank(self) -> int:
-        """Of one matrix (or vector), the first operand."""
+        """The rank of the first operand without batch dims."""
         return _rank(self.operands.split(", ")[0].split())
 
     def result_types(self, operands: Sequence[TensorType], options: Options) -> list[TensorType] | None:
-        """Types of the results; None where the operands do not fit."""
+        """Return the result types, or None if the operands do not fit the routine."""
         names = [words.split() for words in self.operands.split(", ")]
         if not operands or operands[0].dtype not in LETTERS or operands[0].rank < self.rank:
             return None
@@ -69,19 +74,19 @@ class Routine(NamedTuple):
             for dim, size in zip(dims, kind.shape[len(batch) :], strict=True):
                 if sizes.setdefault(dim, size) != size:
                     return None
-        given = {dim: size for dim, size in sizes.items() if size is not None}
-        if not self.holds(given, options):
+        known_sizes = {dim: size for dim, size in sizes.items() if size is not None}
+        if not self.holds(known_sizes, options):
             return None
-        known = _more_sizes(given, options)
-        found: list[TensorType] = []
+        all_sizes = _with_result_sizes(known_sizes, options)
+        types: list[TensorType] = []
         for words in self._results(dtype):
-            dims = [known[word] for word in words if word not in ("int", "real", "complex")]
-            found.append(TensorType((*batch, *dims), _dtype_from_words(words, dtype)))
-        return found
+            dims = [all_sizes[word] for word in words if word not in ("int", "real", "complex")]
+            types.append(TensorType((*batch, *dims), _dtype_from_words(words, dtype)))
+        return types
 
     def _results(self, dtype: str) -> list[list[str]]:
         text = self.results
-        if is_complex(dtype):  # eigenvalues are one result then, not two
+        if is_complex(dtype):  # complex eigenvalues are one result instead of real and imaginary parts
             text = text.replace("real parts n, real parts n", "n")
         return [[word for word in words.split() if word != "parts"] for words in text.split(", ")]
 
@@ -98,8 +103,8 @@ def _dtype_from_words(words: Sequence[str], dtype: str) -> str:
     return _COMPLEX.get(dtype, dtype) if "complex" in words else dtype
 
 
-def _more_sizes(sizes: Sizes, options: Options) -> dict[str, int]:
-    """Sizes of results that follow from those of the operands."""
+def _with_result_sizes(sizes: Sizes, options: Options) -> dict[str, int]:
+    """Add the sizes of the results that follow from those of the operands."""
     m, n = sizes.get("m", 0), sizes.get("n", 0)
     thin = "S" in (options.get("mode"), options.get("vectors"))
     least = min(m, n)
@@ -107,38 +112,38 @@ def _more_sizes(sizes: Sizes, options: Options) -> dict[str, int]:
 
 
 def options_of(text: str) -> dict[str, str]:
-    """The options of a node, by name."""
+    """Parse the options of a node into a table by name."""
     return dict(pair.split("=", 1) for pair in text.split())
 
 
 def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorType], options: Options) -> list[Array]:
-    """The results, matrix by matrix. Raises ImportError where SciPy is missing."""
-    from scipy.linalg import lapack  # few programs need it, and it takes its time to be imported
+    """Return the results, computed matrix by matrix. Raises ImportError if SciPy is missing."""
+    from scipy.linalg import lapack  # imported here because it is slow and few programs need it
 
     letter = LETTERS[dtype_name(args[0].dtype)]
     batch = args[0].shape[: args[0].ndim - routine.rank]
-    found = [np.zeros(kind.sizes, kind.numpy_dtype) for kind in types]
-    for place in np.ndindex(*batch):
-        matrices = [np.ascontiguousarray(x[place]) for x in args]
-        if matrices[0].size == 0:  # LAPACK does not take it; vectors that are orthogonal are those of the axes then
-            for each in found:
-                if each[place].ndim != 2:
-                    each[place] = 0
+    results = [np.zeros(kind.sizes, kind.numpy_dtype) for kind in types]
+    for batch_index in np.ndindex(*batch):
+        matrices = [np.ascontiguousarray(x[batch_index]) for x in args]
+        if matrices[0].size == 0:  # LAPACK rejects empty matrices; the orthogonal vectors are then the unit vectors
+            for result in results:
+                if result[batch_index].ndim != 2:
+                    result[batch_index] = 0
                 else:
-                    each[place] = matrices[-1] if routine.is_product else np.eye(*each[place].shape)
+                    result[batch_index] = matrices[-1] if routine.is_product else np.eye(*result[batch_index].shape)
             continue
         if routine.is_iterative and not np.isfinite(matrices[0]).all():
-            for each in found:
-                each[place] = 1 if each.dtype.kind == "i" else np.nan
+            for result in results:
+                result[batch_index] = 1 if result.dtype.kind == "i" else np.nan
             continue
         parts = routine.compute(lambda name: getattr(lapack, letter + name), matrices, options)
-        for each, part in zip(found, parts, strict=True):
-            each[place] = 0 if part is None else part
-    return found
+        for result, part in zip(results, parts, strict=True):
+            result[batch_index] = 0 if part is None else part
+    return results
 
 
 def _unitary(call: Callable[[str], Any], name: str) -> Any:
-    """Of a routine that has another name for complex numbers."""
+    """Call a routine that has another name for complex numbers."""
     try:
         return call(name)
     except AttributeError:
@@ -165,15 +170,20 @@ def _reflectors(call: Any, args: Sequence[Array], options: Options) -> Sequence[
 
 
 def _multiplied(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
-    """Q C, or C Q, with the transpose of Q (conjugated, if it is complex) if asked for."""
+    """Return Q C or C Q, with Q transposed (conjugated if complex) if option `trans` is set."""
     reflectors, scales, matrix = args
     if not scales.size or not matrix.size:
         return [matrix]
-    turned = {"N": "N", "T": "C" if np.iscomplexobj(matrix) else "T"}[options.get("trans", "N")]
-    found, _, _ = _unitary(call, "ormqr")(
-        options.get("side", "L"), turned, reflectors[:, : scales.size], scales, matrix, max(64, *matrix.shape) ** 2
+    transposition = {"N": "N", "T": "C" if np.iscomplexobj(matrix) else "T"}[options.get("trans", "N")]
+    multiplied, _, _ = _unitary(call, "ormqr")(
+        options.get("side", "L"),
+        transposition,
+        reflectors[:, : scales.size],
+        scales,
+        matrix,
+        max(64, *matrix.shape) ** 2,
     )
-    return [found]
+    return [multiplied]
 
 
 def _eigh(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
@@ -190,20 +200,23 @@ def _svd(call: Any, args: Sequence[Array], options: Options, name: str = "gesdd"
 def _eig(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     sides = {f"compute_v{side[0]}": options.get(f"compute_{side}", "V") == "V" for side in ("left", "right")}
     *values, left, right, info = call("geev")(args[0], **sides)
-    vectors = [_complex_vectors(values[1], each) if len(values) == 2 else each for each in (left, right)]
-    wanted = [each if is_wanted else None for each, is_wanted in zip(vectors, sides.values(), strict=True)]
-    return *values, *wanted, info
+    vectors = [_complex_vectors(values[1], vector) if len(values) == 2 else vector for vector in (left, right)]
+    requested = [vector if is_requested else None for vector, is_requested in zip(vectors, sides.values(), strict=True)]
+    return *values, *requested, info
 
 
 def _complex_vectors(imaginary: Array, packed: Array) -> Array:
-    """Vectors of pairs of eigenvalues are stored as two columns, the real parts and the imaginary parts of the first."""
-    found = packed.astype(np.result_type(packed.dtype, np.complex64))
+    """Unpack the eigenvectors of a real matrix into complex vectors.
+
+    LAPACK stores a conjugate pair in two columns: the real parts, then the imaginary parts of the first vector.
+    """
+    vectors = packed.astype(np.result_type(packed.dtype, np.complex64))
     if packed.shape[-1] != imaginary.size:
-        return found
+        return vectors
     for first in np.flatnonzero(imaginary > 0):
-        found[:, first] = packed[:, first] + 1j * packed[:, first + 1]
-        found[:, first + 1] = found[:, first].conj()
-    return found
+        vectors[:, first] = packed[:, first] + 1j * packed[:, first + 1]
+        vectors[:, first + 1] = vectors[:, first].conj()
+    return vectors
 
 
 def _schur(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
@@ -222,17 +235,17 @@ def _tridiagonal(call: Any, args: Sequence[Array], options: Options) -> Sequence
 
 
 def _tridiagonal_solve(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
-    """The lower diagonal begins with, the upper one ends with a number that is not used."""
+    """Solve a tridiagonal system. The first number of the lower and the last of the upper diagonal are unused."""
     below, diagonal, above, right = args
-    if diagonal.size == 1:  # SciPy wants other diagonals of at least one number
+    if diagonal.size == 1:  # SciPy requires at least one number in the other diagonals.
         is_singular = not diagonal.any()
         return below, diagonal, above, right if is_singular else right / diagonal, int(is_singular)
-    *_, found, info = call("gtsv")(below[1:], diagonal, above[:-1], right)
-    return below, diagonal, above, found, info
+    *_, solution, info = call("gtsv")(below[1:], diagonal, above[:-1], right)
+    return below, diagonal, above, solution, info
 
 
 def _is_range(sizes: Sizes, options: Options) -> bool:
-    """Whether rows `low` to `high`, from 1, are rows of the matrix; both are written as numbers, or left out."""
+    """Whether options `low` and `high` are missing, or are decimal numbers that denote rows of the matrix, from 1."""
     low, high = options.get("low", "1"), options.get("high", str(sizes["n"]))
     return low.isdecimal() and high.isdecimal() and (not sizes["n"] or 1 <= int(low) <= int(high) <= sizes["n"])
 

@@ -1,4 +1,4 @@
-"""Dead code: which nodes of a program are there for something."""
+"""Dead code elimination."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from meshgen.ops.classes import AWAITED
 
 
 def live_nodes(graph: Graph) -> list[Node]:
-    """Nodes whose results are used, and those that other devices wait for; every device drops the same collectives."""
+    """Return the nodes whose results are used or that other devices wait for. Every device drops the same collectives."""
     return needed_nodes(graph.nodes, graph.outputs, _is_awaited)
 
 
 def without_dead(graph: Graph) -> Graph:
-    """The graph with its live nodes only, in regions too."""
+    """Return the graph without its dead nodes, also in regions."""
     nodes = [replace(n, regions=tuple(map(without_dead, n.regions))) if n.regions else n for n in graph.nodes]
     return Graph(graph.name, graph.inputs, needed_nodes(nodes, graph.outputs, _is_awaited), graph.outputs)
 

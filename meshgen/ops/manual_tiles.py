@@ -1,4 +1,4 @@
-"""Sizes in bodies of manual computations: they are written for a mesh, and hold on no other."""
+"""Verification of manual computations: the sizes in their bodies are written for one mesh and must be its tiles."""
 
 from __future__ import annotations
 
@@ -16,49 +16,55 @@ from meshgen.spec import Sharding
 
 
 def manual_faults(graph: Graph, meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:
-    """What is wrong with the manual computations of a global program on these meshes, those in regions too.
+    """Yield the faults of all manual computations of a global program on `meshes`, including those in regions.
 
-    MG0201 on a mesh with a size that is not known, MG0202 for axes that it does not have, MG0204 for bodies whose values are
-    not its tiles, and faults of the collectives in them. Ops that name no mesh are on the first.
+    MG0201: the mesh has an unknown size. MG0202: the mesh lacks an axis. MG0204: values of the body are not
+    tiles of the operands and results. Faults of the collectives in a body follow. An op that names no mesh is
+    on the first mesh.
     """
     for node in graph.nodes:
-        around = meshes_of(node, meshes)
+        node_meshes = meshes_of(node, meshes)
         if node.op == "manual":
-            yield from _node_faults(node, around[0])
+            yield from _node_faults(node, node_meshes[0])
         for region in node.regions:
-            yield from manual_faults(region, around)
+            yield from manual_faults(region, node_meshes)
 
 
 def _node_faults(node: Node, mesh: Mesh) -> Iterator[Diagnostic]:
     if not mesh.is_static:
         text = f"a manual computation over {mesh}: an axis has no size"
-        yield Diagnostic("MG0201", text, node.loc, hint="give it: the sizes in its body are those of tiles")
+        yield Diagnostic(
+            "MG0201", text, node.loc, hint="give the axis a size: the sizes in the body are those of tiles"
+        )
         return
     body = node.regions[0]
-    named = dict.fromkeys(split_ref(axis)[0] for axis in used_axes(node))
-    if unknown := [axis for axis in named if axis not in mesh.names]:
+    axes = dict.fromkeys(split_ref(axis)[0] for axis in used_axes(node))
+    if unknown := [axis for axis in axes if axis not in mesh.names]:
         fault = mesh.unknown_axis(unknown[0])
         yield replace(fault, message=f"a manual computation: {fault.message}", loc=node.loc)
         return
-    for what, outside, key, inside in (
+    for role, outside, attribute, inside in (
         ("argument", node.operands, "in_shardings", body.inputs),
         ("result", node.results, "out_shardings", body.outputs),
     ):
-        yield from _end_faults(node, what, outside, getattr(node.attrs, key), inside, mesh)
-    for each in all_nodes(body):
-        if each.op != "manual" and "axes" in each.attrs.given:
-            yield from collective_faults(each, mesh)
+        yield from _boundary_faults(node, role, outside, getattr(node.attrs, attribute), inside, mesh)
+    for inner in all_nodes(body):
+        if inner.op != "manual" and "axes" in inner.attrs.given:
+            yield from collective_faults(inner, mesh)
 
 
-def _end_faults(node: Node, what: str, outside: Sequence[Value], shardings: Sequence[Sharding], inside: Sequence[Value],
+def _boundary_faults(node: Node, role: str, values: Sequence[Value], shardings: Sequence[Sharding], body_values: Sequence[Value],
                 mesh: Mesh) -> Iterator[Diagnostic]:  # fmt: skip
-    for number, (value, sharding, local) in enumerate(zip(outside, shardings, inside, strict=True)):
+    for index, (value, sharding, local) in enumerate(zip(values, shardings, body_values, strict=True)):
         if message := tile_fault(value.type, sharding, local.type, mesh, is_even=True):
-            yield Diagnostic("MG0204", f"{what} {number} of the body: {message}", node.loc)
+            yield Diagnostic("MG0204", f"{role} {index} of the body: {message}", node.loc)
 
 
 def tile_fault(kind: TensorType, sharding: Sharding, local: TensorType, mesh: Mesh, *, is_even: bool) -> str:
-    """Why a type is not that of the tiles of a value, or "". Even tiles are as large on every device."""
+    """Return why `local` is not the type of a value's tiles, or "" if it is.
+
+    With `is_even`, the tiles must have the same size on every device.
+    """
     if None in kind.shape:
         return f"{kind} has sizes that are unknown"
     for dim, size in enumerate(kind.sizes):

@@ -1,4 +1,4 @@
-"""Ops that make or move elements, and views of what is in memory."""
+"""The records of ops that create or move elements, and of views."""
 
 from __future__ import annotations
 
@@ -40,14 +40,18 @@ from meshgen.ops.types import structure as types
 from meshgen.ops.types.site import Inference
 
 
-def _source(name: str, infer: Inference, evaluate: Handler, *traits: Trait, **others: Any) -> Op:
+def _source(name: str, infer: Inference, evaluate: Handler, *traits: Trait, **fields: Any) -> Op:
     return Op(name=name, operands=0, types=infer, evaluate=evaluate, error=ANY_ERROR, rule=rules.source, kernel=SOURCE,
-              flops=no_flops, traits=frozenset(traits), **others)  # fmt: skip
+              flops=no_flops, traits=frozenset(traits), **fields)  # fmt: skip
 
 
 def _move(name: str, operands: int | AtLeast, infer: Inference, evaluate: elements.OfNode, data: int, rule: RuleOf | None,
           kernel: Kernel, attributes: type[Attributes] = NoAttributes, *traits: Trait) -> Op:  # fmt: skip
-    """`data` is the number of operands whose elements are moved (-1: all); the others are places and sizes."""
+    """Return the record of a data movement op.
+
+    Args:
+        data: the number of leading operands whose elements are moved (-1: all); the others are indices and sizes.
+    """
     return Op(name=name, operands=operands, types=infer, evaluate=means.of_node(evaluate), error=errors.move(data), rule=rule,
               kernel=kernel, flops=no_flops, attributes=attributes, traits=frozenset(traits))  # fmt: skip
 
@@ -74,17 +78,17 @@ MOVES = (
        traits=frozenset((Trait.TAKES,))),
 )  # fmt: skip
 
-VIEWS = (  # of what is in memory: fusion writes them, and nothing copies
+VIEWS = (  # Aliases of stored values: fusion creates them, and they copy nothing.
     _move("view", 1, types.view, means.view, 1, NO_RULE, NO_KERNEL, NoAttributes, Trait.VIEW),
     _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, Slice, Trait.VIEW),
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, OneDim),
 )
 
-IN_PLACE = (  # a dynamic_update_slice whose result has the bytes of its operand: of these a kernel writes the window alone
+IN_PLACE = (  # A dynamic_update_slice that aliases its first operand: a kernel writes only the window.
     _move("update_in_place", AtLeast(2), types.dynamic_update_slice, means.dynamic_update_slice, 2, NO_RULE, LOOKUP),
 )  # fmt: skip
 
-INDEXED = (  # index maps that kernels are generated from; programs do not have them
+INDEXED = (  # Index maps that exist only inside kernel generation.
     _move("windows", 1, types.windows, means.windows, 1, NO_RULE, LAYOUT, Windows),
 )  # fmt: skip
 

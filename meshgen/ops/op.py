@@ -1,7 +1,8 @@
-"""What an op is, as one record: types, meaning, errors, sharding rule, kernel form, arithmetic.
+"""The record of an op: types, semantics, errors, sharding rule, kernel form, arithmetic.
 
-A family is a file of records (`elementwise.py`, `movement.py`, ...); `__init__.py` lists the families. What a record does not
-have is said by name (`NO_KERNEL`, `NO_RULE`, ...): a field that is left out fails when the family is imported.
+A family is a file of records (`elementwise.py`, `movement.py`, ...); `__init__.py` lists the families. A
+missing property is stated explicitly (`NO_KERNEL`, `NO_RULE`, ...): importing a family fails if a required
+field is left out.
 """
 
 from __future__ import annotations
@@ -22,65 +23,67 @@ from meshgen.ops.triton.registers import Expression
 from meshgen.ops.types.site import Inference
 
 TypeOf: TypeAlias = Callable[[Value], TensorType]
-"""The type of a value: its own, or that of a tile of it."""
+"""Returns the type of a value: its own type, or the type of one of its tiles."""
 RuleOf: TypeAlias = Callable[[Node], Rule]
 Flops: TypeAlias = Callable[[Node, TypeOf], float]
 Decompose: TypeAlias = Callable[[FactorWriter], Sequence[Value]]
-"""Append the operations that a composite stands for, on the writer's operands; returns a value for each result of the node."""
+"""Append the decomposition of a composite to the writer's graph, and return one value per result of the node."""
 
 
 class Trait(Enum):
-    """What else passes ask of an op."""
+    """Properties of ops that passes query."""
 
-    ELEMENTWISE = (
-        "an element of the result is made of the elements of the operands at the same place, or of 0-d operands"
-    )
-    TYPED = "its source in kernels needs operands of known types: literals are put into registers first"
-    BROADCASTS = "evaluation broadcasts its operands: bodies of such ops alone run on whole arrays at once"
-    JUMPS = "the result is a step function of an operand: where it jumps, any error decides"
-    POLES = "a small error of an operand may become any error of the result"
-    EXPENSIVE = "many instructions per element: worth keeping in memory rather than computing twice"
-    LOCAL = "tells devices apart without communicating"
-    OF_RANK = "depends on where its device is in its group, and does not communicate"
-    ARRANGES = "its elements are those of its operands, or a fill, at places given by its attributes"
-    REGROUPS = "its elements are those of its operand in the same order, in dims that are merged and split"
-    JOINS = "its operands one after the other along a dim"
-    TAKES = "reads a part of its first operand only"
-    LEAVES = "a layout of which some places are outside of its operand: it has a fill for them"
-    CONTRACTS = "sums of products of two operands: its arithmetic is what takes time"
-    RESHARD = "takes a tensor from one sharding to another by messages between any devices"
-    REDUCES = "combines what devices have, and communicates"
-    OVERWRITES = (
-        "may write its result over its operand: NCCL's reductions, and messages whose steps read before they write"
-    )
-    AWAITED = "another device waits for it: it stays whoever uses its results"
-    VIEW = "each result is the bytes of the operand with its number, or a part of them"
-    COLLECTIVE = "of devices, over mesh axes or between two shardings"
-    IN_BODIES = "a user may write it in the body of a manual computation"
-    SIZE_QUERY = "asks for sizes or takes them as operands; gone once sizes are known"
+    ELEMENTWISE = "each result element is computed from the operand elements at the same index, or from 0-d operands"
+    TYPED = "its kernel source needs typed operands, so literals are put into registers first"
+    BROADCASTS = "its evaluation broadcasts operands, so a body of only such ops runs on entire arrays at once"
+    JUMPS = "discontinuous: an arbitrarily small input error can change the result (floor, comparisons)"
+    POLES = "has poles: a small operand error can cause an arbitrarily large result error"
+    EXPENSIVE = "many instructions per element: loading a stored result is cheaper than recomputing it"
+    LOCAL = "differs between devices and does not communicate"
+    OF_RANK = "depends on the rank of its device in the group, and does not communicate"
+    ARRANGES = "moves elements: the attributes map each result element to an operand element or a fill value"
+    REGROUPS = "merges and splits dims; the elements keep their order"
+    JOINS = "concatenates its operands along a dim"
+    TAKES = "reads only a part of its first operand"
+    LEAVES = "a layout op that fills the result elements which lie outside of its operand"
+    CONTRACTS = "sums products of two operands: arithmetic dominates its time"
+    RESHARD = "changes the sharding of a tensor by messages between arbitrary devices"
+    REDUCES = "reduces the values of several devices by communication"
+    OVERWRITES = "may write its result in place: NCCL's reductions, and messages whose steps read before they write"
+    AWAITED = "another device waits for it, so it is live even if its results are unused"
+    VIEW = "each result aliases the operand with the same index, or a part of it"
+    COLLECTIVE = "runs on several devices, over mesh axes or between two shardings"
+    IN_BODIES = "users may write it in the body of a manual computation"
+    SIZE_QUERY = "queries sizes or takes them as operands; folded once sizes are known"
 
 
 class Domain(Enum):
-    """The range of an operand of an element-wise op in which a small error of it is a small error of the result."""
+    """The operand range of an element-wise op in which small operand errors cause only small result errors."""
 
-    ANY = "all numbers of the type"
-    POSITIVE = "from 0 on"
-    FROM_ONE = "from 1 on"
-    FROM_TWO = "from 2 on"
-    WITHIN_ONE = "between -1 and 1"
-    COUNT = "whole numbers from 1 to 4"
+    ANY = "all values of the type"
+    POSITIVE = "x >= 0"
+    FROM_ONE = "x >= 1"
+    FROM_TWO = "x >= 2"
+    WITHIN_ONE = "-1 <= x <= 1"
+    COUNT = "integers from 1 to 4"
 
 
 class Kernel(NamedTuple):
-    """How generated kernels make an op.
+    """How generated kernels compute an op.
 
     Attributes:
-        form: `expression` of elements in registers; `layout`, an index map that whoever reads the result looks through;
-            `source`, elements from nothing; `lookup`, put together from several values or at places that are data;
-            `dot` and `reduction`, loop nests that others join; `convolution`, one of these over windows; `ragged`, a dot of groups of rows;
-            `attention`, a kernel with an epilogue, where there are tiles for it;
-            `nest`, a kernel of its own, whose operands are in memory; `none`.
-        expression: of form `expression`, the Triton source over operands in registers.
+        form: the kind of code.
+            `expression`: element-wise on registers.
+            `layout`: an index map that the consumer applies when it loads.
+            `source`: elements computed without operands.
+            `lookup`: elements selected from several operands or at computed indices.
+            `dot`, `reduction`: a loop nest that other ops are fused into.
+            `convolution`: a `dot` over windows.
+            `ragged`: a `dot` over groups of rows.
+            `attention`: a kernel template with an epilogue, for the supported tile shapes.
+            `nest`: a kernel of its own that loads its operands from memory.
+            `none`: no kernel.
+        expression: for the form `expression`, the generator of Triton source over operands in registers.
     """
 
     form: Literal[
@@ -105,40 +108,42 @@ DOT, RAGGED, CONVOLUTION = Kernel("dot"), Kernel("ragged"), Kernel("convolution"
 ATTENTION, REDUCTION, NEST = Kernel("attention"), Kernel("reduction"), Kernel("nest")
 
 NO_MEANING: None = None
-"""The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""
+"""The op has no semantics on one device: they are defined in `meshgen/ccl`, or by the kernel that the node names."""
 ANY_ERROR: None = None
-"""Nothing is known of how errors go through the op: executions with random errors tell."""
+"""No error rule: error propagation is measured by executions with random errors."""
 NO_RULE: None = None
-"""Propagation never sees the op, or sees it as something else (control flow, manual computations)."""
+"""Propagation never sees the op, or handles it separately (control flow, manual computations)."""
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A number of operands that is not fixed."""
+    """A minimum number of operands."""
 
     count: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """One op.
+    """The record of one op.
 
     Attributes:
-        name: StableHLO's mnemonic, or that of a sharding op.
-        operands: how many it takes.
-        results: how many it has; None if its nodes decide.
-        attributes: the class of the attributes of its nodes (`ir/attributes`): what they must have and may have, and in which form.
-        has_regions: whether it takes regions.
-        types: result types from operands and attributes; records faults of malformed nodes.
-        evaluate: its meaning, on NumPy arrays.
-        error: how errors of operands become errors of results.
-        rule: its sharding rule.
-        kernel: how generated kernels make it.
-        flops: operations of one run, without those of its regions.
-        domains: of an element-wise op on operands of one type, without attributes: where random programs keep each operand.
-        decompose: of a composite, which means what its decomposition does: it has no `evaluate` and no `error` of its own. Its sharding rule,
-            types and arithmetic are those of the whole.
-        parts: of an op that folds a dim with a monoid: how it is done in parts of the dim.
+        name: the StableHLO mnemonic, or the name of a sharding op.
+        operands: the number of operands.
+        results: the number of results; None if it differs between nodes.
+        attributes: the attribute class of its nodes (`ir/attributes`), which declares required and optional
+            attributes.
+        has_regions: whether its nodes have regions.
+        types: infers result types from operands and attributes; records faults of malformed nodes.
+        evaluate: the semantics on NumPy arrays.
+        error: how operand errors propagate to the results.
+        rule: the sharding rule.
+        kernel: how generated kernels compute it.
+        flops: the operations of one run, without its regions.
+        domains: for an element-wise op without attributes, the range of each operand in random test programs.
+        decompose: of a composite, whose semantics is its decomposition; it has no `evaluate` and no `error`,
+            but a sharding rule, types and arithmetic.
+        parts: of an op that reduces a dim with a monoid, how to compute it in partitions of the dim (as in
+            split-K).
     """
 
     name: str
@@ -159,15 +164,15 @@ class Op:
 
 
 def no_flops(node: Node, type_of: TypeOf) -> float:
-    """Moving, choosing and making data counts as no arithmetic; what regions do is counted there."""
+    """Return 0: data movement counts as no arithmetic."""
     return 0.0
 
 
 def per_result(node: Node, type_of: TypeOf) -> float:
-    """One operation per element of the results."""
+    """Return one operation per result element."""
     return float(sum(type_of(value).size for value in node.results))
 
 
 def per_operand(node: Node, type_of: TypeOf) -> float:
-    """One operation per element of the first operand."""
+    """Return one operation per element of the first operand."""
     return float(type_of(node.operands[0]).size)

@@ -1,11 +1,11 @@
-"""How products are multiplied on a GPU: `precision` of StableHLO as XLA has it there.
+"""The precision of GPU matmuls: StableHLO's `precision`, interpreted as XLA does.
 
-    DEFAULT    f32 operands are cut to tf32 (8 bits of exponent, 11 of significand), which tensor cores multiply exactly
-    HIGH       each is a sum of two tf32 numbers: three products, all but that of the two small parts
-    HIGHEST    f32 as it is, on the FMA pipes
+    DEFAULT    f32 operands are truncated to tf32 (8 exponent bits, 11 significand bits), exact on tensor cores
+    HIGH       each operand is a sum of two tf32 numbers: three products, without that of the two low parts
+    HIGHEST    f32 on the FMA pipes
 
-Sums are in f32 in all of them. Of two operands the higher precision counts, and operands of other types are multiplied as they
-are. On a CPU all products are those of the element type.
+Accumulators are f32 in all cases. The higher precision of the two operands applies. Operands of other types
+are multiplied as they are. On a CPU each matmul uses its element type.
 """
 
 from __future__ import annotations
@@ -20,28 +20,35 @@ from meshgen.ir.attributes.contraction import ConvolutionDims, Dot, Ragged
 from meshgen.ir.graph import Graph, Module, Node, is_float, is_inexact, real_dtype
 
 TF32, TF32X3 = "tf32", "tf32x3"
-PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}  # as JAX's users name them
-EXACT = ("HIGHEST", "HIGHEST")  # of products whose source says f32 and means it
+# option value -> StableHLO's precision; the names are those of JAX
+PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}
+EXACT = ("HIGHEST", "HIGHEST")  # for matmuls whose source requires f32 arithmetic
 _PRODUCTS = (Dot, Ragged, ConvolutionDims, Attention, ScaledDot)
-_FIELDS = ("precision", "value_precision", "gradient_precision")  # of the products of a node
+_FIELDS = ("precision", "value_precision", "gradient_precision")  # attributes that hold the precision of a matmul
 _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
 
 
 def sum_type(dtype: str) -> str:
-    """The element type in which elements are added up: narrow floats in f32, others in their own."""
+    """Return the accumulator type: f32 for narrow floats, else the element type itself."""
     return "f32" if is_float(dtype) and dtype != "f64" else dtype
 
 
 def common_type(node: Node) -> str:
-    """The element type to which the operands of a dot or convolution are converted; a result of f64 is computed in f64."""
-    kinds = {value.type.dtype for value in node.operands[:2]}
+    """Return the element type to which the operands of a matmul or convolution are converted; f64 if the result is
+    f64.
+    """
+    operand_types = {value.type.dtype for value in node.operands[:2]}
     if node.results[0].type.dtype == "f64":
         return "f64"
-    return kinds.pop() if len(kinds) == 1 else next((kind for kind in ("f64", "f32") if kind in kinds), "f32")
+    return (
+        operand_types.pop()
+        if len(operand_types) == 1
+        else next((dtype for dtype in ("f64", "f32") if dtype in operand_types), "f32")
+    )
 
 
 def multiplied_as(node: Node) -> str:
-    """In which numbers a GPU multiplies the operands of a dot, convolution or attention: an element type, or for f32 `tf32` or `tf32x3`."""
+    """Return the number format in which a GPU multiplies a node's operands: an element type, `tf32` or `tf32x3`."""
     dtype = common_type(node)
     if not is_inexact(node.results[0].type.dtype):
         return dtype
@@ -49,14 +56,17 @@ def multiplied_as(node: Node) -> str:
 
 
 def multiplied(dtype: str, precision: Sequence[str]) -> str:
-    """Return in which numbers a GPU multiplies operands of an element type, with a float as result; the higher precision counts."""
+    """Return the number format in which a GPU multiplies operands of type `dtype` for a float result.
+
+    The highest entry of `precision` applies.
+    """
     if real_dtype(dtype) != "f32":
         return dtype
     return _OF_F32[max(precision or ["DEFAULT"], key=list(_OF_F32).index)]
 
 
 def products_of(graph: Graph) -> Iterator[Node]:
-    """The dots, convolutions and attentions of a graph, also in regions."""
+    """Yield the matmuls, convolutions and attention ops of a graph, including those in regions."""
     for node in graph.nodes:
         if isinstance(node.attrs, _PRODUCTS):
             yield node
@@ -65,16 +75,19 @@ def products_of(graph: Graph) -> Iterator[Node]:
 
 
 def precision_of(graphs: Iterable[Graph]) -> str:
-    """The precision that all f32 products of these graphs have; empty where they differ, or where there are none."""
-    found = {multiplied_as(node) for graph in graphs for node in products_of(graph)}
-    named = [name for name, word in PRECISIONS.items() if _OF_F32[word] in found]
-    return named[0] if len(named) == 1 else ""
+    """Return the precision (a key of `PRECISIONS`) that all f32 matmuls of the graphs share.
+
+    Returns "" if the precisions differ or there are no f32 matmuls.
+    """
+    formats = {multiplied_as(node) for graph in graphs for node in products_of(graph)}
+    names = [name for name, word in PRECISIONS.items() if _OF_F32[word] in formats]
+    return names[0] if len(names) == 1 else ""
 
 
 def with_precision(module: Module, precision: str) -> Module:
-    """The program with this precision (`PRECISIONS`) for all of its dots and convolutions, whatever they say themselves.
+    """Return the program with all matmuls and convolutions set to `precision`, which overrides their own attribute.
 
-    Raises UsageError MG0001 for another one.
+    Raises UsageError MG0001 if `precision` is not in `PRECISIONS`.
     """
     if precision not in PRECISIONS:
         hint = f"it is one of {', '.join(PRECISIONS)}"

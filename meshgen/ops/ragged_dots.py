@@ -1,7 +1,8 @@
-"""Write `ragged_dot` nodes for operands with their dims in any order.
+"""Construction of `ragged_dot` nodes from operands with dims in any order.
 
 rows [k, m] and matrices [g, k, a, b] of the groups of rows m
-%x = transpose %rows [1, 0]    %w = reshape %matrices [g, k, a b]    %y = ragged_dot %x, %w, %starts, %ends    reshape %y [m, a, b]
+%x = transpose %rows [1, 0]    %w = reshape %matrices [g, k, a b]    %y = ragged_dot %x, %w, %starts, %ends
+reshape %y [m, a, b]
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Sequence
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import TensorType, Value
 
-_FAR = 1 << 40  # beyond all rows, and beyond all numbers that are added to rows
+# clamping bound for row numbers in i64; chosen: far beyond any row count, and sums of two bounds cannot overflow
+_FAR = 1 << 40
 
 
 def rows_by_group(
@@ -29,22 +31,22 @@ def rows_by_group(
     precision: Sequence[str] = (),
     disjoint: bool = False,
 ) -> Value:
-    """Multiply each row by the matrix of its group; a row of no group becomes zero.
+    """Multiply each row by the matrix of its group. A row outside of all groups becomes zero.
 
     Args:
-        rows: has the dim `row` and those that are contracted.
-        matrices: has the dim `group`, those that are contracted, and free ones.
-        bounds: per group the first row and the row after the last, i32[groups] each.
-        contract: dims of rows and of matrices that go together.
-        dtype: that of the result.
-        precision: of rows and of matrices.
+        rows: the left operand, with the dim `row` and the contracted dims.
+        matrices: the right operand, with the dim `group`, the contracted dims, and free dims.
+        bounds: the first row of each group, and the row after its last; i32[groups] each.
+        contract: the contracted dims of `rows` and of `matrices`, in matching order.
+        dtype: the element type of the result.
+        precision: the precision of `rows` and of `matrices`.
         disjoint: whether no row is in two groups.
     Returns:
-        [rows, *free dims of matrices].
+        A tensor [rows, *free dims of matrices].
     """
-    ours, theirs = contract
+    lhs_contract, theirs = contract
     free = [d for d in range(matrices.type.rank) if d != group and d not in theirs]
-    lhs = _merged(builder, builder.permuted(rows, [row, *ours]), 1)
+    lhs = _merged(builder, builder.permuted(rows, [row, *lhs_contract]), 1)
     rhs = _merged(builder, builder.permuted(matrices, [group, *theirs, *free]), 1, 1 + len(theirs))
     kind = TensorType((lhs.type.shape[0], rhs.type.shape[2]), dtype)
     product = builder.emit(
@@ -63,13 +65,14 @@ def matrices_by_group(
     precision: Sequence[str] = (),
     disjoint: bool = False,
 ) -> Value:
-    """Contract the rows of each group of both operands.
+    """Contract the rows of each group of both operands, which gives one matrix per group.
 
     Args:
-        operands: of both sides; `rows` has the dim of each that is contracted.
+        operands: the left and the right operand.
+        rows: the contracted dim of each operand.
         bounds, dtype, precision, disjoint: as in `rows_by_group`.
     Returns:
-        [groups, *free dims of the left operand, *free dims of the right one].
+        A tensor [groups, *free dims of the left operand, *free dims of the right operand].
     """
     free = [[d for d in range(x.type.rank) if d != row] for x, row in zip(operands, rows, strict=True)]
     sides = [
@@ -77,20 +80,20 @@ def matrices_by_group(
         for x, row, dims in zip(operands, rows, free, strict=True)
     ]
     groups = bounds[0].type.shape[0]
-    kind = TensorType((groups, *(side.type.shape[1] for side in sides)), dtype)
+    result_type = TensorType((groups, *(side.type.shape[1] for side in sides)), dtype)
     product = builder.emit(
-        "ragged_dot", [*sides, *bounds], kind, contracts=True, precision=tuple(precision), disjoint=disjoint
+        "ragged_dot", [*sides, *bounds], result_type, contracts=True, precision=tuple(precision), disjoint=disjoint
     )
     return builder.shaped(product, [groups, *(x.type.shape[d] for x, dims in zip(operands, free, strict=True) for d in dims)])  # fmt: skip
 
 
 def bound_of(builder: Builder, number: Value, plus: int = 0, offsets: Sequence[Value] = ()) -> Value:
-    """Return integers per group as a bound of groups of rows that are counted from 0.
+    """Convert row numbers, one per group, to the bounds of groups whose rows count from 0: i32, clamped to 0 or more.
 
     Args:
-        number: of any shape, one per group.
-        plus: is added to the numbers.
-        offsets: 0-d values that the program adds to its row numbers.
+        number: the row numbers, in a tensor of any shape.
+        plus: a constant to add.
+        offsets: 0-d values that the program adds to its row numbers; they are subtracted.
     """
     number = builder.shaped(number, (number.type.size,))
     if number.type.dtype == "i32" and not plus and not offsets:
@@ -111,7 +114,7 @@ def _clamped(builder: Builder, number: Value, low: int, high: int) -> Value:
 
 
 def _merged(builder: Builder, value: Value, *cuts: int) -> Value:
-    """The value with the dims between two cuts, and those after the last, as one dim each."""
+    """Merge the dims between two cuts, and those after the last cut, into one dim each."""
     parts = list(itertools.pairwise([0, *cuts, value.type.rank]))
     if all(stop - start == 1 for start, stop in parts):
         return value

@@ -1,6 +1,6 @@
-"""Random bits as XLA counts them, so that a program draws the same numbers here as there.
+"""Random bits with XLA's counters, so that a program draws the same numbers in meshgen as in XLA.
 
-The generators are written in operators: they work on arrays, and on words of a device's program.
+The generators use only overloaded operators, so that they run on arrays and on symbolic words of a kernel.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Word = TypeVar("Word", bound=Any)
 _MASK_32 = np.uint64(0xFFFFFFFF)
-PHILOX_WORDS = 4  # of 32 bits, that a counter gives
+PHILOX_WORDS = 4  # 32-bit words that each counter value produces
 
 
 def threefry(key: tuple[Word, Word], counter: tuple[Word, Word]) -> tuple[Word, Word]:
-    """Threefry-2x32 with 20 rounds on words of 32 bits. Source: Salmon et al., SC 2011."""
+    """Apply Threefry-2x32 with 20 rounds to 32-bit words. Source: Salmon et al., SC 2011."""
     rotations = ((13, 15, 26, 6), (17, 29, 16, 24))
     keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     x, y = counter[0] + keys[0], counter[1] + keys[1]
@@ -30,7 +30,7 @@ def threefry(key: tuple[Word, Word], counter: tuple[Word, Word]) -> tuple[Word, 
 
 
 def philox(key: tuple[Word, Word], counter: list[Word]) -> list[Word]:
-    """Philox-4x32 with 10 rounds: four words of counters and results. Source: Salmon et al., SC 2011."""
+    """Apply Philox-4x32 with 10 rounds to a counter of four 32-bit words. Source: Salmon et al., SC 2011."""
     a, b = key
     words = counter
     for _ in range(10):
@@ -44,27 +44,31 @@ def philox(key: tuple[Word, Word], counter: list[Word]) -> list[Word]:
 
 
 def halves(wide: Word) -> tuple[Word, Word]:
-    """Low and high 32 bits."""
+    """Return the low and high 32 bits of a 64-bit word."""
     return (wide & _MASK_32).astype(np.uint32), (wide >> np.uint64(32)).astype(np.uint32)
 
 
 def joined(low: Word, high: Word) -> Word:
-    """64 bits of two halves."""
+    """Join two 32-bit words into a 64-bit word."""
     return low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
 
 
 def carried(high: Word, low: Word, before: Word) -> Word:
-    """The high word of a counter whose low word went from `before` to `low`."""
+    """Return the high word of a counter after its low word advanced from `before` to `low`."""
     return high + (low < before).astype(np.uint64)
 
 
 def paired_dim(shape: tuple[int, ...]) -> int:
-    """The dim along which neighbours share a counter of Threefry: the first even one, else the greatest."""
+    """Return the dim along which two neighbors share a Threefry counter: the first of even size, else the largest."""
     return next((d for d, n in enumerate(shape) if n % 2 == 0), int(np.argmax(shape)) if shape else 0)
 
 
 def philox_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """New state and bits. The state is a key and a counter of one or two 64-bit words; the key replaces a missing one."""
+    """Return the new state and the bits.
+
+    The state is a key and a counter of one or two 64-bit words. The key also stands for the second word if it
+    is missing.
+    """
     wide = dtype.itemsize == 8
     count = int(np.prod(shape, dtype=np.int64)) * (2 if wide else 1)
     low = state[1] + np.arange(-(-count // PHILOX_WORDS) + 1, dtype=np.uint64)
@@ -76,7 +80,7 @@ def philox_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> t
 
 
 def threefry_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """New state and bits."""
+    """Return the new state and the bits."""
     wide, sizes, split = dtype.itemsize == 8, list(shape), paired_dim(shape)
     half = sizes.copy()
     if sizes and not wide:
@@ -89,5 +93,5 @@ def threefry_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     if not sizes:
         return new, parts[0].reshape(())
     paired = np.stack([p.reshape(half) for p in parts], split + 1)
-    whole = paired.reshape([2 * n if d == split else n for d, n in enumerate(half)])
-    return new, whole[tuple(slice(n) for n in sizes)]
+    interleaved = paired.reshape([2 * n if d == split else n for d, n in enumerate(half)])
+    return new, interleaved[tuple(slice(n) for n in sizes)]

@@ -1,4 +1,4 @@
-"""All ops by name. The package fills it from its families when it is imported."""
+"""The table of all op records by name. Importing `meshgen.ops` fills it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPS: dict[str, Op] = {}
 
 
 def register(families: Iterable[Iterable[Op]]) -> None:
-    """Enter the ops of all families. Raises ValueError for a duplicate name."""
+    """Add the ops of all families. Raises ValueError for a duplicate name."""
     for family in families:
         for op in family:
             if op.name in OPS:
@@ -27,27 +27,27 @@ def register(families: Iterable[Iterable[Op]]) -> None:
 
 
 def with_trait(trait: Trait) -> frozenset[str]:
-    """The names of the ops that have a trait."""
+    """Return the names of the ops that have a trait."""
     return frozenset(name for name, op in OPS.items() if trait in op.traits)
 
 
 def composites() -> frozenset[str]:
-    """The names of the ops that have a decomposition."""
+    """Return the names of the ops that have a decomposition."""
     return frozenset(name for name, op in OPS.items() if op.decompose is not None)
 
 
 def with_attributes(*names: str) -> frozenset[str]:
-    """The names of the ops whose nodes must have all of these attributes."""
+    """Return the names of the ops that require all of these attributes."""
     return frozenset(name for name, op in OPS.items() if {*names} <= op.attributes.required_fields)
 
 
 def with_kernel(*forms: str) -> frozenset[str]:
-    """The names of the ops whose kernel has one of these forms."""
+    """Return the names of the ops whose kernel has one of these forms."""
     return frozenset(name for name, op in OPS.items() if op.kernel.form in forms)
 
 
 def rule_of(node: Node) -> Rule:
-    """The sharding rule of a node. Raises ProgramError MG0103 where its op has none."""
+    """Return the sharding rule of a node. Raises ProgramError MG0103 if its op has none."""
     op = OPS.get(node.op)
     if op is None or op.rule is None:
         raise ProgramError(Diagnostic("MG0103", f"'{node.op}' has no sharding rule", node.loc))
@@ -55,13 +55,13 @@ def rule_of(node: Node) -> Rule:
 
 
 class Rules:
-    """The sharding rules of the nodes of one program: those of equal forms are made once."""
+    """A cache of the sharding rules of one program's nodes: nodes of equal form share a rule."""
 
     def __init__(self) -> None:
         self._of_forms: dict[Form, Rule] = {}
 
     def of(self, node: Node) -> Rule:
-        """As `rule_of`."""
+        """Return the sharding rule of a node. Raises ProgramError MG0103 if its op has none."""
         form = form_of(node)
         if form is None:
             return rule_of(node)
@@ -80,28 +80,30 @@ def broadcasts(op: str) -> bool:
 
 
 def meaning_of(op: str) -> Handler:
-    """Return what an op means on NumPy arrays. The op must have a meaning of its own: composites have none."""
-    found = OPS[op].evaluate
-    assert found is not None, op
-    return found
+    """Return the NumPy semantics of an op, which must not be a composite."""
+    evaluate = OPS[op].evaluate
+    assert evaluate is not None, op
+    return evaluate
 
 
 def with_meaning() -> frozenset[str]:
-    """The names of the ops that mean something on one device."""
+    """Return the names of the ops that can be evaluated on one device."""
     return frozenset(name for name, op in OPS.items() if op.evaluate is not None or op.decompose is not None)
 
 
 def may_be_in_bodies(op: str) -> bool:
-    """Whether the body of a manual computation may tell devices apart by an op; other collectives are of whole programs."""
+    """Whether the op distinguishes devices and is allowed in manual computations; other collectives need global
+    programs.
+    """
     return op in OPS and Trait.IN_BODIES in OPS[op].traits
 
 
 def expression(node: Node, args: Sequence[Code]) -> Made:
-    """Source of an element-wise node over values in registers, and the helpers that it calls.
+    """Return the Triton source of an element-wise node on values in registers, and the helper functions that it calls.
 
     Raises CodegenError MG0301 if Triton cannot express it.
     """
-    made = OPS[node.op].kernel.expression
-    if made is None or args[0].dtype not in TRITON_TYPES:
+    generate = OPS[node.op].kernel.expression
+    if generate is None or args[0].dtype not in TRITON_TYPES:
         raise CodegenError(unsupported(node))
-    return made(node, args)
+    return generate(node, args)

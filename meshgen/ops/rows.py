@@ -1,7 +1,7 @@
-"""Reductions of matrices of rows: over each row, and sums of runs of rows, which one kernel may take together.
+"""Reductions of matrices: row reductions, and sums of runs of rows. One kernel may compute both.
 
-%s = reduce add %x, dims [1]          f32[8192,4096]      -> f32[8192]        of each row
-%p = reduce add %g, dims [1]          f32[256,32,4096]    -> f32[256,4096]    of 256 runs of 32 rows each
+%s = reduce add %x, dims [1]          f32[8192,4096]      -> f32[8192]        row reduction
+%p = reduce add %g, dims [1]          f32[256,32,4096]    -> f32[256,4096]    256 runs of 32 rows each
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of rows whose sums a node is: `count` runs of `rows` rows of `length` elements."""
+    """Runs of rows that a node sums: `count` runs of `rows` rows with `length` elements each."""
 
     count: int
     rows: int
@@ -24,7 +24,7 @@ class Runs:
 
 
 def row_length(node: Node) -> int:
-    """Elements of a row, of a reduction over whole rows; 0 of others."""
+    """Return the number of elements in a row of a row reduction, or 0 for other nodes."""
     if node.op not in REDUCTIONS:
         return 0
     sizes, dims = node.operands[0].type.sizes, tuple(node.attrs.dims)
@@ -33,7 +33,7 @@ def row_length(node: Node) -> int:
 
 
 def runs_of_rows(node: Node) -> Runs | None:
-    """The runs that a node sums up; None for other nodes."""
+    """Return the runs of rows that a node sums, or None for other nodes."""
     if node.op not in REDUCTIONS or node.attrs.kind != "add" or not is_float(node.result.type.dtype):
         return None
     sizes, dims = node.operands[0].type.sizes, node.attrs.dims
@@ -44,6 +44,6 @@ def runs_of_rows(node: Node) -> Runs | None:
 
 
 def sums_beside_rows(nodes: Sequence[Node]) -> bool:
-    """Whether some reduce rows, and others sum up runs of as long ones."""
+    """Whether `nodes` contain both a row reduction and a sum of runs of rows with the same row length."""
     lengths = {row_length(node) for node in nodes} - {0}
     return any(runs.length in lengths for node in nodes if (runs := runs_of_rows(node)))

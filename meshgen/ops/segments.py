@@ -1,10 +1,12 @@
-"""Parts of a kernel that have nothing to do with each other: one kernel updates many tensors of unequal shapes.
+"""Segments: independent subgraphs of a kernel body, so that one kernel can update many tensors of different
+shapes.
 
-    p0' = p0 - g0    f32[512,64]          two segments: each is a range of the kernel's programs
+    p0' = p0 - g0    f32[512,64]          two segments: each is a range of the kernel's thread blocks
     p1' = p1 - g1    f32[96]
 
-Parts over equally many elements (reductions: over the same dims) that read such a value in common are one segment, which reads it once. So what a program
-reads, no program of another segment overwrites: operands of several segments are not overwritten at all (`runtime/in_place.py`).
+Outputs are in the same segment if they iterate over equally many elements (reductions: over the same dims)
+and read a large input in common, which is then read once. An operand of several segments is never updated
+in place (`runtime/in_place.py`), so no segment overwrites an element that another segment reads.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ T = TypeVar("T")
 
 
 def segments(body: Graph) -> list[Graph]:
-    """The segments, as bodies over the same values, in the order of their first outputs; the body itself if it is one."""
+    """Split a kernel body into segments, in the order of their first outputs. Returns [body] if there is only one.
+
+    The segments use the same values as the body.
+    """
     if len(body.outputs) < 2:
         return [body]
-    made = {value: node for node in body.nodes for value in node.results}
-    parts = [_Part(body, made, number) for number in range(len(body.outputs))]
+    producers = {value: node for node in body.nodes for value in node.results}
+    parts = [_Part(body, producers, number) for number in range(len(body.outputs))]
     joined = connected(parts, lambda part: [node for node in part.nodes if node.operands])
     groups = connected(joined, _rows_shared if sums_beside_rows(body.nodes) else _shared)
     return (
@@ -36,20 +41,21 @@ def segments(body: Graph) -> list[Graph]:
 
 
 class _Part:
-    """What one output is made of: nodes and inputs."""
+    """The nodes and inputs that one output depends on."""
 
-    def __init__(self, body: Graph, made: dict[Value, Node], number: int) -> None:
+    def __init__(self, body: Graph, producers: dict[Value, Node], number: int) -> None:
         self.number = number
         self.output = body.outputs[number]
-        self.values = dict.fromkeys(values_behind([self.output], made.get))
-        self.nodes = {made[value]: None for value in self.values if value in made}
+        self.values = dict.fromkeys(values_behind([self.output], producers.get))
+        self.nodes = {producers[value]: None for value in self.values if value in producers}
         self.inputs = [value for value in body.inputs if value in self.values]
 
 
 def _shared(group: list[_Part]) -> Iterable[Hashable]:
-    """What makes one segment of two parts that have it: large inputs that both go over alike, and being single elements.
+    """Yield the keys of a group of outputs; groups with a key in common become one segment.
 
-    Of products only those do that differ in their right operand alone.
+    A key is a large input with the iteration space over it, or a mark for outputs of one element. Two dots
+    share a segment only if they differ in nothing but their right operand.
     """
     if dots := {node: None for part in group for node in part.nodes if node.op in DOTS}:
         for dot in dots:
@@ -57,32 +63,37 @@ def _shared(group: list[_Part]) -> Iterable[Hashable]:
                 yield dot.operands[0], dot.operands[1].type, dot.result.type, dot.attrs
         return
     loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
-    over = {(part.output.type.size, ()) for part in group if not loops}
-    over |= {(node.operands[0].type.size, node.operands[0].type.sizes, node.attrs.get("dims")) for node in loops}
-    if len(over) > 1:
+    spaces = {(part.output.type.size, ()) for part in group if not loops}
+    spaces |= {(node.operands[0].type.size, node.operands[0].type.sizes, node.attrs.get("dims")) for node in loops}
+    if len(spaces) > 1:
         return
-    (space,) = over
+    (space,) = spaces
     yield from ((value, space) for part in group for value in part.inputs if value.type.size == space[0])
     if space == (1, ()):
         yield "one element"
 
 
 def _rows_shared(group: list[_Part]) -> Iterable[Hashable]:
-    """The same in a body that also sums up the rows that it reduces: one kernel goes over them for both."""
+    """Yield the keys of `_shared`, and further keys so that row reductions and sums of runs of these rows share a
+    segment.
+    """
     yield from _shared(group)
     loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
-    rows = {(node.operands[0].type.size, row_length(node) or _length(node)) for node in loops}
+    rows = {(node.operands[0].type.size, row_length(node) or _run_length(node)) for node in loops}
     if len(rows) == 1 and (0 not in (space := rows.pop())):
         yield from ((value, space) for part in group for value in part.inputs if value.type.size == space[0])
 
 
-def _length(node: Node) -> int:
+def _run_length(node: Node) -> int:
     runs = runs_of_rows(node)
     return runs.length if runs else 0
 
 
 def connected(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Items in groups: those that have a key in common, directly or over others. Groups and their items keep the order."""
+    """Group items that have a key in common, directly or through other items.
+
+    Groups, and the items in them, keep the order of `items`.
+    """
     group = list(range(len(items)))
     first: dict[Hashable, int] = {}
 
@@ -95,15 +106,15 @@ def connected(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> li
         for key in keys(item):
             ends = sorted((root(number), root(first.setdefault(key, number))))
             group[ends[1]] = ends[0]
-    found: dict[int, list[T]] = {}
+    groups: dict[int, list[T]] = {}
     for number, item in enumerate(items):
-        found.setdefault(root(number), []).append(item)
-    return list(found.values())
+        groups.setdefault(root(number), []).append(item)
+    return list(groups.values())
 
 
 def _segment(body: Graph, group: list[_Part]) -> Graph:
     nodes = {node for part in group for node in part.nodes}
     inputs = {value for part in group for value in part.inputs}
     outputs = [body.outputs[number] for number in sorted(part.number for part in group)]
-    kept = [node for node in body.nodes if node in nodes]
-    return Graph(body.name, [v for v in body.inputs if v in inputs], kept, outputs)
+    nodes_in_order = [node for node in body.nodes if node in nodes]
+    return Graph(body.name, [v for v in body.inputs if v in inputs], nodes_in_order, outputs)

@@ -1,4 +1,4 @@
-"""Annotations, collectives, coordinates of devices, transfers between meshes, and kernels."""
+"""The records of annotations, collectives, device coordinates, transfers between meshes, and kernel launches."""
 
 from __future__ import annotations
 
@@ -52,21 +52,24 @@ from meshgen.ops.types.site import Inference
 
 
 def _annotation(name: str, infer: Inference, attributes: type[Attributes]) -> Op:
-    """An identity with information for propagation."""
+    """Return the record of an identity that carries information for propagation."""
     return Op(name=name, operands=1, types=infer, evaluate=elements.of_node(elements.same), error=element_errors.unchanged,
               rule=NO_RULE, kernel=NO_KERNEL, flops=no_flops, attributes=attributes, traits=frozenset((Trait.BROADCASTS,)))  # fmt: skip
 
 
 def _collective(name: str, infer: Inference, attributes: type[Attributes], *traits: Trait, kernel: Kernel = NO_KERNEL,
                 error: ErrorRule | None = ANY_ERROR) -> Op:  # fmt: skip
-    """What it means is in `ccl/simulated.py`, how it is done in `ccl/lower.py`. Group calls have several operands."""
+    """Return the record of a collective. A variadic op may be a group call with several operands.
+
+    `ccl/simulated.py` defines the semantics, and `ccl/lower.py` the implementation.
+    """
     operands, results = (AtLeast(1), None) if name in VARIADIC else (1, 1)
     return Op(name=name, operands=operands, results=results, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE,
               kernel=kernel, flops=no_flops, attributes=attributes, traits=frozenset((Trait.COLLECTIVE, *traits)))  # fmt: skip
 
 
 def _local(name: str, kernel: Kernel, attributes: type[Attributes], *traits: Trait) -> Op:
-    """A collective without communication."""
+    """Return the record of a collective that does not communicate."""
     return _collective(name, types.collective, attributes, Trait.LOCAL, Trait.OF_RANK, Trait.IN_BODIES, *traits, kernel=kernel,
                        error=errors.on_rank)  # fmt: skip
 
@@ -100,7 +103,7 @@ COLLECTIVES = (
     _local("to_partial", Kernel("expression", plain("{0}")), AllReduce),
 )
 
-RESHARDS = (  # of a tensor from one sharding to another
+RESHARDS = (  # from one sharding of a tensor to another
     _collective("permute", types.collective, Reshard, Trait.RESHARD),
     _collective("retile", types.collective, Reshard, Trait.RESHARD),
     _collective("update_halo", types.update_halo, UpdateHalo, Trait.RESHARD),
@@ -115,7 +118,7 @@ TRANSFERS = (
 def _of_rank(
     name: str, operands: int, infer: Inference, kernel: Kernel, error: ErrorRule | None, attributes: type[Attributes]
 ) -> Op:
-    """A coordinate of the device; `runtime/simulate.py` has its meaning on a rank."""
+    """Return the record of an op that depends on the device's coordinate; `runtime/simulate.py` evaluates it per rank."""
     return Op(name=name, operands=operands, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
               attributes=attributes, traits=frozenset((Trait.OF_RANK,)))  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""Ops that ask for sizes or take them as operands: `sizes/size_ops.py` replaces them once sizes are given."""
+"""The records of ops that query sizes or take them as operands; `sizes/size_ops.py` folds them once sizes are
+known.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Special functions on float64 arrays, right to a few ulp of f32 at least: SciPy's where it is installed. NumPy has none of them."""
+"""Special functions on float64 arrays, accurate to a few ulp of f32 or better. SciPy's are used if it is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,23 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
-_SHIFT = 12.0  # from here on the asymptotic series below are right to double precision
+_SHIFT = 12.0  # argument from which the asymptotic series below are accurate to double precision
 _erf: Callable[[Any], Any] = np.frompyfunc(math.erf, 1, 1)
 _erfc: Callable[[Any], Any] = np.frompyfunc(math.erfc, 1, 1)
 Function = Callable[[Array], Array]
 
 
 def by_scipy(name: str) -> Callable[[Function], Function]:
-    """Decorator: SciPy's function of that name, else the one that is decorated, which is up to a hundred times slower; on float64."""
+    """Decorate a fallback implementation: SciPy's function `name` is used if SciPy is installed.
 
-    def decorate(own: Function) -> Function:
-        @functools.wraps(own)
+    The fallbacks are up to 100 times slower. Arguments are converted to float64.
+    """
+
+    def decorate(fallback: Function) -> Function:
+        @functools.wraps(fallback)
         def function(x: Array) -> Array:
-            with np.errstate(all="ignore"):  # poles are infinite or NaN without a warning
-                return np.asarray((_scipy(name) or own)(np.asarray(x, np.float64)))
+            with np.errstate(all="ignore"):  # Poles give infinity or NaN without a warning.
+                return np.asarray((_scipy(name) or fallback)(np.asarray(x, np.float64)))
 
         return function
 
@@ -34,7 +39,7 @@ def by_scipy(name: str) -> Callable[[Function], Function]:
 
 @functools.cache
 def _scipy(name: str) -> Function | None:
-    """A function of `scipy.special`, imported with the first use; None where SciPy is missing."""
+    """Import a function of `scipy.special`, or return None if SciPy is missing."""
     try:
         return getattr(import_module("scipy.special"), name)
     except ImportError:
@@ -43,16 +48,17 @@ def _scipy(name: str) -> Function | None:
 
 @by_scipy("erf")
 def erf(x: Array) -> Array:
-    """The error function, to double precision before the result is rounded."""
+    """Return the error function, computed in double precision."""
     return np.asarray(_erf(x)).astype(np.float64)
 
 
 def erfc(x: Array) -> Array:
-    """1 - erf, to double precision also where that is tiny: SciPy's is off by up to 511 ulp there, at x = 23."""
+    """Return 1 - erf, accurate also where it is tiny: SciPy's `erfc` is off by up to 511 ulp there (x = 23)."""
     return np.asarray(_erfc(np.asarray(x, np.float64))).astype(np.float64)
 
 
-# M. Giles, "Approximating the erfinv function", 2011: a start for Newton, highest power first.
+# Starting values for Newton's method, highest power first. Source: M. Giles, "Approximating the erfinv
+# function", 2011.
 _CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
            -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
 _TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
@@ -61,10 +67,10 @@ _TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573
 
 @by_scipy("erfinv")
 def erf_inv(y: Array) -> Array:
-    """The inverse error function on [-1, 1]; infinite at the ends, NaN outside."""
+    """Return the inverse error function on [-1, 1]: infinite at the ends, NaN outside."""
     w = -np.log((1 - y) * (1 + y))
     x = y * np.where(w < 5, np.polyval(_CENTRE, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 5)) - 3))
-    for _ in range(2):  # the start is good to 1e-7, Newton squares that
+    for _ in range(2):  # The starting value is accurate to 1e-7, and each Newton step squares the error.
         step = (erf(np.nan_to_num(x, posinf=0, neginf=0)) - y) * (math.sqrt(math.pi) / 2) * np.exp(x * x)
         x = x - np.where(np.isfinite(step), step, 0)
     return np.where(np.abs(y) == 1, np.copysign(np.inf, y), x)
@@ -86,13 +92,17 @@ _lgamma: Callable[[Any], Any] = np.frompyfunc(_log_gamma, 1, 1)
 
 @by_scipy("gammaln")
 def lgamma(x: Array) -> Array:
-    """log |gamma(x)|; infinite at the poles 0, -1, ..."""
+    """Return log |gamma(x)|; infinite at the poles 0, -1, ..."""
     return np.asarray(_lgamma(x)).astype(np.float64)
 
 
 @np.errstate(all="ignore")
 def digamma(x: Array) -> Array:
-    """The derivative of log gamma; NaN at the poles, as in XLA. Recurrence up to 12, then the asymptotic series: faster than SciPy's."""
+    """Return the derivative of log gamma; NaN at the poles, as in XLA.
+
+    The recurrence raises the argument to 12, where the asymptotic series applies. This is faster than SciPy's
+    function.
+    """
     x = x.astype(np.float64)
     reflected = x < 0.5
     pole = (x <= 0) & (x == np.floor(x))
@@ -104,15 +114,16 @@ def digamma(x: Array) -> Array:
         y = np.where(small, y + 1, y)
     series = sum(b / (2 * k * y ** (2 * k)) for k, b in enumerate(_BERNOULLI, 1))
     total = total + np.log(y) - 0.5 / y - series
-    # tan has the period pi: without the nearest integer its argument is exact
+    # tan has period pi: subtracting the nearest integer first makes its argument exact.
     total = np.where(reflected, total - np.pi / np.tan(np.pi * (x - np.rint(x))), total)
     return np.where(pole, np.nan, total)
 
 
 def zeta(s: Array, q: Array) -> Array:
-    """Hurwitz's zeta, the sum of (q + k)^-s over k >= 0, by Euler and Maclaurin's formula.
+    """Return Hurwitz's zeta, the sum of (q + k)^-s over k >= 0, by the Euler-Maclaurin formula.
 
-    As in XLA: infinite for s = 1 and at poles for an even s, NaN for s < 1, and for a q below 0 and an s that is not an integer.
+    As in XLA: infinite for s = 1, and at a pole (q = 0, -1, ...) for even s. NaN for s < 1, at a pole for other
+    s, and for q < 0 with a non-integer s.
     """
     s, q = np.broadcast_arrays(s.astype(np.float64), q.astype(np.float64))
     terms = int(np.clip(np.ceil(_SHIFT - np.min(q, initial=0.0, where=np.isfinite(q))), _SHIFT, 1000))
@@ -130,7 +141,7 @@ def zeta(s: Array, q: Array) -> Array:
 
 
 def polygamma(n: Array, x: Array) -> Array:
-    """The n-th derivative of digamma; NaN if n is negative or not an integer."""
+    """Return the n-th derivative of digamma; NaN if n is negative or not an integer."""
     n, x = np.broadcast_arrays(n.astype(np.float64), x.astype(np.float64))
     sign = np.where(np.mod(n, 2) == 1, 1.0, -1.0)
     higher = sign * np.exp(lgamma(n + 1)) * zeta(n + 1, x)
@@ -139,16 +150,16 @@ def polygamma(n: Array, x: Array) -> Array:
 
 
 def bessel_i1e(x: Array) -> Array:
-    """exp(-|x|) I1(x), of the sign of x for a zero too."""
+    """Return exp(-|x|) I1(x), with the sign of x also for a zero."""
     return np.copysign(_i1e(x), x)
 
 
 @by_scipy("i1e")
 def _i1e(x: Array) -> Array:
-    """`bessel_i1e` by the integral over a period of exp(|x| (cos t - 1)) cos t, or its asymptotic series.
+    """Compute `bessel_i1e` from the integral over a period of exp(|x| (cos t - 1)) cos t, or from a series.
 
-    The trapezoidal rule converges faster than any power on a periodic function. Near 0, where the integral cancels, it is the
-    power series of I1.
+    The trapezoidal rule converges faster than any power for a periodic integrand. The power series serves |x| <
+    1, where the integral cancels, and the asymptotic series |x| >= 60.
     """
     size = np.abs(x)
     low = np.minimum(size, 1.0)

@@ -1,4 +1,4 @@
-"""Ops that return an operand as it is, as their attributes and types say."""
+"""Identity ops: ops that return an operand unchanged because of their attributes and types."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from meshgen.ir.graph import Node, Value
 
 
 def unchanged_operand(node: Node, operands: Sequence[Value]) -> Value | None:
-    """Return the operand that has the elements, places and type of the result; None if the op changes it.
+    """Return the operand that equals the result in elements, order and type, or None if there is none.
 
     Args:
-        operands: what the node reads, which may be other values than its own operands.
+        operands: the values that the node reads; they may differ from `node.operands`.
     """
     if len(node.results) != 1 or not operands:
         return None

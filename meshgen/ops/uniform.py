@@ -1,8 +1,8 @@
-"""Along which mesh axes a value of a local program (stage partition) may differ from device to device.
+"""Analysis of a local program (stage `partition`): the mesh axes along which a value may differ between devices.
 
-Only values made of constants, of arguments that are given whole, and of results that collectives deliver to all
-devices of a group are taken to be equal on them. Padding after uneven tiles may differ all the same; it has no meaning.
-Axes are in the finest parts that the program names.
+A value is uniform along an axis if it is computed from constants, replicated arguments, and results of
+collectives that give every device of a group the same value. The padding after uneven tiles is ignored: it
+has no meaning. Axes are split into the finest sub-axes that the program names.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from meshgen.ops.classes import COLLECTIVES
 from meshgen.spec import Sharding
 
 Axes = frozenset[str]
-_SHARED = ("all_reduce", "all_gather", "broadcast")  # all devices of a group get the same
+_SHARED = ("all_reduce", "all_gather", "broadcast")  # each device of a group gets the same result
 _RESHARDED = ("permute", "retile")
 _UNKNOWN = ("kernel", "transfer_send")
 
 
 def _named(module: Module) -> Iterator[str]:
-    """The axes, and parts of axes, that a program mentions."""
+    """Yield the axes and sub-axes that a program names."""
     for sharding in (*module.in_shardings, *module.out_shardings):
         yield from sharding.used_axes
     for node in all_nodes(module.graph):
         yield from axes_of(node.attrs)
-        for each in node.attrs.given.values():
-            yield from each.used_axes if isinstance(each, Sharding) else ()
+        for attribute in node.attrs.given.values():
+            yield from attribute.used_axes if isinstance(attribute, Sharding) else ()
 
 
 class Varying:
-    """The axes along which each value of a module may vary; `add` enters new nodes."""
+    """The axes along which each value of a module may vary; `add` extends the analysis to new nodes."""
 
     def __init__(self, module: Module) -> None:
         parts = AxisParts.of(module.mesh, list(_named(module)))
@@ -44,36 +44,36 @@ class Varying:
             part for axis in module.mesh.axes if axis.size != 1 for part in parts.parts[axis.name]
         )
         self._table: dict[Value, Axes] = {}
-        given = module.in_shardings if len(module.in_shardings) == len(module.graph.inputs) else None
+        shardings = module.in_shardings if len(module.in_shardings) == len(module.graph.inputs) else None
         for number, value in enumerate(module.graph.inputs):
-            axes = self._all if given is None else self._touched(given[number].used_axes)
+            axes = self._all if shardings is None else self._touched(shardings[number].used_axes)
             self._table[value] = frozenset() if module.arguments == "global" else axes
         self._graph(module.graph)
 
     def copy(self) -> Varying:
-        """The same, to which nodes may be added."""
-        found = object.__new__(Varying)
-        found._all, found._table = self._all, self._table.copy()
-        return found
+        """Return a copy that can be extended by `add` separately."""
+        duplicate = object.__new__(Varying)
+        duplicate._all, duplicate._table = self._all, self._table.copy()
+        return duplicate
 
     def is_uniform(self, value: Value, axes: Sequence[str]) -> bool:
-        """Whether the value is provably the same on all devices of every group over `axes`."""
+        """Whether the value is provably equal on all devices of every group over `axes`."""
         return not self.along(value, axes)
 
     def along(self, value: Value, axes: Sequence[str]) -> list[str]:
-        """Those of `axes` along which the value may vary."""
+        """Return the subset of `axes` along which the value may vary."""
         return [axis for axis in axes if any(overlaps(one, axis) for one in self._of(value))]
 
     def add(self, node: Node) -> None:
-        """Find what the results of a node vary along; its operands are known."""
+        """Analyze a node, whose operands must have been analyzed."""
         self._table.update(zip(node.results, self._results(node), strict=True))
 
     def _touched(self, axes: Iterable[str]) -> Axes:
-        """The parts that overlap any of the axes."""
+        """Return the sub-axes that overlap any of `axes`."""
         return frozenset(part for axis in axes for part in self._all if overlaps(part, axis))
 
     def _within(self, axes: Iterable[str]) -> Axes:
-        """The parts that are in one of the axes."""
+        """Return the sub-axes that are contained in one of `axes`."""
         return frozenset(part for axis in axes for part in self._all if contains(axis, part))
 
     def _of(self, value: Value) -> Axes:
@@ -92,25 +92,27 @@ class Varying:
             return [self._of(value) for value in node.operands]
         axes, given = axes_of(node.attrs), self._union(node.operands)
         if node.op in _SHARED:
-            found = given - self._within(axes)
-        elif node.op in _RESHARDED:  # devices with the same tile of the source have the same tile of the result
+            axes_of_result = given - self._within(axes)
+        elif node.op in _RESHARDED:  # Devices with equal source tiles get equal result tiles.
             source, target = node.attrs.source, node.attrs.target
-            found = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
+            axes_of_result = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
         elif node.op == "process_index" or (node.op in (*COLLECTIVES, "mask_padding") and "axes" in node.attrs):
-            found = given | self._touched(axes)
+            axes_of_result = given | self._touched(axes)
         elif node.op == "transfer_recv":
-            found = self._touched(node.attrs.target.used_axes)
+            axes_of_result = self._touched(node.attrs.target.used_axes)
         elif node.op in COLLECTIVES or node.op in _UNKNOWN:
-            found = self._all
+            axes_of_result = self._all
         else:
-            found = given | self._union(captured(node))
-        return [found] * len(node.results)
+            axes_of_result = given | self._union(captured(node))
+        return [axes_of_result] * len(node.results)
 
     def _union(self, values: Sequence[Value] | Iterator[Value]) -> Axes:
         return frozenset().union(*map(self._of, values))
 
     def _loop(self, node: Node) -> Sequence[Axes]:
-        """What is carried varies as it does at the start or after any trip, and as the number of trips does."""
+        """Iterate to a fixed point: a carried value varies like its initial value, its next value, and the loop
+        condition.
+        """
         *conditions, body = node.regions
         carried = [self._of(value) for value in node.operands]
         while True:
@@ -129,5 +131,5 @@ class Varying:
         for region in node.regions:
             self._table.update(zip(region.inputs, map(self._of, node.operands[1:]), strict=True))
             self._graph(region)
-        ends = zip(*(region.outputs for region in node.regions), strict=True)
-        return [chosen | self._union(iter(values)) for values in ends]
+        yielded = zip(*(region.outputs for region in node.regions), strict=True)
+        return [chosen | self._union(iter(values)) for values in yielded]

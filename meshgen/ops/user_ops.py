@@ -1,6 +1,6 @@
-"""Operations that users define: what a `stablehlo.custom_call` of their name means.
+"""User-defined operations: the semantics of a `stablehlo.custom_call` by its name.
 
-`mg.op_rule` (in the frontend) adds to the table when it decorates a function; the reader of texts looks there.
+The decorator `mg.op_rule` (in the frontend) adds entries, and the parser looks them up.
 """
 
 from __future__ import annotations
@@ -10,4 +10,6 @@ from collections.abc import Callable, Sequence
 from meshgen.ir.graph import Graph, TensorType
 
 USER_OPS: dict[str, Callable[[Sequence[TensorType]], Graph]] = {}
-"""By name: the body of the operation over operands of these types. It raises ProgramError for types that do not fit."""
+"""Operation name -> a function that builds the body for given operand types. It raises ProgramError for
+unsupported types.
+"""

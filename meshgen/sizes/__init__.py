@@ -1,1 +1,1 @@
-"""Sizes of tensors that are unknown until load."""
+"""Tensor sizes that are unknown until load."""

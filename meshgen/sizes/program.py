@@ -1,7 +1,7 @@
-"""Tensor dims of unknown size, and the program for given sizes.
+"""Tensor dims of unknown size, and the specialization of a program for given sizes.
 
-Programs are read with them, but every later stage computes shapes, so sizes must be given before propagation.
-The sizes of the inputs determine all others: types are inferred again, operation by operation.
+A program may be read with unknown sizes, but every stage from propagation on computes shapes and needs
+them. The sizes of the inputs determine all others: result types are inferred again, operation by operation.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ SIZE_QUERIES = with_trait(Trait.SIZE_QUERY)
 
 
 def input_names(graph: Graph) -> list[str]:
-    """The user's names of the inputs."""
+    """Return the user's names of the inputs."""
     return [value.name or f"arg{number}" for number, value in enumerate(graph.inputs)]
 
 
 def output_names(graph: Graph) -> list[str]:
-    """The user's names of the outputs."""
+    """Return the user's names of the outputs."""
     count = len(graph.outputs)
     return ["result"] if count == 1 else [f"result.{number}" for number in range(count)]
 
 
 def refuse_unknown_dims(module: Module) -> None:
-    """Raise ProgramError (MG0208) if tensor dims have unknown sizes: those of the inputs, else of results."""
+    """Raise ProgramError if the size of an input, a result or a mesh axis is unknown, or a size operand is not folded.
+
+    Only the first of these groups that has faults is reported.
+    """
     faults = [
         _unknown(f"input '{name}'", value.type, value.loc, f"give it with --shape {name}={_example(value.type)}")
         for name, value in zip(input_names(module.graph), module.graph.inputs, strict=True)
@@ -82,19 +85,19 @@ def refuse_unknown_dims(module: Module) -> None:
         raise ProgramError(*faults)
 
 
-def _unknown(what: str, kind: TensorType, loc: Location | None, hint: str) -> Diagnostic:
-    dims = [str(d) for d, size in enumerate(kind.shape) if size is None]
-    many = "sizes of dims" if len(dims) > 1 else "size of dim"
+def _unknown(subject: str, tensor_type: TensorType, loc: Location | None, hint: str) -> Diagnostic:
+    dims = [str(d) for d, size in enumerate(tensor_type.shape) if size is None]
+    noun = "sizes of dims" if len(dims) > 1 else "size of dim"
     return Diagnostic(
         "MG0208",
-        f"{what} is {kind}: the {many} {', '.join(dims)} {'are' if len(dims) > 1 else 'is'} unknown",
+        f"{subject} is {tensor_type}: the {noun} {', '.join(dims)} {'are' if len(dims) > 1 else 'is'} unknown",
         loc,
         hint=hint,
     )
 
 
 def _collective_shape(node: Node, x: TensorType, mesh: Mesh) -> list[int]:
-    """The result shape of a collective: unchanged for global types; local dims grow or shrink by the group size."""
+    """Return the result shape of a collective: unchanged for global types, scaled by the group size for local ones."""
     shape, count = list(x.sizes), mesh.group_size(node.attrs.axes)
     if node.result.sharding is None:
         grows, shrinks = changed_dims(node)
@@ -110,9 +113,12 @@ def _example(kind: TensorType) -> str:
 
 
 def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> list[TensorType]:
-    """The types of the inputs with these shapes, by name; None leaves a size as the program has it.
+    """Return the types of all inputs with the sizes in `shapes`, which maps input names to shapes.
 
-    Raises UsageError MG0001 for names that no input has and shapes that do not fit.
+    A size of None in `shapes` leaves the program's size as it is.
+
+    Raises:
+        UsageError: MG0001 for an unknown input name and for a shape that contradicts the program.
     """
     names, kinds = input_names(graph), [value.type for value in graph.inputs]
     faults = [
@@ -120,48 +126,48 @@ def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> lis
         for name in shapes
         if name not in names
     ]
-    for number, name in enumerate(names):
+    for index, name in enumerate(names):
         if name not in shapes:
             continue
-        have, wanted = kinds[number], kinds[number].with_shape(shapes[name])
-        if shapes_agree(wanted.shape, have.shape):
-            kinds[number] = have.with_shape(known(wanted.shape, have.shape))
+        actual, wanted = kinds[index], kinds[index].with_shape(shapes[name])
+        if shapes_agree(wanted.shape, actual.shape):
+            kinds[index] = actual.with_shape(known(wanted.shape, actual.shape))
         else:
-            text = f"input '{name}' is {have}, not {wanted}"
+            text = f"input '{name}' is {actual}, not {wanted}"
             hint = "a shape can only set sizes that are open (?) in the program"
-            faults.append(Diagnostic("MG0001", text, graph.inputs[number].loc, hint=hint))
+            faults.append(Diagnostic("MG0001", text, graph.inputs[index].loc, hint=hint))
     if faults:
         raise UsageError(*faults)
     return kinds
 
 
 def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> Module:
-    """The program for inputs of these shapes, by name; known sizes must agree.
+    """Specialize the program for inputs of these shapes, by input name. Sizes that the program has already must agree.
 
     Raises:
-        UsageError: MG0001 for names that no input has and shapes that do not fit.
-        ProgramError: MG0104 where a given size contradicts the program, MG0208 where one stays open.
+        UsageError: MG0001 for an unknown input name and for a shape that contradicts the input's type.
+        ProgramError: MG0104 if a size contradicts the program, MG0208 if a size stays unknown.
     """
     graph = module.graph
-    wanted = given_types(graph, shapes)
-    kinds = [
+    requested_types = given_types(graph, shapes)
+    input_types = [
         _remembered(name, value.type, kind) if None in value.type.shape and None not in kind.shape else kind
-        for name, value, kind in zip(input_names(graph), graph.inputs, wanted, strict=True)
+        for name, value, kind in zip(input_names(graph), graph.inputs, requested_types, strict=True)
     ]
     ties = ties_of(graph)
-    given = [Value(kind) for kind in kinds]
+    arguments = [Value(kind) for kind in input_types]
     writer = _TypedGraphWriter(module.mesh, ties)
-    result = writer.graph(graph, given, {})
-    if writer.faults:  # a later use of a value may determine its size
+    result = writer.graph(graph, arguments, {})
+    if writer.faults:  # A later use of a value may determine its size, so a second run can succeed.
         writer = _TypedGraphWriter(module.mesh, ties)
-        result = writer.graph(graph, given, {})
+        result = writer.graph(graph, arguments, {})
     if faults := writer.known.refused or writer.faults:
         raise ProgramError(*faults)
     return at_mesh(replace(module, graph=result), module.mesh)
 
 
 def at_mesh(module: Module, mesh: Mesh) -> Module:
-    """The module for a mesh of known sizes; the global types of a program on local tensors follow from them."""
+    """Specialize the module for a mesh of known sizes, and derive the global types of a program on local tensors."""
     module = replace(module, mesh=mesh)
     if mesh.is_static and any(node.op == "axis_size" for node in all_nodes(module.graph)):
         module = replace(module, graph=_with_axis_sizes(module.graph, mesh))
@@ -172,26 +178,26 @@ def at_mesh(module: Module, mesh: Mesh) -> Module:
 
 
 def _with_axis_sizes(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with constants for its queries of mesh axis sizes."""
+    """Replace the queries of mesh axis sizes by constants."""
 
-    def written(node: Node) -> Node:
+    def rewrite(node: Node) -> Node:
         if node.op != "axis_size":
             return replace(node, regions=tuple(_with_axis_sizes(region, mesh) for region in node.regions))
-        number = np.asarray(mesh.group_size(node.attrs.axes), np.int64)
-        return replace(node, op="constant", attrs={"value": number})
+        group_size = np.asarray(mesh.group_size(node.attrs.axes), np.int64)
+        return replace(node, op="constant", attrs={"value": group_size})
 
-    return Graph(graph.name, graph.inputs, [written(node) for node in graph.nodes], graph.outputs)
+    return Graph(graph.name, graph.inputs, [rewrite(node) for node in graph.nodes], graph.outputs)
 
 
 def at_meshes(module: Module, meshes: Sequence[Mesh]) -> Module:
-    """As `at_mesh`, for a program on one mesh or several."""
+    """Specialize the module for one mesh or several, as `at_mesh` does."""
     if len(meshes) == 1:
         return at_mesh(replace(module, meshes=tuple(meshes) if module.meshes else ()), meshes[0])
     return replace(module, mesh=meshes[0], meshes=tuple(meshes))
 
 
 def has_open_results(module: Module) -> bool:
-    """Whether results have unknown sizes, or ops query sizes, although those of all inputs are known."""
+    """Whether a result size is unknown, or an op queries sizes, although the sizes of all inputs are known."""
     if any(None in value.type.shape for value in module.graph.inputs):
         return False
     return any(None in v.type.shape for v in module.graph.values()) or any(
@@ -205,23 +211,23 @@ def _signatures(module: Module) -> Iterator[tuple[list[TensorType], list[Shardin
 
 
 def _grown(types: list[TensorType], shardings: list[Sharding], values: list[Value], mesh: Mesh) -> list[TensorType]:
-    """Global types with their unknown sizes from those of the local values: as many rows as all tiles have."""
-    found: list[TensorType] = []
+    """Fill the unknown sizes of global types: the local size times the number of tiles along the dim."""
+    grown: list[TensorType] = []
     for kind, sharding, value in zip(types, shardings, values, strict=True):
         sizes = (None if n is None else n * sharding.parts(d, mesh) for d, n in enumerate(value.type.shape))
-        found.append(kind.with_shape(new if old is None else old for old, new in zip(kind.shape, sizes, strict=True)))
-    return found
+        grown.append(kind.with_shape(new if old is None else old for old, new in zip(kind.shape, sizes, strict=True)))
+    return grown
 
 
-def _remembered(name: str, open_kind: TensorType, given: TensorType) -> TensorType:
-    """The type with the sizes that were open named after the input: `x_0` is dim 0 of x."""
-    pairs = enumerate(zip(open_kind.shape, given.sizes, strict=False))
-    return given.with_shape(Dim.named(f"{name}_{dim}", new) if old is None else new for dim, (old, new) in pairs)
+def _remembered(name: str, open_kind: TensorType, static_type: TensorType) -> TensorType:
+    """Replace each size that was unknown by a symbolic size named after the input: `x_0` is dim 0 of `x`."""
+    pairs = enumerate(zip(open_kind.shape, static_type.sizes, strict=False))
+    return static_type.with_shape(Dim.named(f"{name}_{dim}", new) if old is None else new for dim, (old, new) in pairs)
 
 
 @dataclass
 class _TypedGraphWriter:
-    """Rewrites graphs with the types inferred from those of their inputs; collects faults."""
+    """Copies graphs with result types inferred from the input types, and collects faults."""
 
     mesh: Mesh
     ties: Ties
@@ -234,26 +240,31 @@ class _TypedGraphWriter:
     def graph(
         self, old: Graph, given: Sequence[Value], outer: Mapping[Value, Value], kept: Sequence[bool] = ()
     ) -> Graph:
-        """The graph over inputs of the types of `given`; where `kept` says so they are these values."""
-        kinds = [value.type for value in given]
-        inputs = [Value(kind, v.name, v.sharding, v.loc, id=v.id) for v, kind in zip(old.inputs, kinds, strict=True)]
+        """Copy graph `old` with the input types of `given`.
+
+        Args:
+            outer: the copies of the values around a region.
+            kept: for each input whether it always equals the value in `given`, whose known constant then carries over.
+        """
+        types = [value.type for value in given]
+        inputs = [Value(kind, v.name, v.sharding, v.loc, id=v.id) for v, kind in zip(old.inputs, types, strict=True)]
         for number, is_kept in enumerate(kept):
             if is_kept:
                 self.known.same(given[number], inputs[number])
         new = Graph(old.name, inputs)
-        put = {**outer, **dict(zip(old.inputs, inputs, strict=True))}
-        for value, kind in zip(old.inputs, kinds, strict=True):
+        copies = {**outer, **dict(zip(old.inputs, inputs, strict=True))}
+        for value, kind in zip(old.inputs, types, strict=True):
             self.ties.learn(value, kind)
         for node in old.nodes:
-            written = self._node(node, [put[value] for value in node.operands], put)
-            if written is not None:
-                new.nodes.append(written)
-                put.update(zip(node.results, written.results, strict=True))
-        new.outputs = [put[value] for value in old.outputs]
+            copy = self._node(node, [copies[value] for value in node.operands], copies)
+            if copy is not None:
+                new.nodes.append(copy)
+                copies.update(zip(node.results, copy.results, strict=True))
+        new.outputs = [copies[value] for value in old.outputs]
         return new
 
     def _node(self, old: Node, operands: list[Value], put: Mapping[Value, Value]) -> Node | None:
-        """The rewritten node, or the static form of one with size operands; None for an assertion that holds."""
+        """Return the copied node, the static form of a node with size operands, or None for an assertion that holds."""
         node: Node | None = replace(old, operands=operands)
         if old.op in SIZE_QUERIES and (node := self.known.static(old, operands)) is None:
             return None
@@ -269,9 +280,10 @@ class _TypedGraphWriter:
         return self.known.folded(replace(node, results=results, regions=regions), old.op in SIZE_QUERIES)
 
     def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
-        """Types of the results: inferred, or declared where the op leaves them to the program or inference fails."""
+        """Return the inferred result types, or the declared ones if the op has no inference or inference fails."""
         declared = [value.type for value in node.results]
-        if node.op in SIZE_QUERIES or any(None in kind.shape for kind in operands):  # its fault is already reported
+        # The fault of the operand's producer has been reported.
+        if node.op in SIZE_QUERIES or any(None in kind.shape for kind in operands):
             return declared
         try:
             inferred = infer_types(node.op, node.attrs, operands, regions, node.loc)
@@ -283,35 +295,35 @@ class _TypedGraphWriter:
             inferred = [
                 self.ties.completed(value, _completed(node, first, value.type, self.mesh)) for value in node.results
             ]
-        found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
-        faults = [fault for pair in zip(declared, found, strict=True) if (fault := _type_fault(node, *pair))]
+        result_types = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
+        faults = [fault for pair in zip(declared, result_types, strict=True) if (fault := _type_fault(node, *pair))]
         self.faults.extend(faults)
-        return declared if faults else found
+        return declared if faults else result_types
 
 
 def _passes_on(node: Node, number: int) -> bool:
-    """Whether an input of a node's regions always equals the operand of the node there."""
+    """Whether argument `number` of a node's regions equals the operand in every iteration."""
     if not is_loop(node):
         return True
     body = node.regions[1]
     return body.outputs[number] is body.inputs[number]
 
 
-def _type_fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:
-    """The fault of an inferred result type, if any."""
-    if None in found.shape:
-        return _unknown(f"the result of '{node.op}'", found, node.loc, "write its size in the program")
-    if not shapes_agree(declared.shape, found.shape):
+def _type_fault(node: Node, declared: TensorType, inferred: TensorType) -> Diagnostic | None:
+    """Return a fault if the inferred result type has unknown sizes or contradicts the declared one."""
+    if None in inferred.shape:
+        return _unknown(f"the result of '{node.op}'", inferred, node.loc, "write its size in the program")
+    if not shapes_agree(declared.shape, inferred.shape):
         return Diagnostic(
             "MG0104",
-            f"'{node.op}' has result type {found} for these sizes, but the program declares {declared}",
+            f"'{node.op}' has result type {inferred} for these sizes, but the program declares {declared}",
             node.loc,
         )
     return None
 
 
 def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh) -> TensorType:
-    """A result whose type the op leaves to the program, with sizes from its operand where they follow from it."""
+    """Fill unknown result sizes from the first operand, for ops whose result type the program declares."""
     if x is None or None not in result.shape:
         return result
     shape = list(result.shape)
@@ -321,9 +333,9 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
         for size, dim in zip(x.shape, node.attrs.dims, strict=True):
             shape[dim] = size if shape[dim] is None and size != 1 else shape[dim]
     elif node.op == "reshape":
-        known = math.prod(size for size in shape if size is not None)
-        if shape.count(None) == 1 and known and x.size % known == 0:
-            shape[shape.index(None)] = math.prod(x.sizes) // known
-    elif node.op in ("convert", "bitcast_convert"):  # bits of one element may be several along a last dim
+        known_elements = math.prod(size for size in shape if size is not None)
+        if shape.count(None) == 1 and known_elements and x.size % known_elements == 0:
+            shape[shape.index(None)] = math.prod(x.sizes) // known_elements
+    elif node.op in ("convert", "bitcast_convert"):  # A bitcast may turn one element into several along a new last dim.
         shape[: x.rank] = x.shape[: result.rank]
     return result.with_shape(shape)

@@ -1,6 +1,7 @@
-"""Constant folding of sizes once they are given, and the static forms of ops that query sizes or take them as operands.
+"""Constant folding of sizes, and the static forms of ops that query sizes or take them as operands.
 
-JAX's exported functions with symbolic shapes compute shapes by small integer ops, and make tensors of these shapes.
+JAX's exported functions with symbolic shapes compute shapes with small integer ops and pass them to dynamic
+ops.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.types.inference import verify_node
 from meshgen.ops.types.site import shapes_agree
 
-LARGEST = 256  # elements: lists of sizes are short; larger constants are not examined
-_PLACES = re.compile(r"\{(\d+)\}")
-# By op: the static one, and what the last operands become: attributes, or the shape.
-SHAPE = ("shape",)  # of the result; its type says it
+LARGEST = 256  # elements in a foldable constant; chosen: shapes are short lists, and larger constants are never shapes
+_PLACEHOLDERS = re.compile(r"\{(\d+)\}")
+# Dynamic op -> (its static op, the attributes that its last operands become).
+SHAPE = ("shape",)  # The operand is the result shape, which the static op takes from its result type.
 STATIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "dynamic_iota": ("iota", SHAPE),
     "dynamic_reshape": ("reshape", SHAPE),
@@ -40,11 +41,11 @@ STATIC: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def attributes_of(names: Sequence[str], lists: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """The attributes given by lists of numbers: `padding` has a pair for each dim."""
-    found = dict(zip(names, lists, strict=True))
-    if (pairs := found.pop("padding", None)) is not None:
-        found |= {"low": pairs[::2], "high": pairs[1::2]}
-    return found
+    """Return the attributes for lists of integers by name. `padding` holds a (low, high) pair per dim."""
+    attributes = dict(zip(names, lists, strict=True))
+    if (pairs := attributes.pop("padding", None)) is not None:
+        attributes |= {"low": pairs[::2], "high": pairs[1::2]}
+    return attributes
 
 
 def _is_small(kind: TensorType) -> bool:
@@ -53,26 +54,26 @@ def _is_small(kind: TensorType) -> bool:
 
 @dataclass
 class KnownSizes:
-    """The known integer values of one program, and which of them depend on its sizes."""
+    """The integer values of a program that are constant-folded, and the subset that depends on input sizes."""
 
     numbers: dict[Value, Array] = field(default_factory=dict[Value, Array])
     of_sizes: set[Value] = field(default_factory=set[Value])
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    refused: list[Diagnostic] = field(
-        default_factory=list[Diagnostic]
-    )  # assertions that do not hold: the cause of all other faults
+    # failed assertions, which explain all other faults
+    refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def same(self, old: Value, new: Value) -> None:
-        """Record that `new` equals `old`, which may be known."""
+        """Record that `new` equals `old`."""
         if old in self.numbers:
             self.numbers[new] = self.numbers[old]
         if old in self.of_sizes:
             self.of_sizes.add(new)
 
     def folded(self, node: Node, is_size: bool = False) -> Node:
-        """The node, as a constant where it is computed from sizes alone; its value is recorded.
+        """Record the value of a node with constant operands, and return a constant if the value depends on input sizes.
 
-        `is_size`: it replaces an op that queries a size.
+        Args:
+            is_size: the node replaces an op that queries a size.
         """
         if len(node.results) != 1 or not _is_small(node.result.type):
             return node
@@ -94,17 +95,18 @@ class KnownSizes:
         return replace(node, op="constant", operands=[], attrs={"value": array})
 
     def static(self, node: Node, operands: Sequence[Value]) -> Node | None:
-        """The form of a size op over these operands once sizes are known: a constant, its static form, or None.
+        """Return the static form of a size op: a constant, a static op, or None for an assertion that holds.
 
-        The node itself, with a fault recorded, where a size is unknown.
+        If a size is unknown, a fault is recorded and the node is returned unchanged.
         """
         node = replace(node, operands=list(operands))
-        if any(None in value.type.shape for value in operands):  # the fault of its producer is already reported
+        # The fault of the operand's producer has been reported.
+        if any(None in value.type.shape for value in operands):
             return node
         if faults := verify_node(node):
             self.faults += faults
             return node
-        if node.op == "axis_size":  # `at_mesh` knows it
+        if node.op == "axis_size":  # `at_mesh` folds it.
             return node
         if node.op == "shape_assertion":
             return self._checked(node)
@@ -115,11 +117,11 @@ class KnownSizes:
 
     def _with_sizes(self, node: Node) -> Node:
         op, names = STATIC[node.op]
-        given = node.operands[-len(names) :]
-        if any(value not in self.numbers for value in given):
-            self._record_fault("MG0103", node, f"'{node.op}' of sizes that are known at run time only")
+        size_operands = node.operands[-len(names) :]
+        if any(value not in self.numbers for value in size_operands):
+            self._record_fault("MG0103", node, f"'{node.op}' has size operands that are known at run time only")
             return node
-        lists = [tuple(int(n) for n in self.numbers[value].reshape(-1)) for value in given]
+        lists = [tuple(int(n) for n in self.numbers[value].reshape(-1)) for value in size_operands]
         static = replace(node, op=op, operands=node.operands[: -len(names)])
         if names != SHAPE:
             return replace(static, attrs=node.attrs | attributes_of(names, lists))
@@ -132,15 +134,15 @@ class KnownSizes:
         return replace(static, results=[replace(node.result, type=declared.with_shape(shape))])
 
     def _checked(self, node: Node) -> Node | None:
-        """None where the assertion holds."""
-        found = [self.numbers.get(value) for value in node.operands]
-        if found[0] is None:
+        """Return None if the shape assertion holds; otherwise record a fault."""
+        values = [self.numbers.get(value) for value in node.operands]
+        if values[0] is None:
             self._record_fault("MG0103", node, "the condition of a shape assertion is known at run time only")
             return node
-        if found[0].all():
+        if values[0].all():
             return None
-        words = ["?" if number is None else str(number.item()) for number in found[1:]]
-        message = _PLACES.sub(
+        words = ["?" if number is None else str(number.item()) for number in values[1:]]
+        message = _PLACEHOLDERS.sub(
             lambda place: words[int(place[1])] if int(place[1]) < len(words) else place[0], node.attrs.message
         )
         text = f"a shape assertion of the program does not hold: {message}"

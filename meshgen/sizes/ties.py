@@ -1,6 +1,7 @@
-"""Tensor dims of one program that must have equal sizes, and their known sizes.
+"""Equivalence classes of tensor dims that must have equal sizes, with their sizes as far as known.
 
-A value whose size no operand determines (a constant broadcast over an unknown dim) has that of what it is combined with.
+A value whose size no operand determines, such as a constant broadcast over an unknown dim, gets its size
+from the values that it is combined with.
 """
 
 from __future__ import annotations
@@ -16,36 +17,36 @@ from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 
 Place = tuple[Value, int]
-_ALIKE = with_trait(Trait.ELEMENTWISE) | {*ANNOTATIONS, "bitcast_convert", "dynamic_update_slice"}
+_SAME_SHAPE = with_trait(Trait.ELEMENTWISE) | {*ANNOTATIONS, "bitcast_convert", "dynamic_update_slice"}
 
 
 @dataclass
 class Ties:
-    """Classes of dims; `parents` leads to the first of each, `sizes` is by that."""
+    """A union-find over dims: `parents` leads to the representative of each class, and `sizes` is keyed by it."""
 
     parents: dict[Place, Place] = field(default_factory=dict[Place, Place])
     sizes: dict[Place, int] = field(default_factory=dict[Place, int])
 
-    def first(self, place: Place) -> Place:
-        """The representative of a dim's class."""
-        while (above := self.parents.get(place, place)) != place:
-            place = above
-        return place
+    def first(self, dim: Place) -> Place:
+        """Return the representative of a dim's class."""
+        while (parent := self.parents.get(dim, dim)) != dim:
+            dim = parent
+        return dim
 
     def learn(self, value: Value, kind: TensorType) -> None:
-        """Record the known sizes of a value."""
+        """Record the known sizes in the type `kind` of a value."""
         for dim, size in enumerate(kind.shape):
             if size is not None:
                 self.sizes.setdefault(self.first((value, dim)), size)
 
     def completed(self, value: Value, kind: TensorType) -> TensorType:
-        """The type with sizes from other dims of the same class."""
+        """Return the type with its unknown sizes filled from other dims of the same class."""
         pairs = enumerate(kind.shape)
         return kind.with_shape(self.sizes.get(self.first((value, d))) if size is None else size for d, size in pairs)
 
 
 def ties_of(graph: Graph) -> Ties:
-    """The classes of a graph's open dims, those of its regions included."""
+    """Return the classes of the dims of a graph, including those in its regions."""
     ties = Ties()
     for node in all_nodes(graph):
         for left, right in _pairs(node):
@@ -56,9 +57,9 @@ def ties_of(graph: Graph) -> Ties:
 
 
 def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
-    if node.op in _ALIKE:
-        whole = node.operands[:1] if node.op == "dynamic_update_slice" else node.operands
-        for operand in whole:
+    if node.op in _SAME_SHAPE:
+        same_shape = node.operands[:1] if node.op == "dynamic_update_slice" else node.operands
+        for operand in same_shape:
             yield from _same_dims(operand, node.results[0])
     elif node.op == "broadcast_in_dim":
         operand = node.operands[0]
@@ -78,11 +79,14 @@ def _same_dims(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
 
 
 def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
-    """Pairs of operands and region arguments, and of yielded values and results; a loop's condition yields a scalar."""
+    """Yield the pairs of equal dims of a control flow node.
+
+    These are operands with region arguments, and yielded values with results. A loop's condition yields a scalar.
+    """
     repeats = is_loop(node)
-    given: Sequence[Value] = node.operands if repeats else node.operands[1:]
+    arguments: Sequence[Value] = node.operands if repeats else node.operands[1:]
     for region in node.regions:
-        for outer, inner in zip(given, region.inputs, strict=False):
+        for outer, inner in zip(arguments, region.inputs, strict=False):
             yield from _same_dims(outer, inner)
         for inner, outer in zip(region.outputs, node.results, strict=False):
             yield from _same_dims(inner, outer)

@@ -119,7 +119,7 @@ BAD = (
     ("t d, d d, s e -> t e, t", {}, "factors 'd d' are not the dims"),
     ("t d, s e, s e -> t e, t", {}, "factor 'e' has sizes 4 and 6"),
     ("t d, s d, s e; t e, t", {}, "is not of the form"),
-    ("t d, s d, u e -> t e, t", {}, "share no factor of their own"),
+    ("t d, s d, u e -> t e, t", {}, "share no factor that queries and rows lack"),
     *(("t d, s d, s e -> t e, t", {"positions": ("s", name)}, "name a factor that the scores do not have") for name in "zde"),
     ("t d, s d, s e -> t e, t", {"positions": ("s", "s")}, "positions ['s', 's'] name a factor twice"),
     *(("t d, s d, s e -> t e, t", {"precision": words}, "none or two of DEFAULT, HIGH, HIGHEST") for words in (("HIGHEST",), ("HIGHEST", "FAST"))),

@@ -1,1 +1,1 @@
-"""Decompositions of composites."""
+"""Decompositions of composites into other ops."""

@@ -1,6 +1,6 @@
-"""What attention and its gradients mean: a softmax between two products.
+"""The decomposition of attention and its gradients.
 
-scores = dot(q, k)                       [rows.., keys..] in the type that the first region takes
+scores = dot(q, k)                       [rows.., keys..] in the input type of region 0
 s      = region 0 of scores, in f32
 e      = exp(s - max(s)),  total = sum(e)
 p      = region 1 of e / total
@@ -18,26 +18,27 @@ from meshgen.ops.decompositions.writer import FactorWriter, Spread, arranged, pr
 from meshgen.ops.factors import DELTA, GRADIENT, KEYLESS, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
-_MASKING = ("select", "add", "subtract")  # what may make all scores of a row large negative numbers
+# ops in region 0 that may turn all scores of a row into large negative numbers
+_MASKING = ("select", "add", "subtract")
 
 
 def attention(writer: FactorWriter) -> Sequence[Value]:
-    """Append the products and the softmax; returns the result and the log-sum-exp."""
+    """Append the decomposition of attention; returns the output and the log-sum-exp."""
     return _Writer(writer.node, writer.builder).attention()
 
 
 def gradient_of_queries(writer: FactorWriter) -> Sequence[Value]:
-    """Append what the gradient of the queries is computed from; returns it."""
+    """Append the decomposition of the gradient of the queries; returns the gradient."""
     return _Writer(writer.node, writer.builder).gradient_of_queries()
 
 
 def gradient_of_keys(writer: FactorWriter) -> Sequence[Value]:
-    """Append what the gradients of keys and values are computed from; returns both."""
+    """Append the decomposition of the gradients of keys and values; returns both."""
     return _Writer(writer.node, writer.builder).gradient_of_keys()
 
 
 class _Writer:
-    """Writes the decomposition of one node; values of the scores' size have `order` as dims."""
+    """Builds the decomposition of one node. Tensors of the scores' shape have the dims `order`."""
 
     def __init__(self, node: Node, builder: Builder) -> None:
         self.node, self.builder, self.factors = node, builder, Factors.of(node)
@@ -51,7 +52,7 @@ class _Writer:
         exponentials = builder.elementwise("exponential", self.less(softmaxed, lowered))
         total = self.reduced("add", exponentials, 0)
         divisor = one_if_zero(builder, total) if node.attrs.zero_empty else total
-        # Before the product, so that the kernel of both products has it in registers.
+        # Placed before the second matmul, so that a kernel of both matmuls has the sum in registers.
         rows = builder.elementwise("add", builder.elementwise("log", total), high)
         shares = builder.elementwise("divide", exponentials, self.wide(divisor))
         out = self.product(self.operand(VALUES), self.weights(shares), self.factors.out, node.results[0], node.attrs.value_precision[::-1])  # fmt: skip
@@ -71,36 +72,41 @@ class _Writer:
         return dk, dv
 
     def _gradient(self) -> tuple[Spread, Value]:
-        """The gradient of the scores, and the probabilities."""
+        """Return the gradient of the scores, and the probabilities."""
         node, builder = self.node, self.builder
         scores = self.scores()
         row = node.operands[ROWS]
-        lowered = self.less(self.softmaxed(scores), finite(builder, row) if node.attrs.zero_empty else row)
+        shifted = self.less(self.softmaxed(scores), finite(builder, row) if node.attrs.zero_empty else row)
         if any(inner.op in _MASKING for inner in node.regions[0].nodes):
-            lowered = self.less(lowered, self._lost_sum(row))
-        shares = builder.elementwise("exponential", lowered)
+            shifted = self.less(shifted, self._lost_sum(row))
+        shares = builder.elementwise("exponential", shifted)
         raw = TensorType((), STATISTIC)
         product = self.product(
             self.operand(GRADIENT), self.operand(VALUES), self.order, raw, node.attrs.value_precision
         )
-        change = builder.convert(self.function(node.regions[1], product, is_rounded=False), STATISTIC)
-        change = builder.elementwise("multiply", shares, self.less(change, node.operands[DELTA]))
-        found = self.function(node.regions[2], change, scores)
-        return Spread(found, self.order), shares
+        probability_gradient = builder.convert(self.function(node.regions[1], product, is_rounded=False), STATISTIC)
+        probability_gradient = builder.elementwise(
+            "multiply", shares, self.less(probability_gradient, node.operands[DELTA])
+        )
+        score_gradient = self.function(node.regions[2], probability_gradient, scores)
+        return Spread(score_gradient, self.order), shares
 
     def _lost_sum(self, row: Value) -> Value:
-        """The logarithm of the sum of a row's exponentials, where the log-sum-exp is too large for it; else 0."""
+        """Return the log of the number of keys for each row whose log-sum-exp is below `KEYLESS`, else 0.
+
+        All scores of such a row are masked; its log-sum-exp is too large in magnitude to retain the log of the sum.
+        """
         keys = self.node.attrs.row_keys or math.prod(self.factors.shape(self.factors.keys))
         least, lost, none = (self.builder.broadcast_scalar(x, row.type) for x in (KEYLESS, math.log(max(keys, 1)), 0))
         return self.builder.elementwise("select", self.builder.compare("LT", row, least), lost, none)
 
-    # ---- values of the scores' size, and of one per row
+    # ---- tensors of the scores' shape, and of one value per row
 
     def operand(self, number: int) -> Spread:
         return Spread(self.node.operands[number], self.factors.operands[number])
 
     def _converted(self, number: int, other: Spread) -> Spread:
-        """An operand in the type of what it is multiplied by."""
+        """Return an operand, converted to the element type of the tensor that it is multiplied by."""
         value, names = self.node.operands[number], self.factors.operands[number]
         return Spread(self.builder.convert(value, other.value.type.dtype), names)
 
@@ -112,41 +118,41 @@ class _Writer:
         return self.builder.convert(self.function(self.node.regions[0], scores), STATISTIC)
 
     def weights(self, shares: Value) -> Spread:
-        """What values are multiplied by."""
+        """Return the matrix that the values are multiplied by: region 1 of the probabilities."""
         return Spread(self.function(self.node.regions[1], shares), self.order)
 
     def function(self, region: Graph, *first: Value, is_rounded: bool = True) -> Value:
-        """A region of each element of values of the scores' size; the result has that size too, whatever it depends on.
+        """Apply a region to each element of tensors of the scores' shape, and broadcast the result to that shape.
 
         Args:
-            is_rounded: False: without the conversion that is the region's last operation.
+            is_rounded: False omits the final conversion of the region.
         """
-        found: dict[Value, Spread] = {}
+        values: dict[Value, Spread] = {}
         of_scores = [Spread(self.builder.convert(value, arg.type.dtype), self.order) for value, arg in zip(first, region.inputs, strict=False)]  # fmt: skip
-        given = [*of_scores, *self._elements(), *map(self._position, self.node.attrs.positions)]
-        found.update(zip(region.inputs, given, strict=True))
+        arguments = [*of_scores, *self._elements(), *map(self._position, self.node.attrs.positions)]
+        values.update(zip(region.inputs, arguments, strict=True))
         for inner in region.nodes:
-            parts = [found[value] for value in inner.operands]
+            parts = [values[value] for value in inner.operands]
             names = self._ordered({f for part in parts for f in part.names})
             operands = [self._spread(part, names) for part in parts]
             shape = self.factors.shape(names)
             types = [result.type.with_shape(shape) for result in inner.results]
             if inner.op == "constant":
-                made = self.builder.append("constant", [], types, dict(inner.attrs.given))
+                results = self.builder.append("constant", [], types, dict(inner.attrs.given))
             else:
-                made = self.builder.append(inner.op, operands, types, dict(inner.attrs.given))
-            found.update((v, Spread(now, names)) for v, now in zip(inner.results, made, strict=True))
+                results = self.builder.append(inner.op, operands, types, dict(inner.attrs.given))
+            values.update((v, Spread(copy, names)) for v, copy in zip(inner.results, results, strict=True))
         (output,) = region.outputs
         last = region.index.producers.get(output)
         if not is_rounded and last is not None and last.op == "convert":
             output = last.operands[0]
-        return self._spread(found[output], self.order)
+        return self._spread(values[output], self.order)
 
     def _elements(self) -> list[Spread]:
-        found: list[Spread] = []
+        elements: list[Spread] = []
         for value, names in zip(self.node.operands[fixed(self.node.op) :], self.factors.elements, strict=True):
-            found.append(arranged(self.builder, Spread(value, names), self._ordered({*names})))
-        return found
+            elements.append(arranged(self.builder, Spread(value, names), self._ordered({*names})))
+        return elements
 
     def _position(self, name: str) -> Spread:
         kind = POSITION.with_shape((self.factors.sizes[name],))
@@ -161,34 +167,37 @@ class _Writer:
         return self.builder.spread(part.value, self.factors.shape(names), [names.index(f) for f in part.names])
 
     def wide(self, rows: Value) -> Value:
-        """A value per row for each element of it."""
+        """Broadcast one value per row to the scores' shape."""
         return self._spread(Spread(rows, self.factors.rows), self.order)
 
     def less(self, value: Value, rows: Value) -> Value:
-        """A value of the scores' size without one per row."""
+        """Subtract one value per row from a tensor of the scores' shape."""
         return self.builder.elementwise("subtract", value, self.wide(rows))
 
     def reduced(self, kind: str, value: Value, start: float) -> Value:
-        """A value per row from one of the scores' size in f32."""
+        """Reduce a tensor of the scores' shape to one value per row."""
         init = self.builder.splat(start, value.type.with_shape(()))
         dims = tuple(range(len(self.factors.rows), len(self.order)))
         return self.builder.emit("reduce", [value, init], value.type.with_shape(self.factors.shape(self.factors.rows)), kind=kind, dims=dims)  # fmt: skip
 
-    # ---- products
+    # ---- matmuls
 
     def product(self, left: Spread, right: Spread, order: Names, like: Value | TensorType, precision: tuple[str, ...]) -> Value:  # fmt: skip
-        """The product of two values, of which factors that are not in `order` are summed, with these dims, in the type of elements of `like`."""
+        """Multiply two tensors, and contract the factors that are not in `order`.
+
+        The result has the dims `order` and the element type of `like`.
+        """
         dtype = (like if isinstance(like, TensorType) else like.type).dtype
         return product(self.builder, left, right, order, dtype, precision).value
 
 
 def finite(builder: Builder, value: Value) -> Value:
-    """The value, 0 where it is infinite."""
+    """Replace infinite elements by 0."""
     test = builder.emit("is_finite", [value], TensorType(value.type.shape, "i1"))
     return builder.elementwise("select", test, value, builder.broadcast_scalar(0, value.type))
 
 
 def one_if_zero(builder: Builder, value: Value) -> Value:
-    """The value, 1 where it is 0."""
+    """Replace zeros by 1."""
     zero, one = (builder.broadcast_scalar(number, value.type) for number in (0, 1))
     return builder.elementwise("select", builder.compare("EQ", value, zero), one, value)

@@ -1,12 +1,13 @@
-"""What `normalize` and its gradient mean.
+"""The decomposition of `normalize` and its gradient.
 
 mean     = sum(x) / n, or 0 unless `centered`        n: the size of the factors that the statistics lack
 variance = sum((x - mean)^2) / n
 result   = (x - mean) * rsqrt(variance + epsilon) * scale + bias
 
-A device that has a part of the elements sums them and their squared distances from its own mean; the pairs of all devices are
-exchanged at once. For the elements of all, sum (x - m)^2 is the sum over devices of s + c (u - m)^2, where a device has c elements with
-the mean u and the sum s. Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+If the elements are sharded, each device sums its elements and their squared distances from its own mean,
+and all devices exchange both sums at once. With c elements of mean u and squared distances s on a device,
+the total sum (x - m)^2 is the sum of s + c (u - m)^2 over all devices. Source: Chan, Golub, LeVeque,
+"Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from meshgen.ops.factors import Names
 
 
 def normalize(writer: FactorWriter) -> Sequence[Value]:
-    """Append a normalization; returns the result, the mean if it is subtracted, and the variance."""
+    """Append a normalization; returns the result, the mean if `centered`, and the variance."""
     attrs, results = writer.node.attrs, writer.node.results
     x, *affine = writer.operands
     wide = writer.convert(x, results[-1].type.dtype)
@@ -40,7 +41,7 @@ def normalize(writer: FactorWriter) -> Sequence[Value]:
 
 
 def _moments(writer: FactorWriter, x: Spread, over: Names) -> tuple[Spread, Spread, Spread]:
-    """Append the elements less their mean, the mean, and the sum of the squared distances from it."""
+    """Append the centered elements, the mean, and the sum of squared distances from it."""
     total = writer.reduced("add", writer.masked(x, over, 0), over)
     mean = writer.apply("divide", total, writer.tile_count(over, x.dtype))
     centered = writer.apply("subtract", x, mean)
@@ -55,14 +56,15 @@ def _moments(writer: FactorWriter, x: Spread, over: Names) -> tuple[Spread, Spre
         between = writer.apply("multiply", writer.apply("multiply", apart, apart), counts)
         return mean, writer.reduced("add", writer.apply("add", squares, between), (TILES,))
 
-    whole, squares = writer.combined((mean, squares), over, finish)
-    return (centered if whole is mean else writer.apply("subtract", x, whole)), whole, squares
+    global_mean, squares = writer.combined((mean, squares), over, finish)
+    return (centered if global_mean is mean else writer.apply("subtract", x, global_mean)), global_mean, squares
 
 
 def normalize_gradient(writer: FactorWriter) -> Sequence[Value]:
     """Append the gradient of the normalized operand; returns it.
 
-    The operands are the gradient of the result, the operand, the mean if it is subtracted, rsqrt(variance + epsilon), and the scale if there is one.
+    The operands are the gradient of the result, the operand, the mean if `centered`, rsqrt(variance + epsilon),
+    and an optional scale.
     """
     attrs, result = writer.node.attrs, writer.node.results[0]
     gradient, x, *statistics = writer.operands
@@ -73,12 +75,12 @@ def normalize_gradient(writer: FactorWriter) -> Sequence[Value]:
     if mean is not None:
         wide = writer.apply("subtract", wide, mean)
     normal = writer.apply("multiply", wide, factor)
-    for each in scale:
-        back = writer.apply("multiply", back, writer.convert(each, factor.dtype))
-    along = _mean(writer, writer.apply("multiply", back, normal), over)
-    found = back if mean is None else writer.apply("subtract", back, _mean(writer, back, over))
-    found = writer.apply("subtract", found, writer.apply("multiply", normal, along))
-    return [writer.convert(writer.apply("multiply", found, factor), result.type.dtype).value]
+    for factor_of_scale in scale:
+        back = writer.apply("multiply", back, writer.convert(factor_of_scale, factor.dtype))
+    projection = _mean(writer, writer.apply("multiply", back, normal), over)
+    gradient_sum = back if mean is None else writer.apply("subtract", back, _mean(writer, back, over))
+    gradient_sum = writer.apply("subtract", gradient_sum, writer.apply("multiply", normal, projection))
+    return [writer.convert(writer.apply("multiply", gradient_sum, factor), result.type.dtype).value]
 
 
 def _mean(writer: FactorWriter, part: Spread, over: Names) -> Spread:

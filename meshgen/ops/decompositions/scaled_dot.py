@@ -1,9 +1,10 @@
-"""What a product with scaled numbers means.
+"""The decomposition of a matmul with scaled (quantized) numbers.
 
-weights = (numbers - zero point) * scale        in the type of the scale, then in that of the other operand
+weights = (numbers - zero point) * scale        in the type of the scale, then converted to the type of x
 result  = dot(x, weights)
 
-Packed numbers are in bytes, the lowest bits first; the factor that counts those of a byte is the one that x alone has, and is summed.
+Packed numbers are stored in bytes, lowest bits first. The factor that enumerates the numbers in a byte
+occurs in x alone, and is contracted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from meshgen.ops.factors import Names, packing_factor
 
 
 def scaled_dot(writer: FactorWriter) -> Sequence[Value]:
-    """Append the numbers, their scaling and the product; returns the product."""
+    """Append the unpacking, the scaling and the matmul; returns the product."""
     attrs, result = writer.node.attrs, writer.node.results[0]
     x, numbers, scale, *zeros = writer.operands
     if attrs.bits:
@@ -33,7 +34,7 @@ def scaled_dot(writer: FactorWriter) -> Sequence[Value]:
 
 
 def _merged(writer: FactorWriter, part: Spread, summed: Names) -> Spread:
-    """The value with factors that are summed as one dim, the last one."""
+    """Merge the contracted factors into one last dim."""
     kept = tuple(f for f in part.names if f not in summed)
     last = arranged(writer.builder, part, (*kept, *summed))
     sizes = last.value.type.sizes
@@ -42,12 +43,12 @@ def _merged(writer: FactorWriter, part: Spread, summed: Names) -> Spread:
 
 
 def _unpacked(writer: FactorWriter, packed: Spread, factor: str, bits: int) -> Spread:
-    """The numbers in bytes, along a last factor."""
+    """Unpack the numbers in bytes along a new last factor."""
     builder, kind = writer.builder, packed.value.type
     row, parts = (*kind.sizes, 1), list[Value]()
-    for place in range(8 // bits):
-        part = writer.apply("shift_right_logical", packed, place * bits) if place else packed
+    for index in range(8 // bits):
+        part = writer.apply("shift_right_logical", packed, index * bits) if index else packed
         part = writer.apply("and", part, 2**bits - 1)
         parts.append(builder.reshape(part.value, row))
-    whole = kind.with_shape((*kind.sizes, len(parts)))
-    return Spread(builder.emit("concatenate", parts, whole, dim=kind.rank), (*packed.names, factor))
+    unpacked_type = kind.with_shape((*kind.sizes, len(parts)))
+    return Spread(builder.emit("concatenate", parts, unpacked_type, dim=kind.rank), (*packed.names, factor))

@@ -1,11 +1,11 @@
-"""Writes the decomposition of a composite whose operands and results have factors as dims.
+"""Building blocks for the decomposition of composites whose operands and results have factors as dims.
 
     normalize "t d, d -> t d, t, t"       %m = sum of x over d, divided by the size of d       [t]
                                           %c = subtract x, %m                                  [t d]
 
-Values are broadcast by the names of their dims. The same decomposition serves a device that has a tile of the operands
-(`sharding/partitioners/composites.py`): `FactorWriter` is of whole operands, and the partitioner's subclass adds what devices exchange
-where a factor that is reduced is split.
+Values are broadcast by the names of their dims. A decomposition also serves a device that has a tile of the
+operands: the partitioner's subclass of `FactorWriter` (`sharding/partitioners/composites.py`) adds the
+communication for sharded factors that are reduced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from meshgen.ops.factors import Names, parsed
 from meshgen.ops.rules.rule import reduction_kind
 
 TILES = "tiles"
-"""The factor of partial results that counts the devices which made them."""
+"""The factor of per-device partial results that enumerates the devices."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Spread:
 
 
 Finish = Callable[[Sequence[Spread]], Sequence[Spread]]
-"""Combines partial results: each has the dim `TILES` last, and is without it in the result."""
+"""Combines partial results: each input has the dim `TILES` last, and the outputs lack it."""
 
 
 class FactorWriter:
     """Appends operations on values whose dims are factors.
 
     Attributes:
-        operands: those of the node.
+        operands: the operands of the node.
         results: the factors of each result.
-        sizes: the size of each factor in the whole tensors.
+        sizes: the global size of each factor.
     """
 
     def __init__(self, node: Node, builder: Builder, operands: Sequence[Value] | None = None) -> None:
@@ -62,24 +62,24 @@ class FactorWriter:
     # ---- values of any size
 
     def apply(self, op: str, *parts: Spread | float) -> Spread:
-        """An element-wise op, broadcast to the factors of the operand that has most."""
+        """Append an element-wise op, broadcast to the factors of the operand that has the most factors."""
         names = max((part.names for part in parts if isinstance(part, Spread)), key=len)
         return Spread(self.builder.elementwise(op, *self._together(parts, names)), names)
 
     def equal(self, left: Spread, right: Spread, names: Names) -> Spread:
-        """Flags, broadcast to factors."""
+        """Compare two values for equality, broadcast to the factors `names`."""
         return Spread(self.builder.compare("EQ", *self._together((left, right), names)), names)
 
     def _together(self, parts: Sequence[Spread | float], names: Names) -> list[Value]:
-        """Values with these dims; numbers have the element type of the last tensor."""
+        """Broadcast values to the factors `names`. A Python number gets the element type of the last tensor."""
         tensors = [part for part in parts if isinstance(part, Spread)]
         sizes = {f: size for part in tensors for f, size in zip(part.names, part.value.type.sizes, strict=True)}
         shape = tuple(sizes[f] for f in names)
-        number = TensorType(shape, tensors[-1].dtype)
+        number_type = TensorType(shape, tensors[-1].dtype)
         return [
             self._spread(part, names, shape)
             if isinstance(part, Spread)
-            else self.builder.broadcast_scalar(part, number)
+            else self.builder.broadcast_scalar(part, number_type)
             for part in parts
         ]
 
@@ -92,7 +92,7 @@ class FactorWriter:
         return Spread(self.builder.convert(part.value, dtype), part.names)
 
     def reduced(self, combiner: str, part: Spread, over: Names) -> Spread:
-        """The reduction over factors of what this device has, from the combiner's neutral element."""
+        """Reduce the elements on this device over factors, starting from the combiner's neutral element."""
         kept = tuple(f for f in part.names if f not in over)
         sizes = dict(zip(part.names, part.value.type.sizes, strict=True))
         kind = TensorType(tuple(sizes[f] for f in kept), part.dtype)
@@ -101,59 +101,61 @@ class FactorWriter:
         return Spread(self.builder.emit("reduce", [part.value, init], kind, kind=combiner, dims=dims), kept)
 
     def count(self, over: Names) -> float:
-        """The number of elements that factors have together."""
+        """Return the global number of elements along factors."""
         return float(math.prod(self.sizes[f] for f in over))
 
     def positions(self, factor: str, dtype: str) -> Spread:
-        """The positions of a factor in the whole tensors."""
+        """Return the global positions along a factor."""
         kind = TensorType((self.sizes[factor],), dtype)
         return Spread(self.builder.emit("iota", [], kind, dim=0), (factor,))
 
-    # ---- what devices exchange: nothing, where one has the whole operands
+    # ---- Communication, which is empty if this device has the entire operands.
 
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
-        """The elements, with `fill` in the padding of tiles along factors."""
+        """Replace the padding of tiles along the factors `over` by `fill`."""
         return part
 
     def total(self, combiner: str, part: Spread, over: Names) -> Spread:
-        """The reduction over whole factors."""
+        """Reduce over factors, across all devices."""
         return self.reduced(combiner, part, over)
 
     def tile_count(self, over: Names, dtype: str) -> Spread | float:
-        """The number of elements of factors that this device has, or 1 if it has none."""
+        """Return the number of elements along factors on this device, or 1 if it has none."""
         return self.count(over)
 
     def tile_counts(self, over: Names, dtype: str) -> Spread:
-        """The number of elements of factors that each device has, along `TILES`."""
+        """Return the number of elements along factors on each device, along the dim `TILES`."""
         raise AssertionError("one device has the whole operands")
 
     def combined(self, parts: Sequence[Spread], over: Names, finish: Finish) -> Sequence[Spread]:
-        """The results for whole factors from those that each device has for its part of them."""
+        """Combine the per-device results `parts` into global results with `finish`."""
         return parts
 
 
 def arranged(builder: Builder, part: Spread, order: Names) -> Spread:
-    """The value with its dims in another order."""
+    """Transpose a value to the dim order `order`."""
     if part.names == order:
         return part
     return Spread(builder.transpose(part.value, [part.names.index(f) for f in order]), order)
 
 
 def product(builder: Builder, left: Spread, right: Spread, order: Names, dtype: str, precision: Sequence[str]) -> Spread:  # fmt: skip
-    """The product of two values, of which factors that are not in `order` are summed, with these dims, in an element type."""
+    """Multiply two values, and contract the factors that are not in `order`. The result has the dims `order`."""
     sides = (left.names, right.names)
     both = [f for f in left.names if f in right.names]
     batch, summed = [f for f in both if f in order], [f for f in both if f not in order]
     batch.sort(key=order.index)
-    free = [f for side, other in (sides, sides[::-1]) for f in side if f not in other]
+    free = [f for side, opposite in (sides, sides[::-1]) for f in side if f not in opposite]
     attrs: dict[str, Any] = {
-        f"{side}_{what}": tuple(names.index(f) for f in part)
+        f"{side}_{role}": tuple(names.index(f) for f in part)
         for side, names in zip(("lhs", "rhs"), sides, strict=True)
-        for what, part in (("batch", batch), ("contract", summed))
+        for role, part in (("batch", batch), ("contract", summed))
     }
     if precision:
         attrs["precision"] = tuple(precision)
-    made = (*batch, *free)
+    result_factors = (*batch, *free)
     sizes = {f: size for part in (left, right) for f, size in zip(part.names, part.value.type.sizes, strict=True)}
-    kind = TensorType(tuple(sizes[f] for f in made), dtype)
-    return arranged(builder, Spread(builder.emit("dot_general", [left.value, right.value], kind, **attrs), made), order)
+    kind = TensorType(tuple(sizes[f] for f in result_factors), dtype)
+    return arranged(
+        builder, Spread(builder.emit("dot_general", [left.value, right.value], kind, **attrs), result_factors), order
+    )

@@ -1,1 +1,1 @@
-"""How ops that fold a dim with a monoid are done in parts of the dim."""
+"""Split reductions: ops that reduce a dim with a monoid, computed in parts of the dim and then combined."""

@@ -1,10 +1,13 @@
-"""Attention of few rows over many keys in parts of the keys: results and log-sum-exps of each part, and their mean by the exponentials of these.
+"""Split-KV attention: few rows over many keys, computed in parts of the keys and combined through their
+log-sum-exps.
 
 %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"}
-%p, %m = attention %q, (reshape %k), (reshape %v) {factors = "h t d, h s_part s d, h s_part s e -> s_part h t e, s_part h t"}       partial
-%o = sum(exp(%m - max(%m)) * %p) / sum(exp(%m - max(%m))),    %l = max(%m) + log(sum(exp(%m - max(%m))))                             combined
+%p, %m = attention %q, (reshape %k), (reshape %v) {factors = "h t d, h s_part s d, h s_part s e -> s_part h
+t e, s_part h t"}       partial %o = sum(exp(%m - max(%m)) * %p) / sum(exp(%m - max(%m))),    %l = max(%m) +
+log(sum(exp(%m - max(%m))))                             combined
 
-Decoding has a row per head, and a cache of thousands of keys: without it a device reads the cache with a few of its multiprocessors.
+Decoding has one row per head and thousands of cached keys. Without the split, only a few multiprocessors
+would read the cache.
 """
 
 from __future__ import annotations
@@ -20,33 +23,38 @@ from meshgen.ops.decompositions.attention import finite, one_if_zero
 from meshgen.ops.factors import KEYS, VALUES, Factors, Names, notation
 from meshgen.ops.parts.base import Parts, cut, even_counts, total
 
+# query rows per thread block when the number of blocks is estimated; chosen: a typical tile (`kernels/attention.py`)
 _ROWS_OF_A_TILE = 64
 
 
 def attention(node: Node, producer: Producer) -> Parts | None:
-    """The longest factor of the keys in parts, as many as fill the device; None where rows and heads do."""
+    """Split the longest factor of the keys so that the parts fill the device. Returns None if rows and heads fill
+    it already.
+    """
     factors = Factors.of(node)
-    name = max(factors.keys, key=lambda each: factors.sizes[each])
+    name = max(factors.keys, key=lambda factor: factors.sizes[factor])
     counts = _filling_counts(node, factors, factors.sizes[name])
-    whole = _Whole(node, factors, name)
-    return Parts(counts, whole.partial, whole.combine) if counts else None
+    split = _SplitAttention(node, factors, name)
+    return Parts(counts, split.partial, split.combine) if counts else None
 
 
 def _filling_counts(node: Node, factors: Factors, keys: int) -> list[int]:
-    """The number of parts that fills the device, as other reductions fill it."""
+    """Return the number of parts that fills the device, as a list of at most one, by the limits of other split
+    reductions.
+    """
     limits, shared = DEFAULT.fusion, {*factors.operands[KEYS], *factors.operands[VALUES]}
     rows = math.prod(factors.sizes[f] for f in factors.rows if f not in shared)
     heads = math.prod(factors.sizes[f] for f in factors.rows if f in shared)
     programs = max(1, heads * -(-rows // _ROWS_OF_A_TILE))
     nbytes = sum(node.operands[number].type.nbytes for number in (KEYS, VALUES))
-    most = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
-    if nbytes < limits.split_bytes or programs >= most:
+    max_programs = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
+    if nbytes < limits.split_bytes or programs >= max_programs:
         return []
     return [count for count in even_counts(keys, limits.split_least) if count <= limits.programs // programs][-1:]
 
 
-class _Whole:
-    """An attention of which a factor of the keys is cut."""
+class _SplitAttention:
+    """An attention node and the factor of its keys that is split."""
 
     def __init__(self, node: Node, factors: Factors, name: str) -> None:
         self.node, self.factors, self.name, self.part = node, factors, name, f"{name}_part"
@@ -71,20 +79,22 @@ class _Whole:
         return tuple(f for name in names for f in ((self.part, name) if name == self.name else (name,)))
 
     def _region(self, region: Graph, length: int) -> Graph:
-        """A function that takes the number of a part and the position in it in place of a position."""
+        """Return a region whose position argument is replaced by the index of a part and the position within the part."""
         positions = self.node.attrs.positions
         if self.name not in positions:
             return region
-        place = len(region.inputs) - len(positions) + positions.index(self.name)
-        before = region.inputs[place]
-        part, inside = (Value(before.type, name) for name in (self.part, self.name))
-        found = Graph(region.name, [*region.inputs[:place], part, inside, *region.inputs[place + 1 :]])
-        builder = Builder(found)
-        start = builder.elementwise("multiply", part, builder.splat(length, part.type))
-        now = {before: builder.elementwise("add", start, inside)}
-        found.nodes += [rewired(node, now) for node in region.nodes]
-        found.outputs = [now.get(v, v) for v in region.outputs]
-        return found
+        position_index = len(region.inputs) - len(positions) + positions.index(self.name)
+        position = region.inputs[position_index]
+        part_index, inside = (Value(position.type, name) for name in (self.part, self.name))
+        result = Graph(
+            region.name, [*region.inputs[:position_index], part_index, inside, *region.inputs[position_index + 1 :]]
+        )
+        builder = Builder(result)
+        start = builder.elementwise("multiply", part_index, builder.splat(length, part_index.type))
+        replacements = {position: builder.elementwise("add", start, inside)}
+        result.nodes += [rewired(node, replacements) for node in region.nodes]
+        result.outputs = [replacements.get(v, v) for v in region.outputs]
+        return result
 
     def combine(self, builder: Builder, partials: list[Value]) -> list[Value]:
         node, (partial, sums) = self.node, partials
@@ -97,8 +107,8 @@ class _Whole:
         weight = total(builder, weights, 0, kind)
         dims = [out.index(f) for f in rows]
         spread = builder.spread(weights, partial.type.shape, [0, *(d + 1 for d in dims)])
-        joined = total(builder, builder.elementwise("multiply", partial, spread), 0, TensorType(partial.type.shape[1:], "f32"))  # fmt: skip
+        weighted_sum = total(builder, builder.elementwise("multiply", partial, spread), 0, TensorType(partial.type.shape[1:], "f32"))  # fmt: skip
         divisor = one_if_zero(builder, weight) if node.attrs.zero_empty else weight
-        mean = builder.elementwise("divide", joined, builder.spread(divisor, joined.type.shape, dims))
-        row = builder.elementwise("add", builder.elementwise("log", weight), high)
-        return [builder.convert(mean, node.results[0].type.dtype), row]
+        mean = builder.elementwise("divide", weighted_sum, builder.spread(divisor, weighted_sum.type.shape, dims))
+        log_sum_exp = builder.elementwise("add", builder.elementwise("log", weight), high)
+        return [builder.convert(mean, node.results[0].type.dtype), log_sum_exp]

@@ -1,4 +1,4 @@
-"""An op that folds the elements of a dim, as parts of the dim that are folded by themselves, and then with each other.
+"""Split reductions: an op that reduces a dim, computed in parts of the dim whose results are then combined.
 
 %s = reduce add %x, dims [0]                          f32[4096,96] -> f32[96]
 %p = reduce add (reshape %x), dims [1]                f32[64,64,96] -> f32[64,96]       partial, 64 parts
@@ -20,12 +20,12 @@ from meshgen.ops.evaluate.common import neutral
 
 @dataclass(frozen=True)
 class Parts:
-    """A node in parts.
+    """The ways to split a node into parts.
 
     Attributes:
-        counts: numbers of parts that are possible, ascending, each at least 2.
-        partial: append what `count` parts give, from the node's operands; returns it.
-        combine: append the results of the node, from what the parts give; returns them.
+        counts: the possible numbers of parts, ascending, each at least 2.
+        partial: `partial(builder, count)` appends the computation of `count` parts and returns their results.
+        combine: `combine(builder, partials)` appends the combination of these and returns the results of the node.
     """
 
     counts: Sequence[int]
@@ -34,23 +34,25 @@ class Parts:
 
 
 PartsOf: TypeAlias = Callable[[Node, Producer], Parts | None]
-"""Return a node in parts; None where it cannot be. The producer is asked for constants only."""
+"""Returns how to split a node, or None if it cannot be split. The producer is only used to find constants."""
 
 
 def even_counts(size: int, least: int) -> list[int]:
-    """Return the numbers of equal parts of a dim, each of at least `least` elements, that do not more than fill a device."""
-    most = min(size // max(1, least), DEFAULT.fusion.programs)
-    return [count for count in range(2, most + 1) if size % count == 0]
+    """Return the numbers of equal parts, each of `least` elements or more, up to the number that fills a device."""
+    max_count = min(size // max(1, least), DEFAULT.fusion.programs)
+    return [count for count in range(2, max_count + 1) if size % count == 0]
 
 
 def cut(builder: Builder, value: Value, dim: int, count: int, shape: Sequence[int] = ()) -> Value:
-    """Return the value, first in `shape`, with a dim as `count` parts: [.., n, ..] -> [.., count, n / count, ..]."""
+    """Split a dim into `count` parts: [.., n, ..] -> [.., count, n / count, ..]. `shape` replaces the value's
+    shape first.
+    """
     sizes = shape or value.type.sizes
     return builder.reshape(value, (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :]))
 
 
 def total(builder: Builder, partial: Value, dim: int, result: TensorType, kind: str = "add") -> Value:
-    """Fold the parts along `dim` in a fixed order; returns the result in its own element type."""
+    """Reduce the parts along `dim` in a fixed order, and convert the result to its element type."""
     dtype = partial.type.dtype
     start = builder.splat(neutral(kind, dtype), TensorType((), dtype))
     folded = builder.emit("reduce", [partial, start], TensorType(result.shape, dtype), dims=(dim,), kind=kind)

@@ -1,4 +1,4 @@
-"""Parts of the sums of dots and convolutions: accumulators of each part, and their sum."""
+"""Split-K for dots and convolutions: partial accumulators, and their sum."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from meshgen.ops.precision import sum_type
 
 
 def dot_general(node: Node, producer: Producer) -> Parts | None:
-    """The longest contracted dim in parts, which are a batch dim of the partial product (split-K)."""
+    """Split the longest contracting dim into parts that become a batch dim of the partial dot (split-K)."""
     result, dims = node.result.type, DotDims.of(node)
     sizes = node.operands[0].type.sizes
     if not is_float(result.dtype) or not result.size or not dims.contract[0]:
         return None
-    longest = max(range(len(dims.contract[0])), key=lambda place: sizes[dims.contract[0][place]])
-    added = [dims.contract[side][longest] for side in (0, 1)]
+    longest = max(range(len(dims.contract[0])), key=lambda index: sizes[dims.contract[0][index]])
+    split_dims = [dims.contract[side][longest] for side in (0, 1)]
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        operands = [cut(builder, value, added[side], count) for side, value in enumerate(node.operands)]
+        operands = [cut(builder, value, split_dims[side], count) for side, value in enumerate(node.operands)]
         contract, batch = (
-            [tuple(d + (d >= added[side]) for d in dims_of[side]) for side in (0, 1)]
+            [tuple(d + (d >= split_dims[side]) for d in dims_of[side]) for side in (0, 1)]
             for dims_of in (dims.contract, dims.batch)
         )
         attrs = {
             **node.attrs, "lhs_contract": contract[0], "rhs_contract": contract[1],
-            "lhs_batch": (added[0], *batch[0]), "rhs_batch": (added[1], *batch[1]),
+            "lhs_batch": (split_dims[0], *batch[0]), "rhs_batch": (split_dims[1], *batch[1]),
         }  # fmt: skip
         kind = TensorType((count, *result.sizes), sum_type(result.dtype))
         return [builder.emit("dot_general", operands, kind, **attrs)]
@@ -38,11 +38,14 @@ def dot_general(node: Node, producer: Producer) -> Parts | None:
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         return [total(builder, partials[0], 0, result)]
 
-    return Parts(even_counts(sizes[added[0]], DEFAULT.fusion.split_product_k), partial, combine)
+    return Parts(even_counts(sizes[split_dims[0]], DEFAULT.fusion.split_product_k), partial, combine)
 
 
 def convolution(node: Node, producer: Producer) -> Parts | None:
-    """The input features in parts, which are groups of features: the gradient of a kernel, where features are the batch."""
+    """Split the input features into parts that become feature groups.
+
+    This serves the gradient of a convolution kernel, whose input features are the batch.
+    """
     attrs, result = node.attrs, node.result.type
     features = node.operands[1].type.sizes[attrs.kernel_input_feature]
     if product_extents(node)[0] > 1 or not is_float(result.dtype) or not result.size:
@@ -53,8 +56,8 @@ def convolution(node: Node, producer: Producer) -> Parts | None:
         sizes = [count * size if d == feature else size for d, size in enumerate(result.sizes)]
         operands = [node.operands[0], _grouped_kernel(builder, node, count)]
         grouped = {**attrs, "feature_group_count": count}
-        whole = builder.emit("convolution", operands, TensorType(tuple(sizes), wide), **grouped)
-        return [cut(builder, whole, feature, count)]
+        grouped_result = builder.emit("convolution", operands, TensorType(tuple(sizes), wide), **grouped)
+        return [cut(builder, grouped_result, feature, count)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         return [total(builder, partials[0], attrs.output_feature, result)]
@@ -63,11 +66,13 @@ def convolution(node: Node, producer: Producer) -> Parts | None:
 
 
 def _grouped_kernel(builder: Builder, node: Node, count: int) -> Value:
-    """Return the kernel with 1 / count of the input features, and the output features of each group beside each other."""
+    """Return the kernel with 1 / `count` of the input features, and the output features of the groups concatenated."""
     feature, output = node.attrs.kernel_input_feature, node.attrs.kernel_output_feature
     value = cut(builder, node.operands[1], feature, count)
-    rest = [d for d in range(value.type.rank) if d != feature]
-    place = rest.index(output + (output > feature))
-    moved = builder.transpose(value, (*rest[:place], feature, *rest[place:]))
+    other_dims = [d for d in range(value.type.rank) if d != feature]
+    output_index = other_dims.index(output + (output > feature))
+    moved = builder.transpose(value, (*other_dims[:output_index], feature, *other_dims[output_index:]))
     sizes = moved.type.sizes
-    return builder.reshape(moved, (*sizes[:place], math.prod(sizes[place : place + 2]), *sizes[place + 2 :]))
+    return builder.reshape(
+        moved, (*sizes[:output_index], math.prod(sizes[output_index : output_index + 2]), *sizes[output_index + 2 :])
+    )

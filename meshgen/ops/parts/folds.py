@@ -1,4 +1,4 @@
-"""Parts of reductions and of cumulative reductions."""
+"""Split reductions and split cumulative reductions (scans)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from meshgen.ops.precision import sum_type
 
 @dataclass(frozen=True)
 class _Dims:
-    """The dims that a reduction folds, in a shape where adjacent ones are one dim, and the dim that is cut into parts."""
+    """The dims of a reduction after adjacent ones are merged, and the dim to split.
+
+    Attributes:
+        shape: the operand shape with adjacent reduced dims merged.
+        dims: the reduced dims of `shape`.
+        cut: the dim of `shape` that is split.
+        counts: the possible numbers of parts.
+    """
 
     shape: tuple[int, ...]
     dims: tuple[int, ...]
@@ -32,34 +39,36 @@ class _Dims:
             sizes = (*sizes[: dims[0]], math.prod(sizes[d] for d in dims), *sizes[dims[-1] + 1 :])
             dims = dims[:1]
         longest = max(dims, key=lambda d: (sizes[d], -d))
-        others = math.prod(sizes[d] for d in dims if d != longest)
+        other_size = math.prod(sizes[d] for d in dims if d != longest)
         return _Dims(
-            sizes, dims, longest, even_counts(sizes[longest], -(-DEFAULT.fusion.split_least // max(1, others)))
+            sizes, dims, longest, even_counts(sizes[longest], -(-DEFAULT.fusion.split_least // max(1, other_size)))
         )
 
     @property
     def of_parts(self) -> tuple[int, ...]:
-        """The dims that each part folds."""
+        """The dims that each part reduces."""
         return tuple(d + (d >= self.cut) for d in self.dims)
 
     @property
     def place(self) -> int:
-        """The dim of the parts in what they give."""
+        """The dim that enumerates the parts in the partial results."""
         return sum(d not in self.dims for d in range(self.cut))
 
     def pieces(self, builder: Builder, value: Value, count: int) -> tuple[Value, TensorType]:
-        """Return a value in parts, and the type of what they give."""
+        """Split a value into parts; returns it with the type of the partial results."""
         pieces = cut(builder, value, self.cut, count, self.shape)
         return pieces, pieces.type.with_shape(n for d, n in enumerate(pieces.type.sizes) if d not in self.of_parts)
 
 
 def _fold_type(kind: str, dtype: str) -> str:
-    """Return the type in which parts are folded: wide enough that narrow floats are rounded once. Extrema are not rounded."""
+    """Return the type of the partial results: narrow floats are summed in f32 and rounded once, extrema are exact."""
     return dtype if kind in ("maximum", "minimum") else sum_type(dtype)
 
 
 def reduce(node: Node, producer: Producer) -> Parts | None:
-    """A reduction. Parts begin with the neutral element, and their fold with the initial value; narrow floats are rounded once."""
+    """Split a `reduce`. Partial reductions start from the neutral element, and their combination from the initial
+    value.
+    """
     if not node.attrs.dims:
         return None
     (value, init), kind, dims, result = node.operands, node.attrs.kind, _Dims.of(node), node.result.type
@@ -79,7 +88,9 @@ def reduce(node: Node, producer: Producer) -> Parts | None:
 
 
 def reduce_region(node: Node, producer: Producer) -> Parts | None:
-    """As `reduce`. StableHLO may combine initial values any number of times: the parts and their fold begin with them."""
+    """Split a `reduce_region`. All reductions start from the initial values, which StableHLO allows to use several
+    times.
+    """
     if not node.attrs.dims:
         return None
     half, dims = len(node.operands) // 2, _Dims.of(node)
@@ -97,11 +108,11 @@ def reduce_region(node: Node, producer: Producer) -> Parts | None:
 
 
 def cumulative(node: Node, producer: Producer) -> Parts | None:
-    """A `reduce_window` that is a scan: scans of the parts, and the scan of their last elements added one part later."""
-    along = cumulative_dim(node, producer(node.operands[-1]))
-    if along is None:
+    """Split a `reduce_window` that is a scan: scan each part, then add the scan of the preceding parts' totals."""
+    scan = cumulative_dim(node, producer(node.operands[-1]))
+    if scan is None:
         return None
-    dim, kind = along, fold_kind(node.regions[0])
+    dim, kind = scan, fold_kind(node.regions[0])
     assert kind is not None, "a cumulative reduction is a plain one"
     result, is_reverse = node.result.type, not node.attrs.low[dim]
     wide = _fold_type(kind, result.dtype)
@@ -121,12 +132,12 @@ def cumulative(node: Node, producer: Producer) -> Parts | None:
         ends = builder.reshape(last, (*result.sizes[:dim], count, *result.sizes[dim + 1 :]))
         init = initial(builder)
         totals = _scan(builder, ends, init, dim, is_reverse, kind)
-        before = builder.rows(totals, dim, *((1, count) if is_reverse else (0, count - 1)))
-        one = [int(d == dim) for d in range(result.rank)]
-        none = [0] * result.rank
-        carried = builder.pad(before, init, *((none, one) if is_reverse else (one, none)))
+        preceding = builder.rows(totals, dim, *((1, count) if is_reverse else (0, count - 1)))
+        one_part = [int(d == dim) for d in range(result.rank)]
+        no_padding = [0] * result.rank
+        carry_in = builder.pad(preceding, init, *((no_padding, one_part) if is_reverse else (one_part, no_padding)))
         dims = tuple(d for d in range(scanned.type.rank) if d != dim + 1)
-        folded = builder.elementwise(kind, builder.spread(carried, scanned.type.sizes, dims), scanned)
+        folded = builder.elementwise(kind, builder.spread(carry_in, scanned.type.sizes, dims), scanned)
         return [builder.convert(builder.reshape(folded, result.sizes), result.dtype)]
 
     return Parts(even_counts(result.sizes[dim], DEFAULT.fusion.split_least), partial, combine)

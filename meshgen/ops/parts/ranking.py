@@ -1,4 +1,4 @@
-"""Parts of `top_k`: the greatest elements of a row are among the greatest of its parts."""
+"""Split `top_k`: the largest elements of a row are among the largest of its parts."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from meshgen.ir.graph import DTYPES, Node, TensorType, Value, is_float
 from meshgen.ir.matchers import Producer
 from meshgen.ops.parts.base import Parts
 
-# Elements of a row that are compared with each other; longer rows are searched in parts.
+# row elements that a kernel compares pairwise; longer rows are split. Chosen: pairwise comparison is
+# quadratic in the length.
 _COMPARED_ROW = 1024
 
 _GATHERED = {
     "offset_dims": (2,), "collapsed_slice_dims": (), "operand_batching_dims": (0,), "start_indices_batching_dims": (0,),
     "start_index_map": (1,), "index_vector_dim": 2, "slice_sizes": (1, 1), "indices_are_sorted": False,
 }  # fmt: skip
-"""One index of each row."""
+"""Gather one index per row."""
 
 
 def top_k(node: Node, producer: Producer) -> Parts | None:
-    """Rows in parts of the size whose elements a kernel compares with each other; the last part is padded.
+    """Split rows into parts of `_COMPARED_ROW` elements, the last one padded.
 
-    Of equal elements the first one still wins: parts are in order, and the padding, the least value in total order, is last.
+    Of equal elements the first still wins: parts are in order, and the padding, the least value in total order,
+    comes last.
     """
     (value,), k, part = node.operands, node.attrs.k, _COMPARED_ROW
     kind, size = value.type, value.type.sizes[-1]
@@ -32,21 +34,22 @@ def top_k(node: Node, producer: Producer) -> Parts | None:
 
     def partial(builder: Builder, count: int) -> list[Value]:
         padded = builder.shaped(value, (rows, size))
-        if more := count * part - size:
-            padded = builder.pad(padded, _least(builder, kind.dtype), (0, 0), (0, more))
+        if padding := count * part - size:
+            padded = builder.pad(padded, _least(builder, kind.dtype), (0, 0), (0, padding))
         values, indices = _top(builder, builder.reshape(padded, (rows, count, part)), k)
         starts = builder.emit("iota", [], TensorType((count,), "i32"), dim=0)
         starts = builder.elementwise("multiply", starts, builder.broadcast_scalar(part, starts.type))
         indices = builder.elementwise("add", indices, builder.spread(starts, indices.type.sizes, (1,)))
-        return [builder.shaped(each, (rows, count * k)) for each in (values, indices)]
+        return [builder.shaped(partial, (rows, count * k)) for partial in (values, indices)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         candidates, indices = partials
         values, places = _top(builder, candidates, k)
-        taken = TensorType((rows, k, 1), "i32")
-        chosen = builder.emit("gather", [indices, builder.reshape(places, taken.sizes)], taken, **_GATHERED)
+        index_type = TensorType((rows, k, 1), "i32")
+        chosen = builder.emit("gather", [indices, builder.reshape(places, index_type.sizes)], index_type, **_GATHERED)
         return [
-            builder.shaped(each, result.type.sizes) for each, result in zip((values, chosen), node.results, strict=True)
+            builder.shaped(selected, result.type.sizes)
+            for selected, result in zip((values, chosen), node.results, strict=True)
         ]
 
     return Parts([-(-size // part)], partial, combine)
@@ -61,7 +64,7 @@ def _top(builder: Builder, value: Value, k: int) -> tuple[Value, Value]:
 
 
 def _least(builder: Builder, dtype: str) -> Value:
-    """Append the least number of the type: of floats the negative NaN with all bits set."""
+    """Append the least value of a type in total order: for floats, the negative NaN with all bits set."""
     if is_float(dtype):
         bits = f"i{8 * DTYPES[dtype].itemsize}"
         return builder.bits(builder.splat(-1, TensorType((), bits)), dtype)
