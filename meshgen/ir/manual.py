@@ -94,7 +94,7 @@ def _settled(
         node_meshes = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)
         regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in node.regions)
-        # Flattening dropped all annotations, so the computation is no longer open.
+        # Flattening dropped all annotations, so the computation became closed.
         if is_manual(node) and not flattens and not is_open(replace(node, regions=regions)):
             flattens = True
             regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in regions)

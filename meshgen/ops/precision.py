@@ -77,7 +77,7 @@ def products_of(graph: Graph) -> Iterator[Node]:
 def precision_of(graphs: Iterable[Graph]) -> str:
     """Return the precision (a key of `PRECISIONS`) that all f32 matmuls of the graphs share.
 
-    Returns "" if the precisions differ or there are no f32 matmuls.
+    Returns "" if the precisions differ or the graphs lack f32 matmuls.
     """
     formats = {multiplied_as(node) for graph in graphs for node in products_of(graph)}
     names = [name for name, word in PRECISIONS.items() if _OF_F32[word] in formats]
