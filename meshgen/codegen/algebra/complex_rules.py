@@ -1,4 +1,4 @@
-"""What each op is of complex numbers that are kept as pairs of real ones."""
+"""Rules that lower ops on complex numbers to ops on pairs of real numbers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value, real_dtype
 
 Rule = Callable[[Builder, Node, Sequence[Pair]], Pair]
-_FAR = 1e9  # where adding 1 to a square changes it in neither precision: 1e18 * 2^-53 > 1
-_LARGE = 20.0  # where tanh is 1 in double precision: 1 - tanh(20) = 8.5e-18
+_FAR = 1e9  # magnitude of z from which z^2 + 1 rounds to z^2 in f32 and f64: 1e18 * 2^-53 > 1
+_LARGE = 20.0  # from here on, tanh rounds to 1 in f64: 1 - tanh(20) = 8.5e-18
 
 
 def part_type(kind: TensorType) -> TensorType:
+    """Return the type of the real and of the imaginary part of a complex type."""
     return TensorType(kind.shape, real_dtype(kind.dtype))
 
 
 def imaginary_part(builder: Builder, pair: Pair) -> Value:
+    """Return the imaginary part of a pair, as zeros if it has none."""
     return builder.splat(0, pair[0].type) if pair[1] is None else pair[1]
 
 
@@ -26,8 +28,8 @@ def _both(builder: Builder, pair: Pair) -> tuple[Value, Value]:
     return pair[0], imaginary_part(builder, pair)
 
 
-class _Of:
-    """Real numbers, element by element, as formulas write them."""
+class _RealOps:
+    """Builds element-wise ops on real numbers, so that the rules read like formulas."""
 
     def __init__(self, builder: Builder, like: TensorType) -> None:
         self.builder, self.like = builder, like
@@ -45,13 +47,13 @@ class _Of:
         return self.builder.emit("select", [self.builder.compare(direction, x, self.number(number)), yes, no], yes.type)
 
     def with_sign(self, size: Value, x: Value) -> Value:
-        """`size` with the sign of x, of -0 as well."""
+        """Return `size` with the sign of x. The sign of -0 counts."""
         below = self.where("EQ", x, 0, self("divide", self.number(1), x), x)
         return self.where("LT", below, 0, self("negate", size), size)
 
 
-def _of(builder: Builder, pair: Pair) -> tuple[_Of, Value, Value]:
-    return _Of(builder, pair[0].type), pair[0], imaginary_part(builder, pair)
+def _of(builder: Builder, pair: Pair) -> tuple[_RealOps, Value, Value]:
+    return _RealOps(builder, pair[0].type), pair[0], imaginary_part(builder, pair)
 
 
 def _constant(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
@@ -71,9 +73,9 @@ def _convert(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
 
 
 def _compare(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
-    (left, others), (right, more) = ((pair[0], imaginary_part(builder, pair)) for pair in operands)
+    (left, left_imaginary), (right, right_imaginary) = ((pair[0], imaginary_part(builder, pair)) for pair in operands)
     direction = node.attrs.direction
-    parts = [builder.compare(direction, *each) for each in ((left, right), (others, more))]
+    parts = [builder.compare(direction, *sides) for sides in ((left, right), (left_imaginary, right_imaginary))]
     return builder.elementwise("and" if direction == "EQ" else "or", *parts), None
 
 
@@ -83,7 +85,10 @@ def _bilinear(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
 
 
 def divided(builder: Builder, left: Pair, by: Pair) -> Pair:
-    """By a number without an imaginary part each part; else the product with the conjugate, over the square of its size."""
+    """Return the quotient of two complex numbers.
+
+    A real divisor divides both parts. Otherwise, the product with the conjugate is divided by the squared magnitude.
+    """
     real, imaginary = by
 
     def over(by: Value, pair: Pair) -> Pair:
@@ -98,15 +103,15 @@ def divided(builder: Builder, left: Pair, by: Pair) -> Pair:
     return over(builder.elementwise("add", *squares), product(builder, left, conjugate))
 
 
-def _larger_and_ratio(of: _Of, a: Value, b: Value) -> tuple[Value, Value]:
-    """The size of the larger part, and the ratio of the smaller one to it."""
+def _larger_and_ratio(of: _RealOps, a: Value, b: Value) -> tuple[Value, Value]:
+    """Return the magnitude of the larger part, and the ratio of the smaller part to it."""
     sizes = [of("abs", part) for part in (a, b)]
     high, low = of("maximum", *sizes), of("minimum", *sizes)
     return high, of("divide", low, of.where("EQ", low, 0, of.number(1), high))
 
 
 def absolute(builder: Builder, pair: Pair) -> Value:
-    """The larger part times sqrt(1 + ratio^2), which does not overflow before the result."""
+    """Return |z| as the larger part times sqrt(1 + ratio^2), which overflows only if the result does."""
     of, a, b = _of(builder, pair)
     high, ratio = _larger_and_ratio(of, a, b)
     return of("multiply", high, of("sqrt", of("add", of.number(1), of("multiply", ratio, ratio))))
@@ -114,7 +119,7 @@ def absolute(builder: Builder, pair: Pair) -> Value:
 
 def _sign(builder: Builder, pair: Pair) -> Pair:
     size = absolute(builder, pair)
-    of = _Of(builder, size.type)
+    of = _RealOps(builder, size.type)
     return divided(builder, pair, (of.where("EQ", size, 0, of.number(1), size), None))
 
 
@@ -125,7 +130,7 @@ def exponential(builder: Builder, pair: Pair) -> Pair:
 
 
 def _exponential_minus_one(builder: Builder, pair: Pair) -> Pair:
-    """expm1(a) cos(b) - 2 sin(b / 2)^2 + i exp(a) sin(b)"""
+    """Return expm1(a) cos(b) - 2 sin(b / 2)^2 + i exp(a) sin(b)."""
     of, a, b = _of(builder, pair)
     half = of("sine", of.times(0.5, b))
     real = of("multiply", of("exponential_minus_one", a), of("cosine", b))
@@ -133,7 +138,7 @@ def _exponential_minus_one(builder: Builder, pair: Pair) -> Pair:
 
 
 def logarithm(builder: Builder, pair: Pair) -> Pair:
-    """log(larger) + log1p(ratio^2) / 2 + i angle"""
+    """Return log(larger part) + log1p(ratio^2) / 2 + i angle."""
     of, a, b = _of(builder, pair)
     high, ratio = _larger_and_ratio(of, a, b)
     more = of.times(0.5, of("log_plus_one", of("multiply", ratio, ratio)))
@@ -141,7 +146,7 @@ def logarithm(builder: Builder, pair: Pair) -> Pair:
 
 
 def _log_plus_one(builder: Builder, pair: Pair) -> Pair:
-    """Near 0 log1p(a (2 + a) + b^2) / 2, which loses nothing of a small a."""
+    """Return log(1 + z). Near 0, its real part is log1p(a (2 + a) + b^2) / 2, which keeps the precision of a small a."""
     of, a, b = _of(builder, pair)
     further, angle = logarithm(builder, (of("add", of.number(1), a), b))
     squares = of("add", of("multiply", a, of("add", of.number(2), a)), of("multiply", b, b))
@@ -150,7 +155,9 @@ def _log_plus_one(builder: Builder, pair: Pair) -> Pair:
 
 
 def _square_root(builder: Builder, pair: Pair) -> Pair:
-    """t = sqrt((|z| + |a|) / 2) is one part, b / 2 t the other: which one is which, the sign of a says."""
+    """Return sqrt(z). One part is t = sqrt((|z| + |a|) / 2), the other is b / (2 t). The sign of a decides which of
+    them is real.
+    """
     of, a, b = _of(builder, pair)
     total = of("add", of.times(0.5, absolute(builder, pair)), of.times(0.5, of("abs", a)))
     t = of("sqrt", total)
@@ -164,11 +171,11 @@ def _reciprocal_root(builder: Builder, pair: Pair) -> Pair:
 
 
 def _power(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
-    """exp(w log z); 0 to the power 0 is 1, to any other 0."""
+    """Return exp(w log z). 0 to the power 0 is 1; 0 to any other power is 0."""
     base, exponent = operands
     real, imaginary = exponential(builder, product(builder, exponent, logarithm(builder, base)))
     assert imaginary is not None
-    size, of = absolute(builder, base), _Of(builder, real.type)
+    size, of = absolute(builder, base), _RealOps(builder, real.type)
     at_zero = of.where("EQ", absolute(builder, exponent), 0, of.number(1), of.number(0))
     return of.where("EQ", size, 0, at_zero, real), of.where("EQ", size, 0, of.number(0), imaginary)
 
@@ -194,7 +201,7 @@ def _hyperbolic_cosine(builder: Builder, pair: Pair) -> Pair:
 
 
 def _hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
-    """(sinh 2a + i sin 2b) / (cosh 2a + cos 2b), of an a that leaves the cosh finite."""
+    """Return (sinh 2a + i sin 2b) / (cosh 2a + cos 2b), with a clamped so that cosh stays finite."""
     of, a, b = _of(builder, pair)
     a = builder.emit("clamp", [of.number(-_LARGE), a, of.number(_LARGE)], a.type)
     a, b = of.times(2, a), of.times(2, b)
@@ -203,14 +210,14 @@ def _hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
 
 
 def _by_quarter_turn(builder: Builder, pair: Pair, function: Callable[[Builder, Pair], Pair]) -> Pair:
-    """-i f(i z), which is tan of tanh, and asin of asinh."""
+    """Return -i f(i z), which turns tanh into tan, and asinh into asin."""
     of, a, b = _of(builder, pair)
     real, imaginary = function(builder, (of("negate", b), a))
     return imaginary_part(builder, (real, imaginary)), of("negate", real)
 
 
 def _tangent(builder: Builder, pair: Pair) -> Pair:
-    """-i tanh(i z)"""
+    """Return -i tanh(i z)."""
     return _by_quarter_turn(builder, pair, _hyperbolic_tangent)
 
 
@@ -219,8 +226,12 @@ def _complex_sum(builder: Builder, left: Pair, right: Pair) -> Pair:
     return parts[0], parts[1]
 
 
-def _inverse_sine(builder: Builder, pair: Pair) -> Pair:
-    """The inverse of sinh, log(z + sqrt(z^2 + 1)): of the z with a positive real part, so that nothing cancels; log 2 z where z^2 is too large."""
+def _inverse_hyperbolic_sine(builder: Builder, pair: Pair) -> Pair:
+    """Return asinh z = log(z + sqrt(z^2 + 1)).
+
+    It is computed for the sign of z with a positive real part, so that nothing cancels, and as log(2 z) if z^2 is too
+    large.
+    """
     of, a, b = _of(builder, pair)
     one = of.with_sign(of.number(1), a)
     z = of("multiply", a, one), of("multiply", b, one)
@@ -234,25 +245,25 @@ def _inverse_sine(builder: Builder, pair: Pair) -> Pair:
 
 
 def _arc_sine(builder: Builder, pair: Pair) -> Pair:
-    return _by_quarter_turn(builder, pair, _inverse_sine)
+    return _by_quarter_turn(builder, pair, _inverse_hyperbolic_sine)
 
 
 def _arc_cosine(builder: Builder, pair: Pair) -> Pair:
-    """pi / 2 - asin z"""
+    """Return pi / 2 - asin z."""
     real, imaginary = _arc_sine(builder, pair)
-    of = _Of(builder, real.type)
+    of = _RealOps(builder, real.type)
     return of("subtract", of.number(math.pi / 2), real), of("negate", imaginary_part(builder, (real, imaginary)))
 
 
-def _inverse_cosine(builder: Builder, pair: Pair) -> Pair:
-    """The inverse of cosh: i acos z or -i acos z, whichever has no negative real part."""
+def _inverse_hyperbolic_cosine(builder: Builder, pair: Pair) -> Pair:
+    """Return acosh z, which is i acos z or -i acos z: the one without a negative real part."""
     of, _, b = _of(builder, pair)
     real, imaginary = _both(builder, _arc_cosine(builder, pair))
     return of("abs", imaginary), of.with_sign(real, b)
 
 
-def _inverse_tangent(builder: Builder, pair: Pair) -> Pair:
-    """The inverse of tanh, (log1p(z) - log1p(-z)) / 2"""
+def _inverse_hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
+    """Return atanh z = (log1p(z) - log1p(-z)) / 2."""
     of, a, b = _of(builder, pair)
     more, less = (_log_plus_one(builder, each) for each in (pair, (of("negate", a), of("negate", b))))
     parts = [
@@ -262,7 +273,7 @@ def _inverse_tangent(builder: Builder, pair: Pair) -> Pair:
 
 
 def _arc_tangent(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
-    """The angle of complex x and y: -i log((x + i y) / sqrt(x^2 + y^2))"""
+    """Return atan2(y, x) of complex numbers: -i log((x + i y) / sqrt(x^2 + y^2))."""
     y, x = operands
     of, c, d = _of(builder, y)
     root = _square_root(builder, _complex_sum(builder, product(builder, x, x), product(builder, y, y)))
@@ -271,7 +282,7 @@ def _arc_tangent(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair
 
 
 def _logistic(builder: Builder, pair: Pair) -> Pair:
-    """1 / (1 + exp(-z))"""
+    """Return 1 / (1 + exp(-z))."""
     of, a, b = _of(builder, pair)
     real, imaginary = exponential(builder, (of("negate", a), of("negate", b)))
     return divided(builder, (of.number(1), None), (of("add", of.number(1), real), imaginary))
@@ -300,7 +311,7 @@ RULES: dict[str, Rule] = {
             "sign": _sign, "exponential": exponential, "exponential_minus_one": _exponential_minus_one, "log": logarithm,
             "log_plus_one": _log_plus_one, "sqrt": _square_root, "rsqrt": _reciprocal_root, "sine": _sine, "cosine": _cosine,
             "sinh": _hyperbolic_sine, "cosh": _hyperbolic_cosine, "asin": _arc_sine, "acos": _arc_cosine,
-            "asinh": _inverse_sine, "acosh": _inverse_cosine, "atanh": _inverse_tangent, "tan": _tangent, "tanh": _hyperbolic_tangent, "logistic": _logistic,
+            "asinh": _inverse_hyperbolic_sine, "acosh": _inverse_hyperbolic_cosine, "atanh": _inverse_hyperbolic_tangent, "tan": _tangent, "tanh": _hyperbolic_tangent, "logistic": _logistic,
         }.items()
     },
 }  # fmt: skip

@@ -1,7 +1,8 @@
-"""Fourier transforms as products of real matrices, on pairs of real and imaginary parts.
+"""Fourier transforms as matmuls with real matrices, on pairs of real and imaginary parts.
 
-A dim of n = a b elements is transformed along a, turned by roots of unity, and transformed along b (Cooley and Tukey, 1965);
-a dim of few elements, or of a prime number of them, is multiplied by its matrix.
+A dim of n = a b elements is transformed along a, multiplied by twiddle factors (roots of unity), and transformed along
+b (Cooley and
+Tukey, 1965). A dim with few elements, or with a prime number of them, is multiplied by its DFT matrix.
 """
 
 from __future__ import annotations
@@ -17,26 +18,29 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.ops.precision import EXACT
 
 Pair = tuple[Value, Value | None]
-"""The real and the imaginary parts; None: all of these are 0."""
+"""The real and the imaginary part. None stands for an imaginary part of 0."""
 Function = Callable[[Value], Value]
 Product = Callable[[Value, Value], Value]
 Array = np.ndarray[Any, Any]
-# Elements that are transformed at once: the 8 FLOP per element and complex number take about as long as it takes to move the
-# number there and back (derived: 32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
+# Elements that are transformed by one matrix. Derived: 8 FLOP per element for a complex number take about as long as
+# moving the number there
+# and back (32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
 DIRECT = 64
-# Elements of a prime dim whose matrix is kept as a constant (chosen: 16 MB for each part).
+# Elements of the longest dim of prime size, whose matrix is a constant. Chosen: 16 MB for each part.
 LARGEST_PRIME = 2048
-# Elements of a dim whose roots of unity are kept as constants (chosen: 64 MB for each part).
+# Elements of the longest dim, whose roots of unity are constants. Chosen: 64 MB for each part.
 LONGEST = 1 << 24
 
 
 def can_transform(length: Sequence[int]) -> bool:
-    """Whether all dims have at most `LONGEST` elements, and small factors."""
+    """Whether every dim has at most `LONGEST` elements, and no prime factor above `LARGEST_PRIME`."""
     return all(0 < n <= LONGEST and _largest_prime(n) <= LARGEST_PRIME for n in length)
 
 
 def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) -> Pair:
-    """StableHLO's `fft` of a kind over the last dims; of IRFFT the imaginary part is what rounding left of 0."""
+    """Return StableHLO's `fft` of a kind over the last dims. The imaginary part of an IRFFT contains rounding errors
+    only.
+    """
     rank, inverse = pair[0].type.rank, kind in ("IFFT", "IRFFT")
     *dims, last = range(rank - len(length), rank)
     if kind == "RFFT":
@@ -45,7 +49,7 @@ def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) ->
     for dim in dims:
         pair = _along(builder, pair, dim, inverse)
     if kind == "IRFFT":
-        pair = _whole(builder, pair, last, length[-1])
+        pair = _full_spectrum(builder, pair, last, length[-1])
     if kind != "RFFT":
         pair = _along(builder, pair, last, inverse)
     if not inverse:
@@ -58,8 +62,8 @@ def _on_each_part(pair: Pair, function: Function) -> Pair:
     return function(pair[0]), None if pair[1] is None else function(pair[1])
 
 
-def _whole(builder: Builder, pair: Pair, dim: int, size: int) -> Pair:
-    """The spectrum of real numbers from its first half: the rest is conjugate, in reverse."""
+def _full_spectrum(builder: Builder, pair: Pair, dim: int, size: int) -> Pair:
+    """Return the full spectrum of real numbers from its first half: the rest is its conjugate in reverse order."""
 
     def mirrored(x: Value) -> Value:
         part = builder.rows(x, dim, 1, (size - 1) // 2 + 1)
@@ -68,15 +72,15 @@ def _whole(builder: Builder, pair: Pair, dim: int, size: int) -> Pair:
     real, imaginary = pair
     if size < 3:
         return pair
-    whole = builder.concatenate([real, mirrored(real)], dim)
+    spectrum = builder.concatenate([real, mirrored(real)], dim)
     if imaginary is None:
-        return whole, None
+        return spectrum, None
     back = builder.elementwise("negate", mirrored(imaginary))
-    return whole, builder.concatenate([imaginary, back], dim)
+    return spectrum, builder.concatenate([imaginary, back], dim)
 
 
 def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
-    """The transform along one dim, without the factor 1 / n of the inverse one."""
+    """Return the transform along one dim, without the factor 1 / n of the inverse transform."""
     sizes = pair[0].type.sizes
     n = sizes[dim]
     a = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
@@ -85,16 +89,16 @@ def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
     b = n // a
     pair = _on_each_part(pair, lambda x: builder.reshape(x, (*sizes[:dim], a, b, *sizes[dim + 1 :])))
     pair = _along(builder, pair, dim, inverse)
-    turns = _roots(builder, np.outer(np.arange(a), np.arange(b)), n, pair[0].type.dtype, inverse)
+    twiddles = _roots(builder, np.outer(np.arange(a), np.arange(b)), n, pair[0].type.dtype, inverse)
     shape = pair[0].type.shape
-    pair = product(builder, pair, _on_each_part(turns, lambda x: builder.spread(x, shape, (dim, dim + 1))))
+    pair = product(builder, pair, _on_each_part(twiddles, lambda x: builder.spread(x, shape, (dim, dim + 1))))
     pair = _along(builder, pair, dim + 1, inverse)
     perm = [*range(dim), dim + 1, dim, *range(dim + 2, len(sizes) + 1)]
     return _on_each_part(pair, lambda x: builder.reshape(builder.transpose(x, perm), sizes))
 
 
 def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -> tuple[Value, Value]:
-    """Powers of the n-th root of unity: cosines and sines."""
+    """Return the cosines and sines of powers of the n-th root of unity."""
     angles = (powers % n) * (2 * np.pi / n)
     parts = [np.cos(angles), np.sin(angles) if inverse else -np.sin(angles)]
     parts = [np.where(4 * powers % n == 0, np.rint(x), x) for x in parts]  # 0, 1 and -1 are exact
@@ -112,20 +116,21 @@ def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
 
     def times(x: Value, matrix: Value) -> Value:
         like = TensorType((*(kind.sizes[d] for d in rest), n), kind.dtype)
-        found = builder.emit("dot_general", [x, matrix], like, lhs_batch=(), rhs_batch=(), lhs_contract=(dim,),
-                             rhs_contract=(0,), precision=EXACT)  # what the stages lose adds up  # fmt: skip
-        return builder.transpose(found, perm)
+        # The precision is exact, as the rounding errors of all stages add up.
+        transformed = builder.emit("dot_general", [x, matrix], like, lhs_batch=(), rhs_batch=(), lhs_contract=(dim,),
+                                   rhs_contract=(0,), precision=EXACT)  # fmt: skip
+        return builder.transpose(transformed, perm)
 
     return bilinear(builder, pair, matrices, times)
 
 
 def product(builder: Builder, left: Pair, right: Pair) -> Pair:
-    """Products of complex numbers, element by element."""
+    """Return the products of complex numbers, element by element."""
     return bilinear(builder, left, right, lambda x, y: builder.elementwise("multiply", x, y))
 
 
 def bilinear(builder: Builder, left: Pair, right: Pair, times: Product) -> Pair:
-    """What is linear in two complex operands, from what it is of real ones."""
+    """Return a bilinear function of two complex operands, given this function of real operands as `times`."""
     (a, b), (c, d) = left, right
     if d is None:
         return times(a, c), None if b is None else times(b, c)

@@ -1,4 +1,4 @@
-"""Algebraic identities: replacements of an op's result by an operand, a number, or an op on the operand's operands."""
+"""Algebraic identities, which replace the result of an op by an operand, a constant, or a simpler op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from meshgen.ir.graph import Node, TensorType, Value, is_float
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import neutral
 
-Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]  # with the operands as they are written
+# takes a node, and its operands in the written graph
+Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]
 
 
 def _convert(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
@@ -69,7 +70,7 @@ def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
-    """The number that a slice of one element is, of a constant or of an iota."""
+    """Return the number that a one-element slice of a constant or iota reads, as a splat, or None for other operands."""
     start = node.attrs.start
     if constant := writer.source(operand, "constant"):
         return writer.splat(constant.attrs.value[start], node.result.type, node)
@@ -80,7 +81,7 @@ def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
 
 
 def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """A slice where all starts are known."""
+    """Return a static slice if all starts are constant."""
     value, *starts = operands
     first = _window_start(writer, value, node.result, starts)
     if first is None:
@@ -92,24 +93,26 @@ def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value |
 
 
 def _window_start(writer: Writer, value: Value, window: Value, starts: Sequence[Value]) -> tuple[int, ...] | None:
-    """Where a window of a value begins, where that is known; one that would end outside begins earlier."""
+    """Return the start of a window, clamped so that the window stays inside the value, or None if a start is not
+    constant.
+    """
     numbers = [number for start in starts if (number := writer.number(start)) is not None]
     if len(numbers) < len(starts):
         return None
     room = [size - count for size, count in zip(value.type.sizes, window.type.sizes, strict=True)]
-    return tuple(min(max(int(number), 0), most) for number, most in zip(numbers, room, strict=True))
+    return tuple(min(max(int(number), 0), last_start) for number, last_start in zip(numbers, room, strict=True))
 
 
 def _dynamic_update_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """An update of everything is the result; one of what was updated just before makes that one needless."""
+    """Return the update if it covers the entire value, or skip an earlier update of the same window."""
     value, update, *starts = operands
     if update.type == value.type:
         return update
     before = writer.source(value, "dynamic_update_slice")
     if before is None or before.operands[1].type != update.type:
         return None
-    places = [_window_start(writer, value, update, part) for part in (starts, before.operands[2:])]
-    if places[0] is None or places[0] != places[1]:
+    window_starts = [_window_start(writer, value, update, part) for part in (starts, before.operands[2:])]
+    if window_starts[0] is None or window_starts[0] != window_starts[1]:
         return None
     return writer.new(node.op, [before.operands[0], update, *starts], node.result.type, dict(node.attrs), node)
 
@@ -142,7 +145,7 @@ def _reduce(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """A dot that sums nothing is a product of numbers."""
+    """Rewrite a dot without contracted dims into a multiplication, and a dot of empty operands into zeros."""
     kind, dims = node.result.type, DotDims.of(node)
     if not operands[0].type.size or not operands[1].type.size:
         return writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
@@ -152,14 +155,16 @@ def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     factors = list[Value]()
     for side, value in enumerate(operands):
         start = batch + (left if side else 0)
-        place = {d: i for i, d in enumerate(dims.batch[side])} | {d: start + i for i, d in enumerate(dims.free[side])}
+        result_dims = {d: i for i, d in enumerate(dims.batch[side])} | {
+            d: start + i for i, d in enumerate(dims.free[side])
+        }
         if value.type.dtype != kind.dtype:
             value = writer.new("convert", [value], TensorType(value.type.shape, kind.dtype), {}, node)
-        order = sorted(place, key=place.__getitem__)
-        turned = TensorType(tuple(value.type.shape[d] for d in order), kind.dtype)
-        value = writer.new("transpose", [value], turned, {"perm": tuple(order)}, node)
-        wide = {"dims": tuple(place[d] for d in order)}
-        factors.append(writer.new("broadcast_in_dim", [value], kind, wide, node))
+        order = sorted(result_dims, key=result_dims.__getitem__)
+        transposed = TensorType(tuple(value.type.shape[d] for d in order), kind.dtype)
+        value = writer.new("transpose", [value], transposed, {"perm": tuple(order)}, node)
+        attrs = {"dims": tuple(result_dims[d] for d in order)}
+        factors.append(writer.new("broadcast_in_dim", [value], kind, attrs, node))
     return writer.new("multiply", factors, kind, {}, node)
 
 
@@ -247,7 +252,7 @@ def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _widens(source: str, target: str) -> bool:
-    """Whether every number of the source type is one of the target type."""
+    """Whether dtype `target` represents every number of dtype `source` exactly."""
     exact = {"bf16": ("f32", "f64"), "f16": ("f32", "f64"), "f32": ("f64",), "i1": ("i8", "i16", "i32", "i64", "f32", "f64"),
              "i8": ("i16", "i32", "i64", "f32", "f64"), "i16": ("i32", "i64", "f32", "f64"), "i32": ("i64", "f64"),
              "ui8": ("ui16", "ui32", "ui64", "i16", "i32", "i64"), "f8E4M3FN": ("f32",), "f8E5M2": ("f32",)}  # fmt: skip

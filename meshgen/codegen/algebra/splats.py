@@ -1,6 +1,6 @@
-"""A graph that is written node by node, in which it is known which values are one number everywhere ("splats").
+"""A graph writer that tracks splats, which are values with the same number in every element.
 
-A splat is kept as a 0-d constant that is broadcast, so that computing with it never builds a big array.
+A splat is stored as a 0-d constant with a broadcast, so that folding it never builds a big array.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ Array = np.ndarray[Any, Any]
 
 
 class Writer:
-    """Writes `graph`, each op on the same operands once."""
+    """Appends nodes to `graph`, and reuses an earlier node for the same op on the same operands."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._made: dict[Value, Node] = {}
         self._known: dict[Any, Node] = {}
-        self._numbers: dict[Value, Array | None] = {}  # of constants, whose elements are compared once
+        # numbers of constants, cached because their elements have to be compared
+        self._numbers: dict[Value, Array | None] = {}
 
     def number(self, value: Value) -> Array | None:
-        """Return the number that a value is everywhere, as `splat_of`."""
+        """Return the number that every element of a value equals, as `splat_of` does."""
         return splat_of(value, self._made.get, self._numbers)
 
     def emit(self, node: Node, operands: list[Value], now: Mapping[Value, Value]) -> Node:
-        """A copy of the node, or an earlier equal one; `now` says what values that its regions use have become."""
+        """Return a copy of the node on `operands`, or an earlier equal node. `now` maps values that its regions capture
+        to their copies.
+        """
         key = computation_key(node, operands) if _is_pure(node) else None
         if key is not None and key in self._known:
             return self._known[key]
@@ -48,28 +51,29 @@ class Writer:
         return copy
 
     def new(self, op: str, operands: list[Value], kind: TensorType, attrs: dict[str, Any], like: Node) -> Value:
-        """The result of a further node, named and placed like the one whose result it becomes."""
+        """Append a node and return its result, with the name and location of the node `like`, whose result it replaces."""
         node = Node(op, operands, [Value(kind, like.result.name, loc=like.loc)], attrs, like.loc)
         return self.emit(node, operands, {}).result
 
     def splat(self, number: Array, kind: TensorType, like: Node) -> Value:
-        """A constant of one number, broadcast where it has dims."""
+        """Return a constant with one number in every element. If it has dims, it is a broadcast."""
         scalar = self.new("constant", [], TensorType((), kind.dtype), {"value": np.asarray(number).reshape(())}, like)
         if not kind.rank:
             return scalar
         return self.new("broadcast_in_dim", [scalar], kind, {"dims": ()}, like)
 
     def is_splat(self, value: Value, number: float) -> bool:
-        found = self.number(value)
-        return found is not None and bool(found == number)
+        """Whether every element of a value equals `number`."""
+        splat_number = self.number(value)
+        return splat_number is not None and bool(splat_number == number)
 
     def source(self, value: Value, op: str) -> Node | None:
-        """The node that makes the value, if it is an `op`."""
+        """Return the node that produces the value if it is an `op`, else None."""
         node = self._made.get(value)
         return node if node is not None and node.op == op else None
 
 
 def _is_pure(node: Node) -> bool:
-    """Whether an equal node on the same operands has the same results."""
+    """Whether equal nodes on the same operands have equal results."""
     inside = (inner.op for region in node.regions for inner in all_nodes(region))
     return node.op not in IMPURE and IMPURE.isdisjoint(inside)

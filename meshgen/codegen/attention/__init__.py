@@ -1,1 +1,1 @@
-"""Attention is recognized in a program as it was entered, before anything decides how it is split."""
+"""Recognition of attention in the imported program, before any pass decides how to shard it."""

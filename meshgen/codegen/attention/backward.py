@@ -1,10 +1,16 @@
-"""The gradients of an attention: products of functions of its scores, read off the nodes that compute them, however they are written.
+"""Gradients of an attention: matmuls that compute dq, dk and dv from its scores, in any formulation, become attention
+gradient ops.
 
-    dv = dot(p, do),  dp = dot(do, v),  ds = p * (dp - sum(p * dp, over keys)),  dk = dot(f(ds, scores), q),  dq = dot(f(ds, scores), k)
+    dv = dot(p, do),  dp = dot(do, v),  ds = p * (dp - sum(p * dp, over keys)),  dk = dot(f(ds, scores), q),  dq =
+    dot(f(ds, scores), k)
 
-Frameworks and people write `ds` in many ways. Which value is `ds`, and which products are of what, is found by numbers: each value is evaluated as a
-function of random scores, maxima, sums and gradients, and compared with what it should be. Identities of such functions that hold for hundreds of
-random numbers hold. What is between `ds` and the products, the derivative of the function of the scores, is taken over as it is.
+Frameworks and people write `ds` in many ways. Which value is `ds`, and what each matmul computes, is therefore tested
+numerically. Each
+value is evaluated as a function of random scores, maxima, sums and gradients, and compared with its expected value. An
+identity of such
+functions that holds for hundreds of random numbers holds in general. The ops between `ds` and the matmuls, which are
+the derivative of
+the score function, are kept as they are.
 """
 
 from __future__ import annotations
@@ -26,13 +32,13 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.factors import KEY_GRADIENT, KEYS, QUERIES, QUERY_GRADIENT, VALUES, Names, notation
 from meshgen.ops.types.attention import STATISTIC
 
-_MOST_NODES = 256  # between the scores and the products
-_MOST_SPLITS = 4  # of loops, each of which shows others
-_MOST_STEPS = 16  # values that are looked at before a product is found
+_MOST_NODES = 256  # most nodes between the scores and the matmuls. Chosen: bounds the search
+_MOST_SPLITS = 4  # most rounds of splitting loops, each of which may reveal further splits. Chosen: bounds the search
+_MOST_STEPS = 16  # most values searched for the matmul that computes `dp`. Chosen: bounds the search
 
 
 class Backward:
-    """Writes an attention with its gradients. Raises UnformedError where something else needs what is between."""
+    """Replaces the gradients of an attention by ops. Raises UnformedError if other nodes need a value between."""
 
     def __init__(self, forward: Forward, uses: Uses) -> None:
         self.forward, self.uses, self.attention = forward, uses, forward.attention
@@ -49,7 +55,7 @@ class Backward:
         self.change = self._gradient_of_result()
 
     def written(self) -> Mapping[Node, list[Node]]:
-        """The ops in place of the products. All regions are known before any op is written."""
+        """Return the nodes that replace each matmul. All regions are finished before any op is written."""
         forward = self.forward
         layouts = forward.layouts
         probe = Probe(forward, self.inside, (self.product.result, self.place))
@@ -76,15 +82,15 @@ class Backward:
         builder = Builder(layouts.graph, first.loc)
         delta = self._delta(builder, do, (out, forward.out))
         operands = [*forward.operands, (rows, forward.rows), (delta, forward.rows), do, *forward.elements.operands]
-        made = self._write(builder, roles, gradient, operands)
+        results = self._write(builder, roles, gradient, operands)
         before = forward.needed([forward.result[0]])
-        after = [node for node in forward.needed(made) if node not in before]
+        after = [node for node in forward.needed(results) if node not in before]
         return {self.attention.product: before, **{dot: [] for dot in self.dots}, first: after}
 
     # ---- the nodes
 
     def _collect(self, values: Iterable[Value]) -> None:
-        """Note what leads from values to products, and which gradients of scores something else reads, such as that of a bias."""
+        """Collect the nodes between values and matmuls, and the values of these nodes that other nodes read."""
         stack = list(values)
         while stack:
             for node in self.uses.of(stack.pop()):
@@ -112,33 +118,35 @@ class Backward:
         return node in self.dots or self._passes(node)
 
     def _located(self, value: Value) -> Index:
-        """The index of a value that is computed from scores."""
+        """Return the index of a value that is computed from scores."""
         return self.reach.located(value, self.known, self._passes)
 
     def _passes(self, node: Node) -> bool:
         return node in self.inside or node in self.attention.members
 
     def _gradient_product(self) -> Node:
-        """The product of the result's gradient with the values: the one of the scores' size that what is inside reads."""
+        """Return the matmul that computes `dp`: the only one of the scores' size that the collected nodes read."""
         scores, found = self.attention.scores, dict[Node, None]()
         for node in self.inside:
             stack = [v for v in node.operands if v.type.size == scores.result.type.size]
             for _ in range(_MOST_STEPS):
                 if not stack:
                     break
-                maker = self.uses.producer(stack.pop())
-                if maker is None or maker in self.inside or maker in self.attention.members:
+                node_behind = self.uses.producer(stack.pop())
+                if node_behind is None or node_behind in self.inside or node_behind in self.attention.members:
                     continue
-                if maker.op in DOTS:
-                    found[maker] = None
-                elif maker.op in POINTWISE or maker.op in LAYOUT - LEAVING:
-                    stack += [v for v in maker.operands if v.type.size == scores.result.type.size]
+                if node_behind.op in DOTS:
+                    found[node_behind] = None
+                elif node_behind.op in POINTWISE or node_behind.op in LAYOUT - LEAVING:
+                    stack += [v for v in node_behind.operands if v.type.size == scores.result.type.size]
         if len(found) != 1:
             raise UnformedError
         return next(iter(found))
 
     def _require_order(self, first: Node, values: Sequence[Value]) -> None:
-        """What the gradients read is computed before the first of them is written."""
+        """Raise UnformedError unless all operands of the gradient ops are computed before `first`, where these ops are
+        written.
+        """
         position = self.uses.graph.index.positions
         last = position[first.result]
         if any(position.get(value, -1) >= last for value in (*values, self.attention.product.result)):
@@ -147,7 +155,7 @@ class Backward:
     # ---- indices
 
     def _end(self, dot: Node) -> End:
-        """The scores' side of a product, and the index of both operands."""
+        """Return the operand of a matmul that is computed from scores, with the indices of both operands."""
         inner = [number for number in (0, 1) if self._is_inside(dot.operands[number])]
         if len(inner) != 1:
             raise UnformedError
@@ -172,22 +180,25 @@ class Backward:
         return node is not None and (node in self.inside or node in self.attention.members)
 
     def _gradient_of_result(self) -> tuple[Value, Index]:
-        """The gradient of the result, with its index."""
+        """Return the gradient of the result, with its index."""
         forward, dot = self.forward, self.product
         values = self.reach.chain(forward.values)
         side = next((n for n in (0, 1) if self.reach.shares(dot.operands[n], values)), None)
         if side is None:
             raise UnformedError
-        place = self.reach.located(dot.operands[side], values, moves)
+        known_index = self.reach.located(dot.operands[side], values, moves)
         dims, other = DotDims.of(dot), 1 - side
-        found = dict[int, Expr]()
-        for own, theirs in ((dims.batch[other], dims.batch[side]), (dims.contract[other], dims.contract[side])):
-            found |= {a: place[b] for a, b in zip(own, theirs, strict=True)}
+        index = dict[int, Expr]()
+        for dims_of_gradient, known_dims in (
+            (dims.batch[other], dims.batch[side]),
+            (dims.contract[other], dims.contract[side]),
+        ):
+            index |= {a: known_index[b] for a, b in zip(dims_of_gradient, known_dims, strict=True)}
         free = dims.free[other]
         result = self.place
         start = len(dims.batch[0]) + (len(dims.free[0]) if other == 1 else 0)
-        found |= {d: result[start + i] for i, d in enumerate(free)}
-        return dot.operands[other], tuple(found[d] for d in range(len(found)))
+        index |= {d: result[start + i] for i, d in enumerate(free)}
+        return dot.operands[other], tuple(index[d] for d in range(len(index)))
 
     def _placed_product(self) -> Index:
         for node in self.inside:
@@ -206,7 +217,7 @@ class Backward:
     # ---- what is written
 
     def _gradient(self, roles: Roles) -> tuple[Region, Value]:
-        """The region of the scores' gradient: of `ds`, and of the score."""
+        """Return the region that computes the gradient of the scores from `ds` and the score, and its output."""
         forward = self.forward
         scores, inside = forward.at(self.attention.scores.result), {*self.inside, *self.attention.members}
         ends = [end for role, end in roles.ends.items() if role != VALUES]
@@ -219,15 +230,15 @@ class Backward:
                 region.assume((value, index), Builder(region.graph).elementwise("negate", region.first[value]))
             kept = forward.elements.kept()
             try:
-                found = region.element(ends[0].value, ends[0].index)
-            except UnformedError:  # what is after it needs something else, too
+                output = region.element(ends[0].value, ends[0].index)
+            except UnformedError:  # The nodes after this value also need other values.
                 forward.elements.restore(kept)
                 continue
-            return region, Builder(region.graph).convert(found, ends[0].value.type.dtype)
+            return region, Builder(region.graph).convert(output, ends[0].value.type.dtype)
         raise UnformedError
 
     def _delta(self, builder: Builder, do: Element, out: Element) -> Value:
-        """The sum of the elements of the result times those of its gradient, for each row."""
+        """Return the sum over each row of the result times its gradient, element by element."""
         forward = self.forward
         order = (*forward.rows, *(f for f in forward.out if f not in forward.rows))
         sides: list[Value] = []
@@ -241,10 +252,14 @@ class Backward:
         return builder.emit("reduce", [builder.elementwise("multiply", *sides), zero], kind, kind="add", dims=dims)
 
     def _with_sums_of_results(self, probe: Probe, roles: Roles, do: Element) -> Mapping[Node, list[Node]]:
-        """Where something else reads the gradient of scores, as a bias does, their sums over keys become sums over elements of the result.
+        """Rewrite sums over keys into sums over elements of the result. This applies if other nodes read the gradient
+        of the scores.
 
-        before   %r = reduce add (%p * %dp), over keys            %ds = %p * (%dp - %r)          scores are read for %r, and for %ds
-        after    %r = reduce add (%do * %o), over elements
+            before   %r = reduce add (%p * %dp), over keys            %ds = %p * (%dp - %r)          reads the scores
+            for %r, and again for %ds
+            after    %r = reduce add (%do * %o), over elements
+
+        An example of such a reader is the gradient of a bias.
         """
         forward, layouts, found = self.forward, self.forward.layouts, dict[Node, list[Node]]()
         product, total = self.attention.product.result, self.attention.total.result
@@ -271,7 +286,7 @@ class Backward:
         return found
 
     def _write(self, builder: Builder, roles: Roles, gradient: tuple[Region, Value], operands: Sequence[Element]) -> list[Value]:  # fmt: skip
-        """Write the ops of the gradients; returns these."""
+        """Write the gradient ops, and return the values that they define."""
         forward, first = self.forward, self.forward.operands
         region, value = gradient
         regions = (forward.score_region(), forward.share.close(forward.weight), region.close(value))
@@ -305,7 +320,10 @@ class Backward:
         return found
 
     def _targets(self, ends: Sequence[End | None]) -> list[tuple[Value, Index] | None]:
-        """Return the settled value of each product with its index. Gradients of keys and values are settled behind sums over shared heads if both are summed."""
+        """Return the last value of the single-user chain after each matmul, with its index.
+
+        The chain continues behind sums over shared heads only if the gradients of both keys and values are summed.
+        """
         shared = {*self.forward.operands[KEYS][1], *self.forward.operands[VALUES][1]}
         heads = [
             v for v, name in self.forward.layouts.names.items() if name in self.forward.rows and name not in shared
@@ -317,14 +335,14 @@ class Backward:
         return [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]
 
     def _names_of(self, numbers: Sequence[int], targets: Sequence[tuple[Value, Index] | None]) -> list[Names]:
-        """The factors of results; one that nothing reads sums over the same rows as the other."""
+        """Return the factors of each result. A result without users sums over the same rows as the other result."""
         forward = self.forward
         named = [None if each is None else forward.named(*each) for each in targets]
         kept = {name for names in named for name in names or () if name in forward.rows}
-        others = [forward.operands[number][1] for number in numbers]
-        whole = [(*(f for f in forward.rows if f in kept and f not in names), *names) for names in others]
-        return [own or other for own, other in zip(named, whole, strict=True)]
+        operand_names = [forward.operands[number][1] for number in numbers]
+        defaults = [(*(f for f in forward.rows if f in kept and f not in names), *names) for names in operand_names]
+        return [given_names or other for given_names, other in zip(named, defaults, strict=True)]
 
 
 _OTHER = {QUERIES: KEYS, KEYS: QUERIES, VALUES: VALUES}
-"""What the gradient of each operand is a product with: keys, queries, and the gradient of the result."""
+"""The other operand of the matmul that computes each gradient: keys, queries, or the gradient of the result."""

@@ -1,10 +1,14 @@
-"""A softmax between two products becomes one op, so that its rows are split and its keys stay whole; and so do its gradients.
+"""Replace a softmax between two matmuls by one attention op, and its gradients by gradient ops.
 
-    before   %s = dot_general %q, %k    %m = reduce maximum %s    %e = exponential (%s - %m)    %p = %e / (reduce add %e)    %o = dot_general %p, %v
+    before   %s = dot_general %q, %k    %m = reduce maximum %s    %e = exponential (%s - %m)    %p = %e / (reduce add
+    %e)    %o = dot_general %p, %v
     after    %o, %l = attention %q, %k, %v {factors = "a b d, a s d, a s e -> a b e, a b"}
 
-Between the products may be any element-wise function of the scores, of other operands and of positions: scales, masks, biases, caps, dropout.
-Left as they are: scores that something else than their gradients reads, and products that no kernel of attention takes (`codegen/fusion/attention_loops.py`).
+As one op, its rows can be sharded while its keys stay together. The function between the matmuls may be any
+element-wise function of the
+scores, of other operands and of positions: scales, masks, biases, caps, dropout. Two cases stay unchanged: scores with
+users other than
+their gradients, and matmuls for which no attention kernel exists (`codegen/fusion/attention_loops.py`).
 """
 
 from __future__ import annotations
@@ -26,44 +30,49 @@ from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.classes import DOTS
 
-_MOST_SPLITS = 4  # of loops, each of which shows others
+_MOST_SPLITS = 4  # most rounds of splitting loops, each of which may reveal further splits. Chosen: bounds the search
 
 
 @module_pass("form-attention", "import", "partition", requires_ops=("exponential",))
 def form_attention(module: Module, context: Compilation) -> Module:
-    """The program with an op for each attention, and for its gradients, in the bodies of loops and branches too."""
+    """Rewrite a softmax between two matmuls, and its gradients, into attention ops. Also applies in bodies of loops and
+    branches.
+    """
     return on_graphs(module, formed)
 
 
 def formed(graph: Graph) -> Graph:
-    """The graph with these ops; the graph itself where it has no attention."""
+    """Return the graph with attention ops, or the graph itself if it contains no attention."""
     if sum(node.op in DOTS for node in graph.nodes) < 2:
         return graph
-    found: dict[Node, list[Node]] = {}
+    replacements: dict[Node, list[Node]] = {}
     uses = Uses(graph)
     for node in graph.nodes:
         attention = attention_of(node, uses.producer, uses.of) if node.op in DOTS else None
         if attention is not None and not any(inner.option is not None for inner in attention.members):
             new = _formed(attention, uses)
-            if found.keys().isdisjoint(new):
-                found |= new
-    if not found:
+            if replacements.keys().isdisjoint(new):
+                replacements |= new
+    if not replacements:
         return graph
-    made = {value for new in found.values() for node in new for value in node.results}  # layouts of results are theirs
+    # Layout ops after an attention are part of its replacement.
+    replaced_values = {value for new in replacements.values() for node in new for value in node.results}
     nodes: list[Node] = []
     for node in graph.nodes:
-        nodes += found.get(node, [] if made.intersection(node.results) else [node])
+        nodes += replacements.get(node, [] if replaced_values.intersection(node.results) else [node])
     return replace(graph, nodes=_live(nodes, graph))
 
 
 def _live(nodes: Sequence[Node], before: Graph) -> list[Node]:
-    """The nodes without those that were needed before and are not any more."""
+    """Return the nodes without those that became unused. Nodes that were unused before stay."""
     unneeded = {*before.nodes} - {*needed_nodes(before.nodes, before.outputs, lambda _: False)}
     return needed_nodes(nodes, before.outputs, unneeded.__contains__)
 
 
 def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
-    """What takes the place of nodes; none where the op cannot say what they compute."""
+    """Return the replacement of each replaced node, or an empty mapping if the op cannot express what the nodes
+    compute.
+    """
     parts: Mapping[Var, tuple[int, ...]] = {}
     for _ in range(_MOST_SPLITS):
         layouts, found = Layouts(uses.producer), dict[Node, list[Node]]()
@@ -76,5 +85,5 @@ def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
         more = parts_of(layouts.seen)
         if not more:
             return found
-        parts = more  # of the loops as they were: variables are split once
+        parts = more  # Sizes of parts refer to the original loops: each variable is split once.
     return {}

@@ -1,4 +1,4 @@
-"""The op of an attention: its loops, operands and functions, read off the nodes that compute it."""
+"""Construction of an attention op from the nodes that compute it: its loops, operands and regions."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.factors import FORWARD, Names, notation
 from meshgen.ops.types.attention import STATISTIC
 
-_ROWS = "abcfghijklmnopqrtuvwxyz"  # of what is neither keys (s), depth (d) nor width (e)
-_TRIED = (1.0, 1.5, 7.0, 1e4)  # sums of a row, of which the greatest exponential is 1
-_MOST_LOOPS = 8  # of a dim of the result that is divided
-_NEAR = 0.01  # of quotients in bf16
+_ROWS = "abcfghijklmnopqrtuvwxyz"  # names of row factors; keys are `s`, depth is `d`, width is `e`
+_TRIED = (1.0, 1.5, 7.0, 1e4)  # row sums to test with, relative to a largest exponential of 1
+# most loops of a dim of the result, if the division by the row sum follows the second dot. Chosen: bounds the search
+_MOST_LOOPS = 8
+_NEAR = 0.01  # relative tolerance of quotients: more than twice the rounding error of bf16, 2**-8
 
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of an attention: an index of its result, the keys, and the depth of the first product."""
+    """Loops of an attention: the index of its result, the key index, and the index of the contracted dims of the first
+    dot (the depth).
+    """
 
     result: Index
     keys: Expr
@@ -42,7 +45,7 @@ class Loops:
 
     @classmethod
     def of(cls, attention: Attention, parts: Mapping[Var, Sequence[int]]) -> Loops:
-        """With variables split as `parts` says."""
+        """Create the loops of an attention, with variables split into the loop sizes in `parts`."""
         result, keys = generic_index(attention.product)
         scores = attention.scores
         sizes = [scores.operands[0].type.sizes[d] for d in DotDims.of(scores).contract[0]]
@@ -52,7 +55,11 @@ class Loops:
 
 
 class Forward:
-    """Writes the op of one attention over given loops. Raises UnformedError where it cannot say what is computed."""
+    """Writes the op of one attention over given loops.
+
+    Raises:
+        UnformedError: the nodes compute something that the op cannot express.
+    """
 
     def __init__(self, attention: Attention, layouts: Layouts, loops: Loops, uses: Uses) -> None:
         self.attention, self.layouts, self.loops = attention, layouts, loops
@@ -83,7 +90,9 @@ class Forward:
             raise UnformedError
 
     def written(self, rows: Mapping[Value, Index]) -> Mapping[Node, list[Node]]:
-        """The op in place of the product; `rows` are values that are its second result, with indices."""
+        """Return the nodes that replace the second dot. `rows` maps values that become the second result of the op to
+        their indices.
+        """
         _, made = self.write()
         builder = Builder(self.layouts.graph, self.attention.product.loc)
         for value, index in rows.items():
@@ -93,7 +102,10 @@ class Forward:
         return {self.attention.product: self.needed([self.result[0], *rows])}
 
     def write(self) -> Sequence[Value]:
-        """Write the op, with the product's result as its own, once all regions are; returns its results."""
+        """Write the op and return its results. The result of the second dot becomes the first result of the op.
+
+        All regions must be finished before.
+        """
         product, layouts = self.attention.product, self.layouts
         attrs = self.attrs | {"factors": notation(self.taken_factors, [self.out, self.rows])}
         types = [self.type_of(self.out, product.result.type.dtype), self.type_of(self.rows, STATISTIC)]
@@ -106,7 +118,7 @@ class Forward:
         return (made if made.type.shape != self.result[0].type.shape else self.result[0]), rows
 
     def score_region(self) -> Graph:
-        """The function of the scores, once all regions are written."""
+        """Return the function of the scores. All regions must be finished before."""
         return self.score.close(self.softmaxed)
 
     @property
@@ -119,7 +131,7 @@ class Forward:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Attributes of the op and of its gradients, but for factors."""
+        """Attributes of the op and of its gradients, except for the factors."""
         attention = self.attention
         return {
             "positions": tuple(self.elements.positions),
@@ -133,7 +145,7 @@ class Forward:
         return TensorType(tuple(sizes[f] for f in names), dtype)
 
     def finish(self, builder: Builder, made: Value, result: Value) -> None:
-        """Let the last node, which made a value, or a reshape of it have this result."""
+        """Replace `made`, a result of the last node, by `result`. Append a reshape if their shapes differ."""
         last = builder.graph.nodes[-1]
         if made.type.shape != result.type.shape:
             builder.reshape(made, result.type.shape)
@@ -145,13 +157,15 @@ class Forward:
         return needed_nodes(self.layouts.graph.nodes, values, lambda _: False)
 
     def _operand(self, value: Value, index: Index) -> Element:
-        found = self.layouts.element(value, index)
-        if found is None:
+        element = self.layouts.element(value, index)
+        if element is None:
             raise UnformedError
-        return found
+        return element
 
     def _normalization(self, uses: Uses) -> tuple[Mapping[Node, int], bool]:
-        """The node that divides probabilities by the sum of a row, with the number of its other operand, and whether rows without keys give 0."""
+        """Return the node that divides by the row sum, with the number of its other operand, and whether rows without
+        keys yield 0.
+        """
         attention, producer = self.attention, self.layouts.producer
         if len(attention.scales) > 1:
             raise UnformedError
@@ -172,7 +186,9 @@ class Forward:
         return {node: number}, attention.keeps_empty and math.isfinite(factors[0])
 
     def _division(self, uses: Uses) -> tuple[Node, int, Index]:
-        """The node that divides probabilities or the result by the sum of a row, the number of its other operand, and its index."""
+        """Return the node that divides the probabilities or the result by the row sum, the number of its other operand,
+        and its index.
+        """
         if self.attention.scales:
             ((node, number),) = self.attention.scales
             return node, number, self.placed[node.operands[1 - number]]
@@ -185,7 +201,9 @@ class Forward:
     # ---- loops and indices
 
     def _names(self) -> dict[Var, str]:
-        """The factor of each loop: `s` are keys, `d` the depth, `e` the width of the values, other letters rows."""
+        """Return the factor of each loop: `s` for keys, `d` for the depth, `e` for the width of the values, other
+        letters for rows.
+        """
         scores = self.placed[self.attention.scores.result]
         keys, depth = variables_of([self.loops.keys]), variables_of(self.loops.depth)
         kept = variables_of([*self.loops.result, *scores])
@@ -194,10 +212,10 @@ class Forward:
         width = [v for v in kept if v not in inside]
         if len(rows) > len(_ROWS):
             raise UnformedError
-        found = dict(zip(rows, _ROWS, strict=False))
+        names = dict(zip(rows, _ROWS, strict=False))
         for letter, group in (("s", keys), ("d", depth), ("e", width)):
-            found |= {v: letter + (str(i) if i else "") for i, v in enumerate(group)}
-        return found
+            names |= {v: letter + (str(i) if i else "") for i, v in enumerate(group)}
+        return names
 
     def at(self, value: Value) -> dict[Value, Index]:
         return {value: self.placed[value]}
@@ -213,7 +231,7 @@ class Forward:
         return product.operands[1 - side], operand_index(product, 1 - side, self.loops.result, summed)
 
     def named(self, value: Value, index: Index) -> Names:
-        """The factors of a value's dims."""
+        """Return the factors of the dims of a value."""
         loops = [loops_of(place, size) for place, size in zip(index, value.type.sizes, strict=True)]
         if None in loops:
             raise UnformedError
@@ -221,10 +239,11 @@ class Forward:
 
 
 def variables_of(index: Sequence[Expr]) -> dict[Var, None]:
-    return dict.fromkeys(v for place in index for v in ex.variables(place))
+    """Return the variables of an index, in order of occurrence."""
+    return dict.fromkeys(v for expr in index for v in ex.variables(expr))
 
 
 def precision_of(dot: Node, number: int) -> tuple[str, ...]:
-    """The precision of a product, with that of the operand of this number first."""
-    found = tuple(dot.attrs.precision)
-    return (found[number], found[1 - number]) if found else ()
+    """Return the precision of both operands of a dot, that of operand `number` first."""
+    precision = tuple(dot.attrs.precision)
+    return (precision[number], precision[1 - number]) if precision else ()

@@ -1,4 +1,4 @@
-"""The index of each value of an attention."""
+"""Indices of the values of an attention."""
 
 from __future__ import annotations
 
@@ -14,60 +14,68 @@ from meshgen.ops.dot_dims import DotDims
 
 
 def operand_index(dot: Node, number: int, result: Index, contracted: Index) -> Index:
-    """Index of an operand of a dot for an index of its result, and of the contracted dims in the order of its attributes."""
+    """Return the index of an operand of a dot, given the index of its result and of its contracted dims in attribute
+    order.
+    """
     dims = DotDims.of(dot)
     batch, free = len(dims.batch[0]), len(dims.free[0])
-    own = result[batch : batch + free] if number == 0 else result[batch + free :]
-    found = dict(zip(dims.batch[number], result[:batch], strict=True))
-    found |= dict(zip(dims.free[number], own, strict=True))
-    found |= dict(zip(dims.contract[number], contracted, strict=True))
-    return tuple(found[d] for d in range(len(found)))
+    free_index = result[batch : batch + free] if number == 0 else result[batch + free :]
+    by_dim = dict(zip(dims.batch[number], result[:batch], strict=True))
+    by_dim |= dict(zip(dims.free[number], free_index, strict=True))
+    by_dim |= dict(zip(dims.contract[number], contracted, strict=True))
+    return tuple(by_dim[d] for d in range(len(by_dim)))
 
 
 def places(attention: Attention, producer: Producer, result: Index, n: Expr) -> dict[Value, Index] | None:
-    """The index of each value of an attention where the product is computed at `result`, and its sum runs over `n`.
+    """Return the index of each value of an attention, if the second dot is computed at `result` and sums over `n`.
 
-    None if a value is needed at two indices, or the sums of the two products and of the softmax run over different dims.
+    Returns:
+        None if a value is needed at two indices, or if the two dots and the softmax sum over different dims.
     """
     product, side = attention.product, attention.side
     dims = DotDims.of(product).contract[side]
     probabilities = product.operands[side]
-    summed = ex.delinearize(n, [probabilities.type.sizes[d] for d in dims])
-    found: dict[Value, Index] = {product.result: result}
-    stack = [(probabilities, operand_index(product, side, result, summed))]
+    contracted_index = ex.delinearize(n, [probabilities.type.sizes[d] for d in dims])
+    indices: dict[Value, Index] = {product.result: result}
+    stack = [(probabilities, operand_index(product, side, result, contracted_index))]
     while stack:
         value, index = stack.pop()
         node = producer(value)
         if node is None or node not in attention.members:
             continue
-        if value in found:
-            if found[value] != index:
+        if value in indices:
+            if indices[value] != index:
                 return None
             continue
-        found[value] = index
+        indices[value] = index
         if node.op in REDUCTIONS:
             stack.append((node.operands[0], before_reduce(node, index, n)))
         elif node.op in LAYOUT:
             stack.append((node.operands[0], backward(node, index)))
         elif node is not attention.scores:
             stack += [(v, index if v.type.rank else ()) for v in node.operands]
-    kept = _row_of(attention.total, found[attention.exponential.result], n)
-    if kept is None or found.setdefault(attention.total.result, kept) != kept:
+    kept = _row_of(attention.total, indices[attention.exponential.result], n)
+    if kept is None or indices.setdefault(attention.total.result, kept) != kept:
         return None
-    return found if _row_of(attention.maximum, found[attention.softmaxed], n) is not None else None
+    return indices if _row_of(attention.maximum, indices[attention.softmaxed], n) is not None else None
 
 
 def query_side(attention: Attention, index: Index, n: Expr) -> int | None:
-    """The number of the operand of the first dot that does not vary with `n`, of which `index` is the result's; None if both vary."""
+    """Return the number of the first dot's operand that does not vary with `n`. `index` is the index of the dot's
+    result.
+
+    Returns:
+        None unless exactly one of the operands varies.
+    """
     batch, free = (len(part[0]) for part in (DotDims.of(attention.scores).batch, DotDims.of(attention.scores).free))
     varying = set(ex.variables(n))
     parts = (index[:batch], index[batch : batch + free], index[batch + free :])
-    moves = [any(v in varying for e in part for v in ex.variables(e)) for part in parts]
-    return None if moves[0] or moves[1] == moves[2] else 0 if moves[2] else 1
+    varies = [any(v in varying for e in part for v in ex.variables(e)) for part in parts]
+    return None if varies[0] or varies[1] == varies[2] else 0 if varies[2] else 1
 
 
 def generic_index(product: Node) -> tuple[Index, Expr]:
-    """An index of a product's result with a variable per dim, and of its contracted dims in one."""
+    """Return an index of the dot's result with one variable per dim, and one variable for all its contracted dims."""
     depth = DotDims.of(product).depth(product.operands[0].type)
     return tuple(ex.variable(f"d{i}", size) for i, size in enumerate(product.result.type.sizes)), ex.variable(
         "n", depth
@@ -75,13 +83,15 @@ def generic_index(product: Node) -> tuple[Index, Expr]:
 
 
 def _row_of(reduce: Node, index: Index, n: Expr) -> Index | None:
-    """Index of a reduce's result for that of its operand; None if the reduced dims do not run over `n` alone."""
+    """Return the index of a reduction's result for the index of its operand, or None if it does not reduce over `n`
+    alone.
+    """
     kept = tuple(e for d, e in enumerate(index) if d not in reduce.attrs.dims)
     return kept if before_reduce(reduce, kept, n) == index else None
 
 
 def before_reduce(node: Node, index: Index, n: Expr) -> Index:
-    """Index of what a reduce sums, where its result is at `index` and the sum runs over `n`."""
+    """Return the index of a reduction's operand, if its result is at `index` and the reduced dims iterate over `n`."""
     sizes, kept = node.operands[0].type.sizes, iter(index)
     dims = sorted(node.attrs.dims)
     summed = dict(zip(dims, ex.delinearize(n, [sizes[d] for d in dims]), strict=True))
@@ -89,4 +99,5 @@ def before_reduce(node: Node, index: Index, n: Expr) -> Index:
 
 
 def substituted(index: Index, table: Mapping[Var, Expr]) -> Index:
+    """Return the index with variables replaced by expressions."""
     return tuple(ex.substitute(e, table) for e in index)

@@ -1,7 +1,10 @@
-"""Names of the loops of an attention, and its operands with a dim for each of them.
+"""Names of the loops of an attention, and its operands with one dim per loop.
 
-Layout ops between operands and products are read through: transposes, dims of size 1, heads that are repeated or merged with the batch. A variable
-that is read in parts (`head // 4`: four heads of queries share one of keys) becomes two, so that each dim of an operand is one loop.
+Layout ops between operands and matmuls are looked through: transposes, dims of size 1, heads that are repeated or
+merged with the batch. A
+variable that is read in parts (`head // 4`: four query heads share one key head) becomes two variables, so that each
+dim of an
+operand is one loop.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from meshgen.ops.factors import Names
 
 Producer = Callable[[Value], Node | None]
 Element = tuple[Value, Names]
-"""A value with a dim for each of these factors."""
+"""A value, and the factor of each of its dims."""
 _READ_THROUGH = ("transpose", "reshape", "broadcast_in_dim")
 
 
 def parts_of(indices: Iterable[Index]) -> dict[Var, tuple[int, ...]] | None:
-    """The sizes of the loops that each variable must be split into, major to minor; None if they do not nest."""
+    """Return the sizes of the loops into which each variable must be split, major to minor, or None if these loops do
+    not nest.
+    """
     cuts: dict[Var, set[int]] = {}
     stack = [e for index in indices for e in index]
     while stack:
@@ -33,22 +38,24 @@ def parts_of(indices: Iterable[Index]) -> dict[Var, tuple[int, ...]] | None:
                 if len(atom.of.terms) == 1 and not atom.of.const and isinstance(atom.of.terms[0][0], Var):
                     cuts.setdefault(atom.of.terms[0][0], set()).add(atom.by)
                 stack.append(atom.of)
-    found: dict[Var, tuple[int, ...]] = {}
+    sizes: dict[Var, tuple[int, ...]] = {}
     for var, divisors in cuts.items():
         steps = [1, *sorted(divisors), var.high + 1]
         if any(after % before for before, after in itertools.pairwise(steps)):
             return None
-        found[var] = tuple(after // before for before, after in itertools.pairwise(steps))[::-1]
-    return found
+        sizes[var] = tuple(after // before for before, after in itertools.pairwise(steps))[::-1]
+    return sizes
 
 
 def split_variable(text: str, size: int, parts: Sequence[int]) -> Expr:
-    """A variable as the loops that it is split into."""
+    """Return a variable as a linear expression of the loops into which it is split."""
     return ex.linearize([ex.variable(f"{text}_{i}" if len(parts) > 1 else text, n) for i, n in enumerate(parts or (size,))], parts or (size,))  # fmt: skip
 
 
 def loops_of(place: Expr, size: int) -> tuple[Var, ...] | None:
-    """The variables, major to minor, that run over all of a dim of this size; None if an expression is something else."""
+    """Return the variables, major to minor, that together iterate over a dim of this size, or None for any other
+    expression.
+    """
     terms = sorted(place.terms, key=lambda term: -term[1])
     loops = tuple(atom for atom, _ in terms if isinstance(atom, Var))
     sizes = [var.high + 1 for var in loops]
@@ -58,16 +65,18 @@ def loops_of(place: Expr, size: int) -> tuple[Var, ...] | None:
 
 
 class Layouts:
-    """Values with a dim for each loop; what has to be written for them is in `graph`."""
+    """Values with one dim per loop. `graph` contains the layout ops that were written for them."""
 
     def __init__(self, producer: Producer) -> None:
         self.producer, self.graph = producer, Graph("")
         self.names: Mapping[Var, str] = {}
-        self.seen: dict[Index, None] = {}  # the indices at which values were looked at
+        self.seen: dict[Index, None] = {}  # indices at which values were read
         self._made: dict[tuple[Value, Names, str], Value] = {}
 
     def chain(self, value: Value, index: Index) -> Iterator[tuple[Value, Index]]:
-        """The value that is read at an index, and those that it is read from through layout ops, and through one conversion."""
+        """Yield the value that is read at an index, then the values behind it through layout ops and at most one
+        conversion.
+        """
         is_converted = False
         while True:
             self.seen.setdefault(index)
@@ -79,12 +88,14 @@ class Layouts:
             index, value = index if node.op == "convert" else backward(node, index), node.operands[0]
 
     def element(self, value: Value, index: Index, *, is_whole: bool = False) -> Element | None:
-        """The value that is read at an index, as far before it as each dim is one loop; None if it has no such form.
+        """Return the value that is read at `index`, looking through layout ops as long as each dim is one loop.
 
-        A value is converted before it is repeated, but is not converted again where it is only moved.
+        A value is converted before a broadcast repeats it, but layout ops alone cause no second conversion.
 
         Args:
-            is_whole: it varies with all that the index does.
+            is_whole: whether the returned value must vary with every variable of the index.
+        Returns:
+            None if the value has no such form.
         """
         found = None
         varies = {v for place in index for v in variables(place)}
@@ -105,13 +116,15 @@ class Layouts:
         return self._in_loops(found[0], found[1], names, value.type.dtype), names
 
     def _loops(self, value: Value, index: Index) -> list[tuple[Var, ...]] | None:
-        found = [loops_of(place, size) for place, size in zip(index, value.type.sizes, strict=True)]
-        known = [each for each in found if each is not None]
-        is_named = len(known) == len(found) and all(var in self.names for each in known for var in each)
-        return known if is_named else None
+        loops = [loops_of(expr, size) for expr, size in zip(index, value.type.sizes, strict=True)]
+        plain_loops = [dim_loops for dim_loops in loops if dim_loops is not None]
+        is_named = len(plain_loops) == len(loops) and all(
+            var in self.names for dim_loops in plain_loops for var in dim_loops
+        )
+        return plain_loops if is_named else None
 
     def _in_loops(self, value: Value, loops: Sequence[tuple[Var, ...]], names: Names, dtype: str) -> Value:
-        """The value in an element type, without dims of size 1, and with those of several loops split."""
+        """Return the value in `dtype`, without dims of size 1, and with one dim per loop."""
         shape = tuple(var.high + 1 for each in loops for var in each)
         if (shape, dtype) == (value.type.sizes, value.type.dtype):
             return value

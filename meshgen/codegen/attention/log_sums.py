@@ -1,4 +1,4 @@
-"""The log-sum-exp of each row, which a program computes from the maxima and sums of a softmax, is a result of the attention.
+"""Recognition of the log-sum-exp of each row, which becomes a result of the attention op.
 
 before   %m = reduce maximum %s    %t = reduce add %e    %l = add %m, (log %t)    ...    return %o, %l
 after    %o, %l = attention ...
@@ -20,14 +20,18 @@ from meshgen.ops.classes import POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate
 
 _ARRANGING = ("transpose", "reshape")
-_MOST_VALUES = 16  # between the reductions and the log-sum-exp
-_TRIED = ((0.5, 1.0), (-3.0, 1.5), (7.0, 40.0), (-0.25, 1e4))  # maxima and sums of a row
-_NEAR = 1e-5  # relative, of log-sum-exps in f32 (chosen: an order above the rounding of a logarithm and a sum)
+_MOST_VALUES = 16  # most values between the reductions and the log-sum-exp. Chosen: bounds the search
+_TRIED = ((0.5, 1.0), (-3.0, 1.5), (7.0, 40.0), (-0.25, 1e4))  # (maximum, sum) of a row, to test the function with
+_NEAR = 1e-5  # relative tolerance in f32. Chosen: ten times the rounding error of a logarithm and a sum
 
 
 def log_sums(attention: Attention, placed: Mapping[Value, Index], uses: Uses) -> dict[Value, Index] | None:
-    """Return what something else than the attention reads of it, if that is the log-sum-exp of each row only, with indices; else None."""
-    found: dict[Value, Index] = {}
+    """Return the values outside the attention that are the log-sum-exp of each row, with their indices.
+
+    Returns:
+        None if another node reads any other value of the attention.
+    """
+    indices: dict[Value, Index] = {}
     inside = [value for node in attention.members - {attention.product} for value in node.results]
     seen, stack = set(inside), [(value, placed[value]) for value in inside if value in placed]
     while stack:
@@ -42,16 +46,17 @@ def log_sums(attention: Attention, placed: Mapping[Value, Index], uses: Uses) ->
                 return None
             seen.add(node.result)
             if _is_log_sum(node.result, place, attention, placed, uses):
-                found[node.result] = place
+                indices[node.result] = place
             else:
                 stack.append((node.result, place))
     place = uses.graph.index.positions
     last = place[attention.product.result]
-    readers = (node for value in found for node in uses.of(value))
-    return found if all(place[node.results[0]] > last for node in readers) else None
+    readers = (node for value in indices for node in uses.of(value))
+    return indices if all(place[node.results[0]] > last for node in readers) else None
 
 
 def _is_log_sum(value: Value, index: Index, attention: Attention, placed: Mapping[Value, Index], uses: Uses) -> bool:
+    """Whether the element of a value at `index` is the logarithm of the row's sum plus the row's maximum."""
     rows = [attention.maximum.result, attention.total.result]
     between, _ = upstream(value, lambda node: node in (attention.maximum, attention.total), uses.producer)
     inside = attention.members.union(between)

@@ -1,4 +1,4 @@
-"""Indices of values that are read from others with a known index."""
+"""Walks from a value to the values that it is computed from, with the index of each."""
 
 from __future__ import annotations
 
@@ -15,54 +15,60 @@ from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 
-_MOST_SPLITS = 4  # of loops, each of which shows others
+_MOST_SPLITS = 4  # most rounds of splitting loops, each of which may reveal further splits. Chosen: bounds the search
 Passes = Callable[[Node], bool]
 
 
 def moves(node: Node) -> bool:
-    """Whether the elements of a node's result are those of its operand, perhaps in another type."""
+    """Whether a node's result has the same elements as its operand, perhaps in another dtype."""
     return node.op == "convert" or node.op in LAYOUT - LEAVING
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Walks from values to what they are read from; `layouts` notes indices on the way."""
+    """Walks from values to their sources. `layouts` records the indices on the way."""
 
     layouts: Layouts
 
     def chain(self, operand: tuple[Value, Index]) -> dict[Value, Index]:
-        """An operand, and what it is read from through layout ops and conversions, with indices."""
-        found, (value, index) = dict[Value, Index](), operand
+        """Return an operand, and the values behind it through layout ops and conversions, each with its index."""
+        indices, (value, index) = dict[Value, Index](), operand
         while True:
             self.layouts.seen.setdefault(index)
-            found[value] = index
+            indices[value] = index
             node = self.layouts.producer(value)
             if node is None or not moves(node):
-                return found
+                return indices
             value, index = node.operands[0], index if node.op == "convert" else backward(node, index)
 
     def located(self, value: Value, anchors: Mapping[Value, Index], passes: Passes) -> Index:
-        """The index of a value that is read from one with a known index, through the nodes that pass."""
+        """Return the index of a value that is computed from an anchor through nodes that `passes` accepts.
+
+        Anchors are values with known indices. Raises UnformedError if the index is not determined.
+        """
         parts: Mapping[Var, tuple[int, ...]] = {}
         for _ in range(_MOST_SPLITS):
             table = {v: split_variable(v.text, v.high + 1, sizes) for v, sizes in parts.items()}
-            own = tuple(ex.substitute(ex.variable(f"x{d}", n), table) for d, n in enumerate(value.type.sizes))
+            variables = tuple(ex.substitute(ex.variable(f"x{d}", n), table) for d, n in enumerate(value.type.sizes))
             seen: dict[Index, None] = {}
-            found = self._anchor(value, own, anchors, passes, seen)
-            if found is None:
+            equation = self._anchor(value, variables, anchors, passes, seen)
+            if equation is None:
                 raise UnformedError
-            solved = _solved(*found)
-            if solved is not None and set(variables_of(own)) <= solved.keys():
-                return substituted(own, solved)
-            more = parts_of(seen)
-            if not more or more == parts:
+            solved = _solved(*equation)
+            if solved is not None and set(variables_of(variables)) <= solved.keys():
+                return substituted(variables, solved)
+            new_parts = parts_of(seen)
+            if not new_parts or new_parts == parts:
                 raise UnformedError
-            parts = more
+            parts = new_parts
         raise UnformedError
 
     def _anchor(self, value: Value, own: Index, anchors: Mapping[Value, Index], passes: Passes,
                 seen: dict[Index, None]) -> tuple[Index, Index, Sequence[int]] | None:  # fmt: skip
-        """The index of an anchor in terms of that of the value, its known index, and its sizes."""
+        """Return the index of an anchor in terms of the value's index, the known index of the anchor, and its sizes.
+
+        Returns None if no anchor is reached.
+        """
         stack, done = [(value, own)], set[Value]()
         while stack:
             current, index = stack.pop()
@@ -80,11 +86,11 @@ class Reach:
         return None
 
     def shares(self, value: Value, anchors: Mapping[Value, Index]) -> bool:
-        """Whether a value is read from an anchor, through layout ops and conversions."""
-        return any(each in anchors for each in self.chain((value, tuple(ex.ZERO for _ in value.type.sizes))))
+        """Whether a value is an anchor, seen through layout ops and conversions."""
+        return any(source in anchors for source in self.chain((value, tuple(ex.ZERO for _ in value.type.sizes))))
 
     def reaches(self, value: Value, ends: set[Value], passes: Passes) -> bool:
-        """Whether a value is computed from one of the ends through nodes that pass, element by element."""
+        """Whether a value is computed element by element from one of the ends, through nodes that `passes` accepts."""
         stack, done = [value], set[Value]()
         while stack:
             current = stack.pop()
@@ -97,7 +103,7 @@ class Reach:
         return False
 
     def walked(self, value: Value, index: Index, end: Value, passes: Passes) -> Index:
-        """The index of `end` where a value that is computed from it is at an index."""
+        """Return the index of `end` for the given index of a value that is computed from it."""
         stack, done = [(value, index)], set[Value]()
         while stack:
             current, place = stack.pop()
@@ -115,12 +121,14 @@ class Reach:
 
 
 def _solved(index: Index, known: Index, sizes: Sequence[int]) -> dict[Var, Expr] | None:
-    """The variables of an index as expressions, where it is the known one; None if it says no variable by itself."""
-    found: dict[Var, Expr] = {}
-    for place, there, size in zip(index, known, sizes, strict=True):
-        loops = loops_of(place, size)
+    """Solve `index == known` for the variables of `index`. Returns None if a component of `index` is not a plain nest
+    of variables.
+    """
+    solution: dict[Var, Expr] = {}
+    for expr, known_expr, size in zip(index, known, sizes, strict=True):
+        loops = loops_of(expr, size)
         if loops is None:
             return None
-        parts = ex.delinearize(there, [v.high + 1 for v in loops])
-        found.update(zip(loops, parts, strict=True))
-    return found
+        parts = ex.delinearize(known_expr, [v.high + 1 for v in loops])
+        solution.update(zip(loops, parts, strict=True))
+    return solution

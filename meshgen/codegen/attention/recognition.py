@@ -1,12 +1,13 @@
-"""Attention: a softmax between two products, which one kernel computes without writing the scores.
+"""Recognition of attention: a softmax between two matmuls, which one kernel computes without writing the scores.
 
     scores = dot(q, k)                      [.., rows, n]
     s      = mask, bias, scale of scores    any element-wise function
     e      = exp(s - max(s))
-    p      = e / sum(e)                     or the division follows the second product
+    p      = e / sum(e)                     or the division follows the second matmul
     result = dot(p, v)
 
-Values over `n` exist in registers only; values per row (the maximum, the sum) may be read elsewhere, for a backward pass.
+Values over `n` exist in registers only. Values per row (the maximum, the sum) may have other users, such as a backward
+pass.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 
 Producer = Callable[[Value], Node | None]
 Readers = Callable[[Value], Iterable[Node]]
-Step = tuple[Node, int]  # a node, and the number of the operand that it is linear in
+Step = tuple[Node, int]  # a node, and the number of the operand in which it is linear
 _THROUGH = POINTWISE | LAYOUT
-_LEAST_MAXIMUM = -3e38  # a constant below it does not bound a row's maximum: finfo(bf16).min is -3.39e38
-_MOST_NODES = 64  # of the function of the scores
-_MOST_STEPS = 32  # values that are looked at between the exponentials and the product
+_LEAST_MAXIMUM = -3e38  # a constant below this does not bound the maximum of a row: finfo(bf16).min is -3.39e38
+_MOST_NODES = 64  # most nodes of the score function. Chosen: longer than the masks and biases that people write
+_MOST_STEPS = 32  # most values searched between the second matmul and the exponentials. Chosen: bounds the search
 
 
 class Attention(NamedTuple):
     """The nodes of one attention.
 
     Attributes:
-        scores, product: the two dots; `side` is the number of the product's operand that holds the probabilities.
-        softmaxed: the value whose softmax is taken.
+        scores, product: the first and the second dot.
+        side: the number of the operand of `product` that holds the probabilities.
+        softmaxed: the operand of the softmax.
         exponential, maximum, total: the nodes of the softmax.
-        scales: nodes between it and the product that divide or multiply by a value per row.
+        scales: nodes between `exponential` and `product` that divide or multiply by a value per row.
         members: all nodes from the first dot to the second.
-        keeps_empty: rows of which all scores are -inf have a total of 0, not of NaN.
+        keeps_empty: whether a row whose scores are all -inf has a total of 0 instead of NaN.
     """
 
     scores: Node
@@ -54,27 +56,27 @@ class Attention(NamedTuple):
 
 
 def attention_of(product: Node, producer: Producer, readers: Readers) -> Attention | None:
-    """The attention that ends in a dot; None if it is not the second product of one."""
+    """Return the attention that ends in `product`, or None if this is not the second dot of an attention."""
     if product.op not in DOTS:
         return None
-    found = (_of_side(product, side, producer, readers) for side in (0, 1))
-    return next((each for each in found if each is not None), None)
+    candidates = (_of_side(product, side, producer, readers) for side in (0, 1))
+    return next((attention for attention in candidates if attention is not None), None)
 
 
 def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> Attention | None:
-    way = linear_path(product.operands[side], producer)
-    if way is None:
+    path_and_exponential = linear_path(product.operands[side], producer)
+    if path_and_exponential is None:
         return None
-    path, exponential = way
+    path, exponential = path_and_exponential
     shifted = producer(exponential.operands[0])
     if shifted is None or shifted.op != "subtract":
         return None
     softmaxed, shift = shifted.operands
-    lowered, scores = _row_value(shift, producer), _scores(softmaxed, producer)
+    row_shift, scores = _row_value(shift, producer), _scores(softmaxed, producer)
     total = _total(exponential.result, producer, readers)
-    if lowered is None or total is None or scores is None or lowered[0].operands[0] is not softmaxed:
+    if row_shift is None or total is None or scores is None or row_shift[0].operands[0] is not softmaxed:
         return None
-    (maximum, between), (dot, function) = lowered, scores
+    (maximum, between), (dot, function) = row_shift, scores
     scaled = _scales(path, maximum, total[0], producer)
     if scaled is None or not _is_maximum(maximum, producer) or not _is_shift(between, producer):
         return None
@@ -85,16 +87,19 @@ def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> 
     return Attention(dot, product, side, softmaxed, exponential, maximum, total[0], scales, members, keeps_empty)
 
 
-# ---- the parts
+# ---- nodes around the softmax
 
 
 def linear_path(value: Value, producer: Producer) -> tuple[list[Step], Node] | None:
-    """Nodes from a value back to an exponential, over operations that are linear in it, and the exponential."""
+    """Return the nodes from an exponential to a value through ops that are linear in it, and the exponential.
+
+    The nodes start with the producer of the value. Returns None if no such path exists.
+    """
     return _linear_path(value, producer, set())
 
 
 def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[list[Step], Node] | None:
-    """The same; `seen` are values from which none leads there."""
+    """Search like `linear_path`. Values in `seen` do not lead to an exponential."""
     node = producer(value)
     if node is None or value in seen or len(seen) > _MOST_STEPS:
         return None
@@ -102,13 +107,13 @@ def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[li
         return [], node
     seen.add(value)
     for number in linear_operands(node, producer):
-        if (found := _linear_path(node.operands[number], producer, seen)) is not None:
-            return [(node, number), *found[0]], found[1]
+        if (rest := _linear_path(node.operands[number], producer, seen)) is not None:
+            return [(node, number), *rest[0]], rest[1]
     return None
 
 
 def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
-    """Numbers of the operands that the result is proportional to, whatever the others are."""
+    """Return the numbers of the operands to which the result is proportional, for any values of the other operands."""
     match node.op:
         case "mask_padding":
             return (0,) if node.attrs.fill == 0 else ()
@@ -125,7 +130,9 @@ def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
 
 
 def splat(value: Value, producer: Producer) -> float | None:
-    """The number that all elements of a value are, seen through broadcasts."""
+    """Return the number that all elements of a value equal, seen through broadcasts, or None if they are not such a
+    constant.
+    """
     node = producer(value)
     while node is not None and node.op in ("broadcast_in_dim", "reshape", "convert"):
         node = producer(node.operands[0])
@@ -138,15 +145,17 @@ def splat(value: Value, producer: Producer) -> float | None:
 def upstream(
     value: Value, is_end: Callable[[Node], bool], producer: Producer
 ) -> tuple[dict[Node, None], dict[Node, None]]:
-    """Element-wise nodes and index maps between a value and the ends that it is computed from, and the ends."""
+    """Return the element-wise nodes and index maps between a value and the end nodes that it is computed from, and the
+    end nodes.
+    """
     reaches: dict[Node, bool] = {}
     ends: dict[Node, None] = {}
     stack = [(node, False)] if (node := producer(value)) is not None else []
     while stack:
         node, is_done = stack.pop()
-        makers = [maker for v in node.operands if (maker := producer(v)) is not None]
+        sources = [source for v in node.operands if (source := producer(v)) is not None]
         if is_done:
-            reaches[node] = any(reaches.get(maker, False) for maker in makers)
+            reaches[node] = any(reaches.get(source, False) for source in sources)
         elif node in reaches:
             continue
         elif is_end(node):
@@ -154,8 +163,8 @@ def upstream(
         elif node.op in _THROUGH and len(reaches) < _MOST_NODES * 4:
             reaches[node] = False
             stack.append((node, True))
-            stack += [(maker, False) for maker in makers]
-    return {node: None for node, found in reaches.items() if found and node not in ends}, ends
+            stack += [(source, False) for source in sources]
+    return {node: None for node, is_between in reaches.items() if is_between and node not in ends}, ends
 
 
 def _is_reduce(node: Node) -> bool:
@@ -163,7 +172,9 @@ def _is_reduce(node: Node) -> bool:
 
 
 def _row_value(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] | None:
-    """The one reduce that a value is computed from, and the nodes between."""
+    """Return the only reduction that a value is computed from, and the nodes between, or None if there are none or
+    several.
+    """
     between, ends = upstream(value, _is_reduce, producer)
     return (next(iter(ends)), between) if len(ends) == 1 else None
 
@@ -174,7 +185,7 @@ def _is_maximum(node: Node, producer: Producer) -> bool:
 
 
 def _is_shift(between: Iterable[Node], producer: Producer) -> bool:
-    """Whether nodes leave a finite maximum of a row as it is, and replace others by 0 at most."""
+    """Whether the nodes pass on a finite maximum of a row unchanged. They may replace a non-finite maximum by 0."""
 
     def keeps(node: Node) -> bool:
         if node.op == "maximum":
@@ -189,7 +200,7 @@ def _is_shift(between: Iterable[Node], producer: Producer) -> bool:
 
 
 def _total(exponentials: Value, producer: Producer, readers: Readers) -> list[Node] | None:
-    """The sum of the exponentials, then the conversions before it."""
+    """Return the sum of the exponentials, followed by the conversions before it, or None if no such sum exists."""
     for node in readers(exponentials):
         is_sum = node.op in REDUCTIONS and node.attrs.kind == "add" and node.operands[0] is exponentials
         if is_sum and splat(node.operands[1], producer) == 0:
@@ -200,7 +211,11 @@ def _total(exponentials: Value, producer: Producer, readers: Readers) -> list[No
 
 
 def _scores(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] | None:
-    """The dot that the scores come from, the nearest one if there are several, and what is done to them."""
+    """Return the dot that computes the scores, which is the nearest of several dots, and the nodes of the score
+    function.
+
+    Returns None if no dot is found, or if the function is too long or not element-wise.
+    """
     ends = list(upstream(value, lambda node: node.op in DOTS, producer)[1])
     if not ends:
         return None
@@ -213,19 +228,19 @@ def _scores(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] |
 def _scales(
     path: Sequence[Step], maximum: Node, total: Node, producer: Producer
 ) -> tuple[tuple[Step, ...], dict[Node, None]] | None:
-    """The steps of a path that divide or multiply by a value that depends on the row's sum only, and what makes it.
+    """Return the steps of a path that divide or multiply by a function of the row sum, and the nodes of this function.
 
-    None if something else than the exponentials depends on the row's maximum.
+    Returns None if anything except the exponentials depends on the maximum of the row.
     """
-    found, between = list[Step](), dict[Node, None]()
+    steps, between = list[Step](), dict[Node, None]()
     for node, number in path:
-        others = [v for i, v in enumerate(node.operands) if i != number]
-        rows = [upstream(v, lambda n: n is total or n is maximum, producer) for v in others]
+        other_operands = [v for i, v in enumerate(node.operands) if i != number]
+        rows = [upstream(v, lambda n: n is total or n is maximum, producer) for v in other_operands]
         if any(maximum in ends for _, ends in rows):
             return None
         if any(ends for _, ends in rows):
             if node.op not in ("divide", "multiply"):
                 return None
-            found.append((node, number))
+            steps.append((node, number))
             between |= {n: None for inner, _ in rows for n in inner}
-    return tuple(found), between
+    return tuple(steps), between

@@ -1,4 +1,4 @@
-"""Which products of an attention's scores are the gradients of queries, keys and values."""
+"""Roles of matmuls in the backward pass of an attention: the gradients of queries, keys and values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from meshgen.ops.types.attention import STATISTIC
 
 @dataclass(frozen=True)
 class End:
-    """A product with a value of the scores' size: the number of that operand, its index, and the other operand with its index."""
+    """A matmul with an operand that is computed from scores.
+
+    Attributes:
+        dot: the matmul.
+        side: the number of that operand.
+        value, index: that operand and its index.
+        other, place: the other operand and its index.
+    """
 
     dot: Node
     side: int
@@ -37,7 +44,7 @@ class End:
 
     @property
     def result(self) -> Index:
-        """The index of the product."""
+        """The index of the matmul's result."""
         dims, sides = DotDims.of(self.dot), (self.index, self.place)
         left, right = sides if self.side == 0 else sides[::-1]
         free = [side[d] for side, own in zip((left, right), dims.free, strict=True) for d in own]
@@ -45,7 +52,9 @@ class End:
 
 
 class Probe(Region):
-    """A region of scores, maxima, sums, gradients and sums over keys: what all values inside are functions of."""
+    """A region that expresses all values between scores and matmuls in terms of scores, maxima, sums, gradients and
+    sums over keys.
+    """
 
     def __init__(self, forward: Forward, inside: Collection[Node], product: tuple[Value, Index]) -> None:
         attention, placed = forward.attention, forward.placed
@@ -71,7 +80,7 @@ class Probe(Region):
         return self.sums.setdefault(node, Value(TensorType((), STATISTIC)))
 
     def summed(self, node: Node) -> Value:
-        """An element of what is summed over keys."""
+        """Return an element of the operand of a sum over keys."""
         keys = self.forward.loops.keys
         index = before_reduce(node, self.places[node], keys)
         names = set(variables_of([index[d] for d in node.attrs.dims]))
@@ -81,13 +90,19 @@ class Probe(Region):
 
 
 class Roles:
-    """Which product is the gradient of what, and which values are `ds`, or its negative, with their indices."""
+    """The role of each matmul, and the values that are `ds`.
+
+    Attributes:
+        found: the values of all functions for random arguments.
+        ends: maps the number of an operand of the attention to the matmul that computes its gradient.
+        changes: values with indices that equal `ds`, or its negative if the flag is set.
+    """
 
     def __init__(self, probe: Probe, forward: Forward, ends: Sequence[End], positions: Mapping[Value, int]) -> None:  # fmt: skip
         attention = forward.attention
         exponential = probe.element(attention.exponential.result, forward.placed[attention.exponential.result])
         summed = dict[Node, Value]()
-        while len(summed) < len(probe.sums):  # what is summed may be computed from other sums
+        while len(summed) < len(probe.sums):  # A summand may be computed from other sums.
             summed |= {node: probe.summed(node) for node in [*probe.sums] if node not in summed}
         scores, maxima, totals = (node.result for node in (attention.scores, attention.maximum, attention.total))
         functions = (forward.score, forward.softmaxed), (forward.share, forward.share_of)
@@ -109,7 +124,13 @@ class Roles:
             raise UnformedError
 
     def factor(self, value: Value) -> tuple[int, bool]:
-        """A sum over keys, by its argument of the probe, as that of probabilities times their gradients: the power of the row's total that multiplies it, and whether it is negative."""
+        """Return the ratio of a sum over keys to the sum of probabilities times their gradients.
+
+        Args:
+            value: the argument of the probe that stands for the sum.
+        Returns:
+            The exponent of the row sum in the ratio, and whether the ratio is negative.
+        """
         for power in (0, -1, 1):
             for sign in (1, -1):
                 if near(self.found.factors[value], sign * self.found.total**power, self.found.is_sound):
@@ -124,8 +145,11 @@ class Roles:
     def _changes(
         self, probe: Probe, found: Found, positions: Mapping[Value, int]
     ) -> list[tuple[tuple[Value, Index], bool]]:
-        """The values that are `ds`, or its negative, the first ones in program order first: masks after them hold where all keys of a row are masked."""
-        made = [(key, each) for key, each in probe.made.items() if probe.producer(key[0]) in probe.computed and each in found.values]  # fmt: skip
-        ordered = sorted(made, key=lambda pair: positions[pair[0][0]])
+        """Return the values that are `ds` or its negative, in program order.
+
+        Callers prefer the first value: the masks after it still apply in rows whose keys are all masked.
+        """
+        candidates = [(key, each) for key, each in probe.made.items() if probe.producer(key[0]) in probe.computed and each in found.values]  # fmt: skip
+        ordered = sorted(candidates, key=lambda pair: positions[pair[0][0]])
         signs = [(key, sign) for key, each in ordered for sign in (1, -1) if found.are_equal(found.values[each], sign * found.change)]  # fmt: skip
         return [(key, sign < 0) for key, sign in signs]

@@ -1,7 +1,8 @@
-"""Functions of single elements on random numbers, by which identities of them are decided.
+"""Tests on random numbers of whether scalar functions are identical.
 
-Each function is a few additions, products, quotients, exponentials and choices. Two that agree on as many independent random arguments as are tried
-here are the same (Schwartz, JACM 27(4), 1980), up to rounding.
+Each function consists of a few additions, multiplications, divisions, exponentials and selections. Two functions that
+agree on all of the
+independent random arguments tested here are the same up to rounding (Schwartz, JACM 27(4), 1980).
 """
 
 from __future__ import annotations
@@ -17,20 +18,28 @@ from meshgen.ir.graph import Node, TensorType, Value, is_float
 from meshgen.ops.evaluate.evaluator import Evaluator
 
 Array = np.ndarray[Any, Any]
-COUNT = 2048  # arguments that are tried: masks leave few of them
-_NEAR = 1e-4  # by which equal functions may differ in f32, relative to what they are sums of
-_MOST = 1e4  # scores beyond it are masked
-_LEAST = 1e-4  # products below it say nothing
-_EDGE = 4  # positions at either end
-_ENOUGH = 32  # arguments that must say something
+COUNT = 2048  # number of random arguments. Chosen: masks leave few of them
+# tolerance for equal functions in f32, relative to the size of their summands. Chosen: far above the rounding of a few
+# operations
+_NEAR = 1e-4
+_MOST = 1e4  # scores of a larger magnitude are masked
+_LEAST = 1e-4  # p * dp of a smaller magnitude is not divided by
+_EDGE = 4  # number of positions at either end of a factor that are drawn more often
+_ENOUGH = 32  # least number of arguments that must allow a conclusion
 
 
 @dataclass(frozen=True)
 class Found:
-    """Values of all functions, `ds` as `change`, what is multiplied as `weights`, and which arguments say something.
+    """The values of all functions for the random arguments.
 
     Attributes:
-        factors: each sum over keys as a factor of the sum of probabilities times their gradients; `total`: of each row, the sum of exponentials.
+        values: the values of each function.
+        factors: the ratio of each sum over keys to the sum of probabilities times their gradients.
+        total: the sum of the exponentials of each row.
+        change: the expected values of `ds`.
+        weights: the expected values of the multiplied probabilities.
+        scale: the size of the summands of `ds`.
+        is_sound: which arguments allow a conclusion.
     """
 
     values: Mapping[Value, Array]
@@ -47,22 +56,23 @@ class Found:
 
 
 def near(one: Array, other: Array, where: Array, scale: Array | float = 0.0) -> bool:
-    """Whether functions agree; `scale` is the size of what they are sums of."""
+    """Whether two functions agree for the arguments in `where`. `scale` is the size of their summands."""
     one, other, scale = (np.broadcast_to(np.asarray(each, np.float64), (COUNT,)) for each in (one, other, scale))
     error, allowed = np.abs(one - other), _NEAR * (np.abs(one) + np.abs(other) + scale)
     return bool(where.sum() >= _ENOUGH and np.all((error <= allowed)[where]))
 
 
 class Samples:
-    """Random arguments of the functions of a region.
+    """Random arguments for the functions of a region.
 
-    Scores are of many sizes, so that functions that are only nearly linear near 0 are not taken for linear ones.
+    Scores have many magnitudes, so that a function that is nearly linear near 0 is not mistaken for a linear one.
 
     Args:
-        probe: the region, whose functions have scores, maxima, sums of exponentials and gradients of probabilities as first arguments.
-        first: the values that these are elements of, in this order.
+        probe: the region. Its first arguments are a score, a maximum, a sum of exponentials and a gradient of a
+        probability.
+        first: the values of which these arguments are elements, in this order.
         score, share: the regions of an attention, each with its result.
-        sizes: of the factors of which positions are taken.
+        sizes: sizes of the factors whose positions are arguments.
     """
 
     def __init__(self, probe: Region, first: Sequence[Value], score: tuple[Region, Value], share: tuple[Region, Value], sizes: Mapping[str, int]) -> None:  # fmt: skip
@@ -73,13 +83,14 @@ class Samples:
         self.total = self.random.uniform(1, 9, COUNT).astype(np.float32)
 
     def solved(self, exponential: Value, sums: Mapping[Value, Value]) -> Found:
-        """Values where each sum over keys is that of probabilities times their gradients, but for a factor of the row.
+        """Return the values of all functions if each sum over keys is a multiple of the sum of probabilities times
+        their gradients.
 
         Args:
             exponential: the function of the probe that is the exponential.
-            sums: the argument that stands for each sum over keys, and the function that is summed.
+            sums: maps the argument that stands for a sum over keys to the function that is summed.
         Raises:
-            UnformedError: a sum is another one.
+            UnformedError: one of the sums has another form. The multiple may only depend on the row.
         """
         with np.errstate(all="ignore"):
             return self._solved(self._draws(exponential), sums)
@@ -92,29 +103,32 @@ class Samples:
             if not ready:
                 raise UnformedError
             for each in ready:
-                (first, says), (second, also) = (draw.share_of(waiting[each]) for draw in draws)
-                if not near(first, second, says & also):
+                (first, is_first_valid), (second, is_second_valid) = (draw.share_of(waiting[each]) for draw in draws)
+                if not near(first, second, is_first_valid & is_second_valid):
                     raise UnformedError
-                factors[each], sound = np.where(says, first, second), sound & (says | also)
+                factors[each], sound = (
+                    np.where(is_first_valid, first, second),
+                    sound & (is_first_valid | is_second_valid),
+                )
                 for draw in draws:
                     draw.values[each] = (factors[each] * delta).astype(np.float32)
                 del waiting[each]
             for draw in draws:
-                draw.go_on()
+                draw.evaluate_available()
         draw = draws[0]
         change, scale = draw.shares * (draw.change - delta), draw.shares * (np.abs(draw.change) + np.abs(delta))
         return Found(draw.values, factors, self.total, change, draw.weights, scale, sound)
 
     def _draws(self, exponential: Value) -> list[_Draw]:
-        """Two, of the same rows: maxima are near the scores of the first one, unless those are masked."""
+        """Return two draws for the same rows. Maxima are near the scores of the first draw, unless these are masked."""
         sizes = 10 ** self.random.uniform(-1, 1.7, COUNT)
         scores = (sizes * self.random.standard_normal(COUNT)).astype(np.float32)
         elements = self._elements()
         region, softmaxed = self.score
         (argument,) = region.first.values()
         given = {value: elements[key] for key, value in region.arguments.items()} | {argument: scores}
-        found = np.broadcast_to(_evaluated(region.graph.nodes, given)[softmaxed], (COUNT,))
-        near_scores = np.where(np.abs(found) < _MOST, found, 0) + self.random.uniform(-1, 3, COUNT)
+        masked_scores = np.broadcast_to(_evaluated(region.graph.nodes, given)[softmaxed], (COUNT,))
+        near_scores = np.where(np.abs(masked_scores) < _MOST, masked_scores, 0) + self.random.uniform(-1, 3, COUNT)
         rows = {self.maxima: near_scores.astype(np.float32), self.totals: self.total}
         others = (scores + self.random.standard_normal(COUNT)).astype(np.float32)
         return [
@@ -123,11 +137,14 @@ class Samples:
         ]
 
     def _elements(self) -> dict[object, Array]:
-        """Random elements and positions."""
+        """Return random values of all elements and positions."""
         return {key: self._positions(key) if isinstance(key, str) else self._of_type(kind) for key, kind in self.elements.items()}  # fmt: skip
 
     def _positions(self, name: str) -> Array:
-        """Positions of a factor: some of the first ones, some of the last ones, and some of all, since masks leave few pairs of them."""
+        """Return random positions of a factor: some of the first, some of the last, and some from the full range.
+
+        Uniformly drawn positions would be rare inside a narrow mask.
+        """
         size = self.sizes[name]
         first = self.random.integers(0, min(_EDGE, size), COUNT)
         parts = (first, size - 1 - first, self.random.integers(0, size, COUNT))
@@ -148,7 +165,7 @@ class _Draw:
         self.values = {**first, of.change: raw.astype(np.float32)}
         self.values |= {value: elements[key] for key, value in of.probe.arguments.items()}
         self._nodes = of.probe.graph.nodes
-        self.go_on()
+        self.evaluate_available()
         if exponential not in self.values:
             raise UnformedError
         self.shares = np.asarray(self.values[exponential], np.float64) / of.total
@@ -159,21 +176,21 @@ class _Draw:
             for each in (self.shares, raw)
         )
 
-    def go_on(self) -> None:
-        """Evaluate the functions whose arguments are all there."""
+    def evaluate_available(self) -> None:
+        """Evaluate the functions whose arguments are all available."""
         self.values = _evaluated(self._nodes, self.values)
 
     def share_of(self, made: Value) -> tuple[Array, Array]:
-        """A function over that of a probability times its gradient, and where it says something."""
-        whole = self.shares * self.change
-        says = np.abs(whole) > _LEAST
+        """Return a function divided by a probability times its gradient, and where the divisor is large enough."""
+        divisor = self.shares * self.change
+        is_valid = np.abs(divisor) > _LEAST
         value = np.broadcast_to(np.asarray(self.values[made], np.float64), (COUNT,))
-        return np.where(says, value / np.where(says, whole, 1), 0), says
+        return np.where(is_valid, value / np.where(is_valid, divisor, 1), 0), is_valid
 
 
 def _evaluated(nodes: Sequence[Node], values: Mapping[Value, Array]) -> dict[Value, Array]:
-    found, evaluator = dict(values), Evaluator()
+    results, evaluator = dict(values), Evaluator()
     for node in nodes:
-        if node.results[0] not in found and all(value in found for value in node.operands):
-            found.update(zip(node.results, evaluator.node(node, [found[v] for v in node.operands]), strict=True))
-    return found
+        if node.results[0] not in results and all(value in results for value in node.operands):
+            results.update(zip(node.results, evaluator.node(node, [results[v] for v in node.operands]), strict=True))
+    return results

@@ -1,11 +1,13 @@
-"""One element of a value as a function of others: of a score, of elements of operands, and of positions.
+"""Scalar functions: one element of a value, computed from a score, elements of operands, and positions.
 
     %c = compare GE (iota over rows), (iota over keys)          ^bb0(%score, %bias, %row, %key):
     %m = select %c, (%scores + %bias), -inf                       %c = compare GE, %row, %key
                                                                   %m = select %c, (%score + %bias), -inf
 
-What varies over rows and keys is so computed where it is used; what takes long for each element, or is data, is an operand. What depends on the
-score is computed in f32: narrower steps of the program are the more exact for it.
+Values that vary over rows and keys are thus computed where they are used. Data, and values that are expensive per
+element, become
+operands. Values that depend on the score are computed in f32, which only adds precision to the narrower dtypes of the
+program.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import ELEMENTWISE, EXPENSIVE, LAYOUT, LEAVING
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
-_MOST_ELEMENTS = 1 << 22  # of an array that is looked at
-_MOST_NODES = 96  # of a region (chosen: longer than masks and biases that people write)
+_MOST_ELEMENTS = 1 << 22  # most elements of a constant array that is inspected. Chosen: bounds the compile time
+_MOST_NODES = 96  # most nodes of a region. Chosen: longer than the masks and biases that people write
 
 
 class UnformedError(Exception):
-    """The program has another form than the op can say."""
+    """The program has a form that the attention ops cannot express."""
 
 
 class Elements:
-    """What the regions of one attention take: elements of operands, in order of first use, and positions of factors."""
+    """Arguments of the regions of one attention: elements of operands in order of first use, and positions of factors."""
 
     def __init__(self, layouts: Layouts) -> None:
         self.layouts = layouts
@@ -42,27 +44,31 @@ class Elements:
         self.positions: dict[str, None] = {}
 
     def operand(self, value: Value, index: Index) -> Element | None:
-        found = self.layouts.element(value, index)
-        if found is not None:
-            self.operands.setdefault(found, value.type.with_shape(()))
-        return found
+        """Return the operand with one dim per loop that is read at `index`, and record it as an argument. Returns None
+        if there is none.
+        """
+        element = self.layouts.element(value, index)
+        if element is not None:
+            self.operands.setdefault(element, value.type.with_shape(()))
+        return element
 
     def kept(self) -> tuple[dict[Element, TensorType], dict[str, None]]:
-        """What is taken so far."""
+        """Return a copy of the arguments recorded so far."""
         return {**self.operands}, {**self.positions}
 
     def restore(self, kept: tuple[dict[Element, TensorType], dict[str, None]]) -> None:
+        """Reset the arguments to a copy that `kept` returned."""
         self.operands, self.positions = kept
 
 
 class Region:
-    """A graph of scalars that is written from its result backwards.
+    """A graph of scalars that is written backward from its result.
 
     Args:
-        elements: shared by the regions of an attention.
-        stops: the values of which the region's first arguments, in f32, are elements, each at its index.
+        elements: the arguments, which all regions of an attention share.
+        stops: maps values to an index. Their elements at this index are the first arguments of the region, in f32.
         inside: the nodes that compute with the first arguments.
-        skipped: of these, those that stand for one of their operands, by its number.
+        skipped: maps nodes of `inside` to the number of an operand that replaces their result.
     """
 
     def __init__(self, elements: Elements, stops: Mapping[Value, Index], inside: Collection[Node], skipped: Mapping[Node, int] | None = None) -> None:  # fmt: skip
@@ -74,24 +80,28 @@ class Region:
         self._made: dict[tuple[Value, Index], Value] = {}
 
     def close(self, output: Value) -> Graph:
-        """The graph with all arguments, once those of all regions are known, and with constants folded."""
-        taken = [(element, kind) for element, kind in self.elements.operands.items()]
-        given = [*taken, *((name, POSITION) for name in self.elements.positions)]
-        others = [self.arguments.get(key) or Value(kind) for key, kind in given]
-        whole = Graph("region", [*self.first.values(), *others], self.graph.nodes, [output])
-        return specialized(whole)
+        """Return the graph with the arguments of all regions and with constants folded. All regions must be written
+        before.
+        """
+        element_types = [(element, kind) for element, kind in self.elements.operands.items()]
+        argument_types = [*element_types, *((name, POSITION) for name in self.elements.positions)]
+        arguments = [self.arguments.get(key) or Value(kind) for key, kind in argument_types]
+        graph = Graph("region", [*self.first.values(), *arguments], self.graph.nodes, [output])
+        return specialized(graph)
 
     def assume(self, element: tuple[Value, Index], made: Value) -> None:
-        """Let an element be a value of the region."""
+        """Let the value `made` of the region stand for an element."""
         self._made[element] = made
 
     @property
     def made(self) -> Mapping[tuple[Value, Index], Value]:
-        """The elements that are computed, by value and index."""
+        """The computed elements, by value and index."""
         return self._made
 
     def element(self, value: Value, index: Index) -> Value:
-        """The element of a value at an index. Raises UnformedError where it has no such form."""
+        """Return the value of the region that is the element of `value` at `index`. Raises UnformedError if the region
+        cannot compute it.
+        """
         key = value, index
         if key not in self._made:
             self._made[key] = self._element(value, index)
@@ -126,10 +136,10 @@ class Region:
             return self._operand(value, index)
 
     def _operand(self, value: Value, index: Index) -> Value:
-        found = self.elements.operand(value, index)
-        if found is None:
+        element = self.elements.operand(value, index)
+        if element is None:
             raise UnformedError
-        return self.arguments.setdefault(found, Value(value.type.with_shape(()), value.name))
+        return self.arguments.setdefault(element, Value(value.type.with_shape(()), value.name))
 
     def _computed(self, node: Node, index: Index) -> Value:
         if len(self.graph.nodes) > _MOST_NODES or len(node.results) != 1 or node.option is not None:
@@ -156,20 +166,20 @@ class Region:
         return builder.append(node.op, operands, [kind], dict(node.attrs.given))[0]
 
     def wide(self, builder: Builder, value: Value) -> Value:
-        """A float in f32. Raises UnformedError for one of f64."""
+        """Return a float converted to f32. Raises UnformedError for f64."""
         if not is_float(value.type.dtype) or value.type.dtype == STATISTIC:
             return value
         if value.type.dtype == "f64":
             raise UnformedError
-        maker = next((node for node in self.graph.nodes if value in node.results), None)
-        if is_constant(maker):
-            return builder.splat(np.asarray(maker.attrs.value).astype(np.float32), TensorType((), STATISTIC))
+        definition = next((node for node in self.graph.nodes if value in node.results), None)
+        if is_constant(definition):
+            return builder.splat(np.asarray(definition.attrs.value).astype(np.float32), TensorType((), STATISTIC))
         return builder.convert(value, STATISTIC)
 
-    def _position(self, builder: Builder, place: Expr, kind: TensorType) -> Value:
-        """A sum of multiples of positions."""
-        total = builder.splat(place.const, POSITION) if place.const or not place.terms else None
-        for atom, factor in place.terms:
+    def _position(self, builder: Builder, expr: Expr, kind: TensorType) -> Value:
+        """Return a linear combination of positions."""
+        total = builder.splat(expr.const, POSITION) if expr.const or not expr.terms else None
+        for atom, factor in expr.terms:
             if not isinstance(atom, Var) or atom not in self.elements.layouts.names:
                 raise UnformedError
             name = self.elements.layouts.names[atom]
@@ -183,15 +193,21 @@ class Region:
 
 
 def _ramp(array: np.ndarray[Any, Any], index: Index) -> Expr:
-    """The element of an array of numbers that grow evenly along each dim, such as positions. Raises UnformedError for any other."""
+    """Return the element of an array of evenly spaced integers, such as positions, as an expression of `index`.
+
+    Raises UnformedError for any other array.
+    """
     if array.dtype.kind not in "iu" or not 0 < array.size <= _MOST_ELEMENTS:
         raise UnformedError
     first = int(array.flat[0])
-    found, total = np.full(array.shape, first, np.int64), constant(first)
+    evenly_spaced, total = np.full(array.shape, first, np.int64), constant(first)
     for dim, size in enumerate(array.shape):
         step = int(np.take(array, 1, dim).flat[0]) - first if size > 1 else 0
-        found += step * np.arange(size).reshape([-1 if d == dim else 1 for d in range(array.ndim)])
+        evenly_spaced += step * np.arange(size).reshape([-1 if d == dim else 1 for d in range(array.ndim)])
         total += index[dim] * step
-    if not (found == array).all() or max(abs(int(found.min())), abs(int(found.max()))) >= 1 << 31:
+    if (
+        not (evenly_spaced == array).all()
+        or max(abs(int(evenly_spaced.min())), abs(int(evenly_spaced.max()))) >= 1 << 31
+    ):
         raise UnformedError
     return total

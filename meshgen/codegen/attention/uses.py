@@ -1,4 +1,4 @@
-"""The users of the values of a graph, as attention asks for them."""
+"""Users of the values of a graph, for the recognition of attention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARRANGING = ("transpose", "reshape")
 
 
 class Uses:
-    """Who makes and who uses each value of a graph, in regions too."""
+    """The producer and the users of each value of a graph. Users include nodes whose regions capture the value."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.producer, self.outputs = graph, graph.index.producers.get, {*graph.outputs}
@@ -27,27 +27,32 @@ class Uses:
                 self.users.setdefault(value, []).append(node)
 
     def of(self, value: Value) -> Sequence[Node]:
+        """Return the users of a value."""
         return self.users.get(value, ())
 
     def settled(self, value: Value, index: Index, most_loops: int = 1, summed: Collection[Var] = ()) -> tuple[Value, Index]:  # fmt: skip
-        """Return the last value of a chain of single users of a product of which each dim has few loops, and its index.
+        """Follow the chain of single users from a matmul's result. Return its last value with few loops per dim, and
+        the index of this value.
 
-        Transposes, reshapes and a rounding are followed, and with `summed` sums over these loops as well.
+        The chain consists of transposes, reshapes and conversions, and of sums over the loops in `summed`.
+
+        Args:
+            most_loops: the most loops per dim of the returned value.
         """
-        found = value, index
+        last = value, index
         while value not in self.outputs and len(users := self.of(value)) == 1:
             (node,) = users
-            place = self._after(node, index, summed)
-            if place is None or node.option is not None:
+            next_index = self._after(node, index, summed)
+            if next_index is None or node.option is not None:
                 break
-            value, index = node.result, place
+            value, index = node.result, next_index
             loops = [loops_of(each, size) for each, size in zip(index, value.type.sizes, strict=True)]
             if all(each is not None and len(each) <= most_loops for each in loops):
-                found = value, index
-        return found
+                last = value, index
+        return last
 
     def _after(self, node: Node, index: Index, summed: Collection[Var]) -> Index | None:
-        """The index of a node's result for that of its operand; None if it is not followed."""
+        """Return the index of a node's result for the index of its operand, or None if the chain ends before the node."""
         if node.op == "convert":
             kinds = [value.type.dtype for value in (*node.operands, *node.results)]
             is_sum_of_f32 = kinds[0] == "f32" or (bool(summed) and kinds[0] in TYPES)
@@ -56,5 +61,5 @@ class Uses:
             return forward(node, index, ())
         if node.op not in REDUCTIONS or node.attrs.kind != "add" or splat(node.operands[1], self.producer) != 0:
             return None
-        over = {v for d in node.attrs.dims for v in variables(index[d])}
-        return tuple(e for d, e in enumerate(index) if d not in node.attrs.dims) if over <= {*summed} else None
+        reduced = {v for d in node.attrs.dims for v in variables(index[d])}
+        return tuple(e for d, e in enumerate(index) if d not in node.attrs.dims) if reduced <= {*summed} else None

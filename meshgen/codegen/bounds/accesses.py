@@ -1,10 +1,12 @@
-"""Runs the index code of a kernel as a GPU would, and proves each of its loads and stores.
+"""Interpretation of a kernel's index code on abstract values, which collects its loads and stores with a claim to prove
+for each.
 
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)         i: 0 .. 1023
     x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
 
-Every name becomes a variable with a range; its definition is used only where the ranges do not suffice. Values that the index
-code does not define are unknown; bounds of data-dependent indices come from the clamp around them.
+Every name becomes a variable with a range. Its definition is used only if ranges do not suffice. Values that the index
+code does not define
+are unknown. Bounds of data-dependent indices come from the clamp around them.
 """
 
 from __future__ import annotations
@@ -34,11 +36,13 @@ from meshgen.codegen.index_code import Condition as Test
 
 
 class Access(NamedTuple):
-    """A load or store of a kernel: its number in the order of the text, and the parameters that it may touch.
+    """A load or store of a kernel.
 
     Attributes:
-        question: what is to be proven; None where nothing is known of the address.
-        trips: how often a program runs it, as far as that is known.
+        number: its index in the order of the text.
+        names: the parameters that it may access.
+        question: the claim to be proven, or None if its address is unknown.
+        trips: how often a program executes it, as far as that is known.
     """
 
     number: int
@@ -49,12 +53,12 @@ class Access(NamedTuple):
 
 
 class Given(NamedTuple):
-    """The known facts of a launch.
+    """Known facts of a launch.
 
     Attributes:
-        sizes: elements that each pointer parameter points to.
-        counts: how many values each other parameter can have, from 0 on.
-        programs: of the grid's first dim; the others have one.
+        sizes: number of elements behind each pointer parameter.
+        counts: number of values that each other parameter can have, starting at 0.
+        programs: size of the first dim of the grid; the other dims have size 1.
         constants: values of the compile-time parameters.
     """
 
@@ -65,35 +69,37 @@ class Given(NamedTuple):
 
 
 def unproven(code: Sequence[Statement], given: Given) -> list[Access]:
-    """Return the loads and stores of a kernel without a proof that they are inside in every lane that their masks let through."""
-    found, numbers = accesses(code, given)
-    return [each for each in found if not is_inside(each, numbers)]
+    """Return the loads and stores of a kernel without a proof that they stay inside in every lane that their masks
+    enable.
+    """
+    touched, numbers = accesses(code, given)
+    return [access for access in touched if not is_inside(access, numbers)]
 
 
 def is_inside(access: Access, numbers: Arithmetic) -> bool:
-    """Whether there is a proof that an access is inside in every lane that its mask lets through."""
+    """Whether it can be proven that an access stays inside in every lane that its mask enables."""
     return access.question is not None and prove(access.question, numbers.definitions, numbers.choices())
 
 
 def accesses(code: Sequence[Statement], given: Given) -> tuple[list[Access], Arithmetic]:
-    """Return the loads and stores of a kernel, and what its names stand for."""
+    """Return the loads and stores of a kernel, and the definitions of its names."""
     interpreter = _Interpreter(given)
     interpreter.block(code)
     return interpreter.found, interpreter.numbers
 
 
 class _Interpreter:
-    """`env` holds the abstract value of each name at the current statement."""
+    """Interprets index code. `env` maps each name to its abstract value at the current statement."""
 
     def __init__(self, given: Given) -> None:
         self.given = given
         self.found: list[Access] = []
-        self.trips = 1  # of the loops around the current statement
+        self.trips = 1  # product of the trip counts of the loops around the current statement
         self.numbers = Arithmetic()
         self.env: dict[str, Known] = {name: Pointer((name,), ex.ZERO) for name in given.sizes}
         self.env |= {name: Number(ex.constant(value)) for name, value in given.constants.items()}
         for name, count in given.counts.items():
-            self.env[name] = Number(self.numbers.same_in_all_lanes(name, 0, count - 1), 32)
+            self.env[name] = Number(self.numbers.uniform(name, 0, count - 1), 32)
 
     # ---- statements
 
@@ -119,7 +125,7 @@ class _Interpreter:
                     raise AssertionError("a value is an integer or a condition")
 
     def _branches(self, test: str, body: Sequence[Statement], otherwise: Sequence[Statement]) -> None:
-        """Bodies of which one runs, as all lanes of a program have it."""
+        """Interpret both bodies of a branch, of which all lanes of a program take the same, and join the values."""
         before = dict(self.env)
         for comparison in test.comparisons if isinstance(test, Test) else ():
             number, end = self.value(comparison.left), self.value(comparison.right)
@@ -132,7 +138,9 @@ class _Interpreter:
             self.env[name] = _either(after.get(name), self.env.get(name))
 
     def _loop(self, name: str, ends: Sequence[Int], body: Sequence[Statement]) -> None:
-        if ends[0].op == "program_id":  # over what all programs share: from the program's number on, in steps
+        # The programs share the iterations of this loop: each starts at its program id, and the step is the number of
+        # programs.
+        if ends[0].op == "program_id":
             count = self.value(ends[1])
             assert _is_constant(count)
             self.env[name] = self.numbers.programs(count.expr.const)
@@ -148,12 +156,12 @@ class _Interpreter:
             return
         if not trips:
             return
-        count = self.numbers.same_in_all_lanes(name, 0, len(trips) - 1, is_loop=True)
+        count = self.numbers.uniform(name, 0, len(trips) - 1, is_loop=True)
         for other in dict.fromkeys(each for each in changed if each in self.env):
             self.env[other] = self._carried(other, count, body, changed.count(other))
         counter = count * trips.step + trips.start
-        if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):  # its first value is not known
-            counter = self.numbers.same_in_all_lanes(name, trips.start, trips.stop - 1, is_loop=True)
+        if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):  # its first value is unknown
+            counter = self.numbers.uniform(name, trips.start, trips.stop - 1, is_loop=True)
         self.env[name] = Number(counter, 32)
         self.trips *= len(trips)
         self.block(body)
@@ -161,17 +169,19 @@ class _Interpreter:
         self.env |= dict.fromkeys((*changed, name))
 
     def _trips(self, ends: Sequence[Known]) -> range | None:
-        """The values of a loop's counter, and as many trips as it can have; ends that a program computes have ranges. None if its ends are data."""
-        known = [self.numbers.sure(end) for end in ends if isinstance(end, Number)]
-        if len(known) < len(ends):
+        """Return the longest range of a loop counter, or None if its ends depend on data."""
+        ranges = [self.numbers.sure(end) for end in ends if isinstance(end, Number)]
+        if len(ranges) < len(ends):
             return None
-        least, most = ([end[side] for end in known] for side in (0, 1))
+        least, most = ([end[side] for end in ranges] for side in (0, 1))
         if least == most:
             return range(*most)
         return range(least[0], most[1], *most[2:]) if least[2:] == most[2:] else None
 
     def _carried(self, name: str, count: Expr, body: Sequence[Statement], times: int) -> Known:
-        """The value of a loop-carried name at the start of an iteration: known for an address that moves on evenly."""
+        """Return the value of a loop-carried name at the start of an iteration. Only an address that advances evenly is
+        known.
+        """
         start = self.env[name]
         steps = [self.value(each.by) for each in body if isinstance(each, Advance) and each.target == name]
         if not isinstance(start, Pointer) or times != 1 or not steps or not _is_constant(steps[0]):
@@ -181,6 +191,7 @@ class _Interpreter:
     # ---- expressions
 
     def value(self, value: Int) -> Known:
+        """Return the abstract value of an integer expression."""
         match value.op, value.args:
             case "number", (int(number),):
                 return Number(ex.constant(number))
@@ -217,7 +228,7 @@ class _Interpreter:
         return None
 
     def _index(self, expr: Expr) -> Known:
-        """An index expression as registers compute it, in the order in which it is printed."""
+        """Return the value of an index expression as registers compute it, term by term in printed order."""
         total: Known = None
         for atom, factor in rendered_terms(expr):
             part = self.env.get(atom.text) if isinstance(atom, Var) else self._divided(atom.of, atom)
@@ -242,7 +253,7 @@ class _Interpreter:
         return self._combined(self._index(of), op, Number(ex.constant(atom.by)))
 
     def _moved(self, pointer: Known, offsets: Sequence[tuple[int, Int]]) -> Known:
-        """The address after adding offsets one after the other."""
+        """Return the address after adding the offsets one after the other."""
         for sign, offset in offsets:
             pointer = self._after(pointer, sign, self.value(offset))
         return pointer
@@ -254,11 +265,11 @@ class _Interpreter:
         return Pointer(pointer.names, pointer.offset + by.expr * sign, needs)
 
     def _condition(self, test: str) -> Known:
-        """The facts of a condition."""
+        """Return the facts of a condition."""
         if not isinstance(test, Test):
             return self.env.get(test)
-        found = [self._compared(each) for each in test.comparisons] + [self.env.get(name) for name in test.names]
-        facts = dict.fromkeys(fact for each in found if isinstance(each, Condition) for fact in each.facts)
+        conditions = [self._compared(each) for each in test.comparisons] + [self.env.get(name) for name in test.names]
+        facts = dict.fromkeys(fact for each in conditions if isinstance(each, Condition) for fact in each.facts)
         return Condition(tuple(facts))
 
     def _compared(self, comparison: Comparison) -> Condition:
@@ -272,9 +283,9 @@ class _Interpreter:
             if not isinstance(address, Pointer) or not isinstance(size, Number):
                 address = None
                 continue
-            place = ex.variable("row or column", max(1, self.numbers.sure(size)[1]))
-            facts += self.numbers.compared(Number(place), "<", size).facts
-            address = Pointer(address.names, address.offset + place * stride, address.needs)
+            coordinate = ex.variable("row or column", max(1, self.numbers.sure(size)[1]))
+            facts += self.numbers.compared(Number(coordinate), "<", size).facts
+            address = Pointer(address.names, address.offset + coordinate * stride, address.needs)
         self._note(tensor.text, address, tuple(facts))
 
     def _note(self, text: str, address: Known, facts: tuple[Fact, ...]) -> None:
@@ -286,7 +297,7 @@ class _Interpreter:
 
 
 def _targets(body: Sequence[Statement]) -> Iterator[str]:
-    """The names that the statements of a body assign, once for each assignment."""
+    """Yield the names that the statements of a body assign, once for each assignment."""
     for statement in body:
         match statement:
             case Let(target) | Advance(target):
@@ -306,7 +317,7 @@ def _is_constant(known: Known) -> TypeGuard[Number]:
 
 
 def _either(left: Known, right: Known) -> Known:
-    """The join of two abstract values."""
+    """Return the join of two abstract values, or None if nothing is known of both."""
     if left == right:
         return left
     if isinstance(left, Pointer) and isinstance(right, Pointer) and left.offset == right.offset:

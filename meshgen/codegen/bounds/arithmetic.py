@@ -1,4 +1,4 @@
-"""Integers in registers: abstract semantics of the source's operations on index expressions and ranges."""
+"""Abstract interpretation of integer operations in registers, on index expressions and ranges."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from meshgen.codegen.bounds.ranges import Ranges
 from meshgen.codegen.bounds.values import FAR, Condition, Exact, Fact, Known, Need, Number, Pointer, fits, limits
 from meshgen.codegen.expr import Expr, Var
 
-_MOST_PROGRAMS = 2**20  # for which numbers that depend on the program alone are computed one by one
-_MOST_EXACT = 2**31  # a product of two such numbers is exact in 64 bits
+_MOST_PROGRAMS = 2**20  # most programs for which uniform values are computed for each program. Chosen: 8 MiB per value
+_MOST_EXACT = 2**31  # the product of two numbers up to this magnitude is exact in 64 bits
 _BITS = {"tl.int32": 32, "tl.int64": 64}
 _NOTHING_HOLDS = Ranges()
 
 
 class Arithmetic:
-    """Creates variables, and records their definitions.
+    """Creates variables and records their definitions.
 
     Attributes:
-        definitions: of variables that are names of expressions.
-        exact: of variables that a program's number decides: the value in each program.
+        definitions: the value of each variable that names an expression.
+        exact: the value in each program, for variables that only the program id determines.
     """
 
     def __init__(self) -> None:
         self.definitions: dict[Var, Number] = {}
         self.exact: dict[Var, Exact] = {}
-        self._same: set[Var] = set()  # have one value for all lanes of a program
-        self._loops: set[Var] = set()  # loop counters, or names of them
-        self._doubtful: set[Var] = set()  # stand for expressions of which only lanes under a mask are computed right
+        self._same: set[Var] = set()  # variables with one value for all lanes of a program
+        self._loops: set[Var] = set()  # loop counters, and names of expressions of them
+        self._doubtful: set[Var] = set()  # variables that name expressions which may be wrong in lanes outside a mask
         self._count = 0
 
     # ---- variables
@@ -39,8 +39,8 @@ class Arithmetic:
         self._count += 1
         return Var(f"{text}#{self._count}", low, high)
 
-    def same_in_all_lanes(self, text: str, low: int, high: int, is_loop: bool = False) -> Expr:
-        """A uniform number: an argument, or a loop counter."""
+    def uniform(self, text: str, low: int, high: int, is_loop: bool = False) -> Expr:
+        """Return a uniform number: an argument, or a loop counter."""
         var = self._variable(text, low, high)
         self._same.add(var)
         if is_loop:
@@ -48,22 +48,25 @@ class Arithmetic:
         return ex.constant(low) if low == high else Expr(((var, 1),))
 
     def unknown(self, bits: int, low: int = -FAR, high: int = FAR) -> Number:
-        """An unknown number, different in each lane."""
+        """Return an unknown number that may differ in each lane."""
         ends = limits(bits)
         return Number(Expr(((self._variable("any", max(low, ends[0]), min(high, ends[1])), 1),)), bits)
 
     def programs(self, count: int) -> Number:
+        """Return the program id in a grid of `count` programs."""
         if count > _MOST_PROGRAMS:
-            return Number(self.same_in_all_lanes("program", 0, count - 1), 32)
+            return Number(self.uniform("program", 0, count - 1), 32)
         return self._of_programs(np.arange(count, dtype=np.int64), 32)
 
     def _of_programs(self, exact: Exact, bits: int) -> Number:
-        expr = self.same_in_all_lanes("program", int(exact.min()), int(exact.max()))
+        expr = self.uniform("program", int(exact.min()), int(exact.max()))
         self.exact.update(dict.fromkeys(ex.variables(expr), exact))
         return Number(expr, bits, (), exact)
 
     def named(self, name: str, value: Known) -> Known:
-        """The variable of an assignment, unless the expression is one already."""
+        """Return a new variable that names the value of an assignment, or the value itself if it is a variable or a
+        constant.
+        """
         if not isinstance(value, Number) or value.expr.is_constant:
             return value
         (first, factor), *more = value.expr.terms
@@ -83,7 +86,9 @@ class Arithmetic:
         return Number(Expr(((var, 1),)), value.bits, (), value.exact)
 
     def choices(self) -> Sequence[Callable[[Var], bool]]:
-        """Sets of names to expand where ranges do not suffice: few before many."""
+        """Return predicates that select the names to expand if ranges do not suffice. Those that select few names come
+        first.
+        """
         return (
             lambda v: v in self._doubtful,
             lambda v: v in self._doubtful or v in self._loops,
@@ -93,6 +98,7 @@ class Arithmetic:
     # ---- operations
 
     def combined(self, left: Number, op: str, right: Number) -> Known:
+        """Return the result of a binary operation."""
         bits = max(left.bits, right.bits)
         low, high = limits(bits)
         exact = _exact(left, op, right)
@@ -109,16 +115,16 @@ class Arithmetic:
                 return Number(one.expr * other.expr.const, bits, needs, exact)
             case "//" | "%" if right.expr.is_constant and right.expr.const > 0:
                 by, wanted = right.expr.const, Need(left.expr, 0, high)
-                found = left.expr // by if op == "//" else left.expr % by
+                result = left.expr // by if op == "//" else left.expr % by
                 is_sure = left.exact is not None and left.exact.min() >= 0
-                return Number(found, bits, needs if is_sure else tuple(dict.fromkeys((*needs, wanted))), exact)
+                return Number(result, bits, needs if is_sure else tuple(dict.fromkeys((*needs, wanted))), exact)
             case _ if exact is not None:
                 return self._of_programs(exact, bits)
             case _:
                 return self.unknown(bits)
 
     def converted(self, value: Known, kind: str) -> Known:
-        """`value.to(kind)`."""
+        """Return the result of `value.to(kind)`."""
         if kind not in _BITS:
             return None
         bits = _BITS[kind]
@@ -131,13 +137,17 @@ class Arithmetic:
         )
 
     def compared(self, left: Known, op: str, right: Known) -> Condition:
+        """Return the condition that a comparison states, without facts if it is not a comparison of numbers."""
         if not isinstance(left, Number) or not isinstance(right, Number) or op not in _COMPARED:
             return Condition()
         low, high = _COMPARED[op]
         return Condition((Fact(left.expr - right.expr, low, high, tuple(dict.fromkeys((*fits(left), *fits(right))))),))
 
     def narrowed(self, number: Number, op: str, bound: int) -> Number:
-        """A number of the program where `number op bound` holds; itself where nothing is known, or it never holds."""
+        """Return the number in a program where `number op bound` holds.
+
+        Returns `number` itself if it differs between lanes, or if the comparison never holds.
+        """
         if op not in _COMPARED or not all(v in self._same for v in ex.variables(number.expr)):
             return number
         low, high = (bound + end for end in _COMPARED[op])
@@ -146,10 +156,10 @@ class Arithmetic:
             return self._of_programs(inside, number.bits) if inside.size else number
         least, most = self.sure(number)
         low, high = max(low, least), min(high, most)
-        return Number(self.same_in_all_lanes("program", low, high), number.bits) if low <= high else number
+        return Number(self.uniform("program", low, high), number.bits) if low <= high else number
 
     def extremum(self, left: Known, right: Known, least: bool) -> Known:
-        """`tl.minimum` or `tl.maximum`; one side alone bounds the result."""
+        """Return the result of `tl.minimum` or `tl.maximum`. A bound of one side suffices to bound the result."""
         pick = min if least else max
         if not isinstance(left, Number) or not isinstance(right, Number):
             return None
@@ -160,20 +170,22 @@ class Arithmetic:
         return self.unknown(bits, pick(low, other_low), pick(high, other_high))
 
     def hull(self, left: Known, right: Known) -> Known:
-        """One of two numbers."""
+        """Return an unknown number in the range of both numbers."""
         if not isinstance(left, Number) or not isinstance(right, Number):
             return None
         (a, b), (c, d) = self.sure(left), self.sure(right)
         return self.unknown(max(left.bits, right.bits), min(a, c), max(b, d))
 
     def sure(self, number: Number) -> tuple[int, int]:
-        """The range of a number in all lanes."""
+        """Return the range of a number over all lanes."""
         if number.exact is not None:
             return int(number.exact.min()), int(number.exact.max())
         return ex.bounds(number.expr) if _holds(fits(number)) else limits(number.bits)
 
     def turned(self, value: Known, side: str) -> Known:
-        """`value[:, None]` or `value[None, :]`: lanes along one side of a tile are independent of those along the other."""
+        """Return `value[:, None]` or `value[None, :]`. Lanes along one side of a tile are independent of lanes along
+        the other side.
+        """
         if isinstance(value, Number):
             return Number(
                 self._turn(value.expr, side),
@@ -195,14 +207,14 @@ class Arithmetic:
         for var in ex.variables(expr):
             if var in self._same:
                 continue
-            there = Var(f"{var.text}{side}", var.low, var.high)
-            table[var] = Expr(((there, 1),))
-            if var in self.definitions and there not in self.definitions:
+            turned_var = Var(f"{var.text}{side}", var.low, var.high)
+            table[var] = Expr(((turned_var, 1),))
+            if var in self.definitions and turned_var not in self.definitions:
                 value = self.turned(self.definitions[var], side)
                 assert isinstance(value, Number)
-                self.definitions[there] = value
+                self.definitions[turned_var] = value
                 for kinds in (self._loops, self._doubtful):
-                    kinds.update({there} if var in kinds else ())
+                    kinds.update({turned_var} if var in kinds else ())
         return ex.substitute(expr, table)
 
 
@@ -210,25 +222,29 @@ _COMPARED = {"<": (-FAR, -1), "<=": (-FAR, 0), ">": (1, FAR), ">=": (0, FAR), "=
 
 
 def _widened(left: Number, right: Number) -> tuple[Need, ...]:
-    """Needs of both sides of an operation; a side of 32 bits that meets one of 64 must not have wrapped."""
+    """Return the needs of both sides of an operation. A 32-bit side must not have wrapped if the other side has 64
+    bits.
+    """
     sides = [fits(n) if n.bits < max(left.bits, right.bits) else n.needs for n in (left, right)]
     return tuple(dict.fromkeys((*sides[0], *sides[1])))
 
 
 def _holds(needs: Sequence[Need]) -> bool:
-    """Whether the needs are met in all lanes, whatever the mask."""
+    """Whether the needs are met in all lanes, regardless of masks."""
     return all(_NOTHING_HOLDS.holds(need) for need in needs)
 
 
 def _in_each_program(number: Number) -> Exact | None:
-    """The number in each program, if it depends on nothing else and a product of two of its like can be computed."""
+    """Return the number in each program, or None if other values determine it, or if products of such numbers could
+    overflow.
+    """
     if number.expr.is_constant:
         return np.asarray(number.expr.const, np.int64) if abs(number.expr.const) <= _MOST_EXACT else None
     return number.exact if number.exact is not None and np.abs(number.exact).max() <= _MOST_EXACT else None
 
 
 def _exact(left: Number, op: str, right: Number) -> Exact | None:
-    """The result in each program, as a GPU computes it but for wrapping."""
+    """Return the result in each program as a GPU computes it, but without wrapping, or None if it is not known exactly."""
     a, b = _in_each_program(left), _in_each_program(right)
     if a is None or b is None or (left.exact is None and right.exact is None):
         return None

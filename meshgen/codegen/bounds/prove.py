@@ -1,4 +1,4 @@
-"""Whether an access stays inside its operand in every lane that its mask lets through."""
+"""Proofs that an access stays inside its operand in every lane that its mask enables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from meshgen.codegen.bounds.ranges import Ranges
 from meshgen.codegen.bounds.values import Exact, Fact, Need, Number
 from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
 
-_MOST_POINTS = 2**18  # of an exact enumeration
-_MOST_VALUE = 2**62  # of an expression at a point
-_DEPTH = 2  # parts of parts of a variable
+_MOST_POINTS = 2**18  # most points of an exhaustive enumeration. Chosen: bounds the compile time
+_MOST_VALUE = 2**62  # largest magnitude of an expression at a point, so that 64 bits do not overflow
+_DEPTH = 2  # nesting depth of variable splits. Chosen: bounds the compile time
 
 
 class Question(NamedTuple):
-    """The claim: `0 <= offset < size` wherever the facts hold, and the source computes that offset."""
+    """A claim: wherever the facts hold, `0 <= offset < size`, and the needs are met, so that the source computes this
+    offset.
+    """
 
     offset: Expr
     needs: tuple[Need, ...]
@@ -28,22 +30,23 @@ class Question(NamedTuple):
 
 
 def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequence[Callable[[Var], bool]]) -> bool:
-    """Whether there is a proof.
+    """Whether the claim can be proven.
 
-    Ranges are tried first, with every name as a variable of its own and with names replaced by what they stand for; then
-    with split variables; at last all points are enumerated, if they are few.
+    Ranges are tried first: with every name as a variable of its own, and with names replaced by their definitions. Then
+    variables are
+    split. Finally, all points are enumerated, if there are few.
 
     Args:
-        definitions: what a variable stands for, where it is the name of an expression.
-        opened: which names to replace, one choice after the other.
+        definitions: maps a variable that names an expression to this expression.
+        opened: predicates that select the names to replace, tried in order.
     """
-    tried = [question]
+    variants = [question]
     for choice in opened:
-        tried.append(opened_question(question, {v: n for v, n in definitions.items() if choice(v)}))
-    tried = list(dict.fromkeys(tried))
-    if any(_by_ranges(each) for each in tried):
+        variants.append(opened_question(question, {v: n for v, n in definitions.items() if choice(v)}))
+    variants = list(dict.fromkeys(variants))
+    if any(_by_ranges(variant) for variant in variants):
         return True
-    return any(_by_parts(each, _DEPTH) for each in tried) or any(_by_points(each) for each in tried)
+    return any(_by_parts(variant, _DEPTH) for variant in variants) or any(_by_points(variant) for variant in variants)
 
 
 def _by_ranges(question: Question) -> bool:
@@ -53,7 +56,7 @@ def _by_ranges(question: Question) -> bool:
 
 
 def opened_question(question: Question, table: Mapping[Var, Number]) -> Question:
-    """The question with names expanded, recursively."""
+    """Return the question with the names in `table` expanded recursively."""
     needs = dict.fromkeys(question.needs)
 
     def replaced(expr: Expr, more: dict[Need, None]) -> Expr:
@@ -63,11 +66,11 @@ def opened_question(question: Question, table: Mapping[Var, Number]) -> Question
         return expr
 
     def all_replaced(given: Iterable[Need]) -> tuple[Need, ...]:
-        found, waiting = dict[Need, None](), dict.fromkeys(given)
+        expanded, waiting = dict[Need, None](), dict.fromkeys(given)
         while waiting:
             need = waiting.popitem()[0]
-            found[Need(replaced(need.expr, waiting), need.low, need.high)] = None
-        return tuple(found)
+            expanded[Need(replaced(need.expr, waiting), need.low, need.high)] = None
+        return tuple(expanded)
 
     offset = replaced(question.offset, needs)
     facts: list[Fact] = []
@@ -84,9 +87,10 @@ def _by_parts(question: Question, depth: int) -> bool:
 
 
 def _splits(question: Question) -> Iterator[Question]:
-    """The question with a variable split, for each quotient and remainder of it in a fact.
+    """Yield the question with a variable split, for each quotient and remainder of a variable in a fact.
 
-    `i % 128 < 64` says more of `i + 64` where i is `128 * block + rest`: that `rest + 64` is still of the same block.
+    An example is `i % 128 < 64` with i = 128 * block + rest. After the split, `rest + 64` is known to be in the same
+    block.
     """
     for atom in dict.fromkeys(a for fact in question.facts for a in _inner(fact.expr)):
         (var, sign), *more = atom.of.terms
@@ -104,7 +108,7 @@ def _splits(question: Question) -> Iterator[Question]:
 
 
 def _inner(expr: Expr) -> Iterator[Quotient | Remainder]:
-    """Quotients and remainders in an expression, the innermost first."""
+    """Yield the quotients and remainders in an expression, the innermost first."""
     for atom, _ in expr.terms:
         if not isinstance(atom, Var):
             yield from _inner(atom.of)
@@ -116,7 +120,7 @@ def _replaced(needs: Iterable[Need], table: Mapping[Var, Expr]) -> tuple[Need, .
 
 
 def _by_points(question: Question) -> bool:
-    """Enumerate all values of the variables, if they are few enough."""
+    """Whether the claim holds for all values of the variables. Returns False if they are too many to enumerate."""
     facts = question.facts
     exprs = [question.offset, *(n.expr for n in question.needs), *(f.expr for f in facts)]
     exprs += [need.expr for fact in facts for need in fact.needs]
@@ -130,24 +134,27 @@ def _by_points(question: Question) -> bool:
     met = [between(Need(f.expr, f.low, f.high), table) | ~all_hold(f.needs, table) for f in facts]
     inside = all_hold((*question.needs, Need(question.offset, 0, question.size - 1)), table)
     lanes = np.asarray(True)
-    for each in met:
-        lanes = lanes & each
+    for fact_holds in met:
+        lanes = lanes & fact_holds
     return bool(np.all(inside | ~lanes))
 
 
 def all_hold(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    found = np.asarray(True)
+    """Return whether all needs are met, for each point in `table`."""
+    are_met = np.asarray(True)
     for need in needs:
-        found = found & between(need, table)
-    return found
+        are_met = are_met & between(need, table)
+    return are_met
 
 
 def between(need: Need, table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Return whether a need is met, for each point in `table`."""
     value = values_of(need.expr, table)
     return (value >= max(need.low, -_MOST_VALUE)) & (value <= min(need.high, _MOST_VALUE))
 
 
 def values_of(expr: Expr, table: Mapping[Var, Exact]) -> Exact:
+    """Return the value of an expression for each point in `table`."""
     total = np.asarray(expr.const, np.int64)
     for atom, factor in expr.terms:
         if isinstance(atom, Var):

@@ -1,4 +1,4 @@
-"""Ranges of index expressions in the lanes where some facts hold."""
+"""Ranges of index expressions in the lanes where certain facts hold."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Iterable
 from meshgen.codegen.bounds.values import Fact, Need
 from meshgen.codegen.expr import Atom, Expr, Quotient, Remainder, Var, atom_bounds
 
-_MOST_SUMS = 10  # facts of several terms that are kept: each way through them is tried
-_ROUNDS = 3  # rounds of propagation between the terms of a sum
+_MOST_SUMS = 10  # most facts of several terms that are used. Chosen: `bounds` tries all sequences of them
+_ROUNDS = 3  # rounds of propagation between the terms of a sum. Chosen: later rounds narrow little
 
 
 class Ranges:
     """Propagates facts, then bounds expressions.
 
-    A fact of one term narrows the range of that atom, and of what it is a quotient of. A fact of several terms is
-    also taken as a whole: `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 and the range of z.
+    A fact with one term narrows the range of that atom, and of the dividend of a quotient. A fact with several terms
+    also bounds their sum:
+    `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 plus the range of z.
 
     Attributes:
-        is_empty: the facts exclude each other, so no lane has them.
+        is_empty: whether the facts contradict each other, so that they hold in no lane.
     """
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
@@ -33,13 +34,14 @@ class Ranges:
             waiting = [fact for fact in waiting if fact not in ready]
 
     def holds(self, need: Need) -> bool:
+        """Whether a need is met in every lane where the facts hold."""
         low, high = self.bounds(need.expr)
         return self.is_empty or (need.low <= low and high <= need.high)
 
     def bounds(self, expr: Expr, first: int = 0) -> tuple[int, int]:
-        """Least and largest value; the range may be too large, never too small.
+        """Return the least and the largest value. The range may be too large, never too small.
 
-        Sums before number `first` are not used: each is on the way to an atom's range at most once.
+        Sums with a number below `first` are not used, so that the recursion uses each sum at most once.
         """
         expr = _with_remainders(expr)
         low, high = self._plain(expr, first)
@@ -50,8 +52,8 @@ class Ranges:
             if not times or rest:
                 continue
             ends = (fact.low * times, fact.high * times)
-            others = self.bounds(expr - fact.expr * times, number + 1)
-            low, high = max(low, others[0] + min(ends)), min(high, others[1] + max(ends))
+            rest_bounds = self.bounds(expr - fact.expr * times, number + 1)
+            low, high = max(low, rest_bounds[0] + min(ends)), min(high, rest_bounds[1] + max(ends))
         return low, high
 
     def _plain(self, expr: Expr, first: int = 0) -> tuple[int, int]:
@@ -69,11 +71,11 @@ class Ranges:
                 low, high = max(low, least // atom.by), min(high, most // atom.by)
             elif least // atom.by == most // atom.by:
                 low, high = least % atom.by, most % atom.by
-        known = self._atoms.get(atom)
-        return (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
+        narrowed = self._atoms.get(atom)
+        return (low, high) if narrowed is None else (max(low, narrowed[0]), min(high, narrowed[1]))
 
     def _learn(self, expr: Expr, low: int, high: int) -> None:
-        """Take `low <= expr <= high` in."""
+        """Record that `low <= expr <= high`."""
         low, high = low - expr.const, high - expr.const
         if len(expr.terms) > 1 and len(self._sums) < _MOST_SUMS:
             self._sums.append(Fact(Expr(expr.terms), low, high))
@@ -83,7 +85,7 @@ class Ranges:
             self.is_empty = True
 
     def _narrow(self, atom: Atom, factor: int, low: int, high: int) -> None:
-        """`low <= atom * factor <= high`."""
+        """Record that `low <= atom * factor <= high`."""
         least, most = (-(-low // factor), high // factor) if factor > 0 else (-(-high // factor), low // factor)
         before = self._range(atom)
         least, most = max(least, before[0]), min(most, before[1])
@@ -96,7 +98,7 @@ class Ranges:
             self._narrow(*atom.of.terms[0], least * atom.by - base, most * atom.by + atom.by - 1 - base)
 
     def _share(self) -> None:
-        """Narrow each term of a sum by what is left for it."""
+        """Narrow each term of a sum by the ranges of its other terms."""
         for _ in range(_ROUNDS):
             for fact in self._sums:
                 for atom, factor in fact.expr.terms:
@@ -107,7 +109,7 @@ class Ranges:
 
 
 def _with_remainders(expr: Expr) -> Expr:
-    """`x - x // c * c` as `x % c`, whose range is known."""
+    """Rewrite `x - x // c * c` as `x % c`, whose range is known."""
     table = dict(expr.terms)
     for atom, factor in expr.terms:
         if not isinstance(atom, Quotient) or factor % atom.by:

@@ -1,8 +1,10 @@
-"""Abstract values of a kernel's source: integers as index expressions, conditions and addresses.
+"""Abstract values in a kernel's source: integers as index expressions, conditions and addresses.
 
-Registers have 32 or 64 bits and wrap, and `//` and `%` truncate towards zero; an `Expr` has no width and rounds down.
-Sums and products agree modulo 2^32. Where the value itself matters (a dividend,
-a side of a comparison, an offset added to a pointer) the two agree if it is in a range: a `Need`.
+Registers have 32 or 64 bits and wrap, and `//` and `%` truncate toward zero. An `Expr` has no width and rounds down.
+Sums and products
+of both agree modulo 2^32. In some uses the exact value matters: a dividend, a side of a comparison, an offset added to
+a pointer. There,
+both agree if the expression is in a certain range: a `Need`.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import numpy as np
 from meshgen.codegen.expr import Expr
 
 Exact = np.ndarray[Any, np.dtype[np.int64]]
-FAR = 2**70  # no bound
-LANE = "lane"  # begins the names of variables that differ between the lanes of a program
+FAR = 2**70  # stands for no bound
+LANE = "lane"  # prefix of the names of variables that differ between the lanes of a program
 
 
 class Need(NamedTuple):
-    """`low <= expr <= high`: without it the source's value differs from the expression's."""
+    """A requirement `low <= expr <= high`. If it is violated, the kernel's value differs from the expression."""
 
     expr: Expr
     low: int
@@ -29,12 +31,13 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class Number:
-    """A whole number, the same in all lanes or one per lane.
+    """An integer, uniform or one per lane.
 
     Attributes:
-        bits: of the register, 32 or 64; 0 for a number of Python.
-        needs: what must hold for the register to have the value of `expr`.
-        exact: its value in each program of the grid, where all lanes of a program have the same.
+        expr: its value if the needs are met.
+        bits: width of the register, 32 or 64; 0 for a Python integer.
+        needs: requirements for the register to have the value of `expr`.
+        exact: its value in each program of the grid, if it is uniform and known.
     """
 
     expr: Expr
@@ -44,7 +47,7 @@ class Number:
 
 
 class Fact(NamedTuple):
-    """`low <= expr <= high`, provided that the needs are met."""
+    """A fact `low <= expr <= high`, valid if the needs are met."""
 
     expr: Expr
     low: int
@@ -53,7 +56,7 @@ class Fact(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """Facts in the lanes where a condition is true; the others are unconstrained."""
+    """Facts in the lanes where a condition is true. All other lanes are unconstrained."""
 
     facts: tuple[Fact, ...] = ()
 
@@ -70,12 +73,12 @@ Known = Number | Condition | Pointer | None  # None: nothing is known
 
 
 def limits(bits: int) -> tuple[int, int]:
-    """The range of a signed register."""
+    """Return the range of a signed register, which is unbounded for 0 bits."""
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if bits else (-FAR, FAR)
 
 
 def fits(number: Number) -> tuple[Need, ...]:
-    """The conditions for the register to equal the expression: its needs, and that it did not wrap."""
+    """Return the requirements for the register to equal the expression: its needs, and that it did not wrap."""
     if not number.bits:
         return number.needs
     return tuple(dict.fromkeys((*number.needs, Need(number.expr, *limits(number.bits)))))

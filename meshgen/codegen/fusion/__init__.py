@@ -1,1 +1,1 @@
-"""Which operations form a kernel together."""
+"""Grouping of operations into kernels."""

@@ -1,10 +1,11 @@
-"""Products of one kernel of which each program computes the same tile: which are added up, and what is kept until the last one is done.
+"""Accumulators of a kernel that computes several GEMMs of equal tiles.
 
-d = a b + c e + f g        one accumulator: the main loop of each product goes on where the one before ended
-y = silu(a b) * (a c)      two: one main loop, each step of which loads the tile of a once
-y = silu(a b) * (c e)      two: the first waits in registers while the second is computed
+    d = a b + c e + f g        one accumulator: each GEMM continues the main loop of the GEMM before it
+    y = silu(a b) * (a c)      two accumulators, one main loop: each iteration loads the tile of a once
+    y = silu(a b) * (c e)      two accumulators, two main loops: the first result stays in registers during the second
+    loop
 
-Products of groups of rows are of one kernel only where they share a main loop: experts with gates.
+Ragged GEMMs (one matrix per group of rows) form one kernel only if they share a main loop, as in gated experts.
 """
 
 from __future__ import annotations
@@ -21,51 +22,62 @@ from meshgen.ops.segments import segments
 
 
 class Accumulator(NamedTuple):
-    """Products that are added up, in the order of their main loops, and the value that is their sum."""
+    """GEMMs that add to the same accumulator, in the order of their main loops, and the value that is their sum."""
 
     products: tuple[Node, ...]
     total: Value
 
 
 def accumulators(body: Graph) -> list[Accumulator]:
-    """Those of a body's dots: sums of floats of which nothing reads the terms are one."""
+    """Return the accumulators of the dots of a body. A float sum whose terms have no other user is one accumulator."""
     uses, outputs = body.index.uses, set(body.outputs)
-    found: dict[Value, tuple[Node, ...]] = {}
+    terms: dict[Value, tuple[Node, ...]] = {}
     for node in body.nodes:
         is_sum = node.op in REGROUPING or (node.op == "add" and is_float(node.result.type.dtype))
         if node.op in MATRIX_PRODUCTS:
-            found[node.result] = (node,)
-        elif is_sum and all(v in found and len(uses[v]) == 1 and v not in outputs for v in node.operands):
-            found[node.result] = tuple(dot for v in node.operands for dot in found.pop(v))
-    return [Accumulator(dots, dots[0].result if len(dots) == 1 else total) for total, dots in found.items()]
+            terms[node.result] = (node,)
+        elif is_sum and all(v in terms and len(uses[v]) == 1 and v not in outputs for v in node.operands):
+            terms[node.result] = tuple(dot for v in node.operands for dot in terms.pop(v))
+    return [Accumulator(dots, dots[0].result if len(dots) == 1 else total) for total, dots in terms.items()]
 
 
-def share_a_loop(found: Sequence[Accumulator]) -> bool:
-    """Whether they are two products of floats that multiply the same rows, one of whose dims is contracted; of groups, the same ones."""
-    dots = [each.products[0] for each in found]
+def share_a_loop(candidates: Sequence[Accumulator]) -> bool:
+    """Whether two accumulators can share one main loop.
+
+    Each must hold one float dot. Both dots have the same left operand, one contracted dim and, if ragged, the same
+    groups.
+    """
+    dots = [accumulator.products[0] for accumulator in candidates]
     rows = {(d.operands[0], *d.operands[2:], DotDims.of(d).batch[0], DotDims.of(d).contract[0]) for d in dots}
     is_plain = is_float(common_type(dots[0])) and len(DotDims.of(dots[0]).contract[0]) == 1
     is_alike = len(rows) == 1 and len({d.op for d in dots}) == 1
-    return len(found) == 2 and is_plain and is_alike and all(len(each.products) == 1 for each in found)
+    return (
+        len(candidates) == 2
+        and is_plain
+        and is_alike
+        and all(len(accumulator.products) == 1 for accumulator in candidates)
+    )
 
 
 def joint_products(body: Graph) -> list[Accumulator]:
-    """The accumulators of a body with several products that an epilogue takes together; empty for other bodies."""
+    """Return the accumulators of a body with several dots whose results one epilogue combines, or an empty list for
+    other bodies.
+    """
     dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
     if len(dots) < 2 or {d.result for d in dots} == {*body.outputs} or len(segments(body)) > 1:
         return []
     if any(_feeds(body, dot) for dot in dots):
         return []
-    found = accumulators(body)
+    candidates = accumulators(body)
     has_groups = any(isinstance(dot.attrs, Ragged) for dot in dots)
-    return [] if has_groups and not (share_a_loop(found) and by_rows(dots[0])) else found
+    return [] if has_groups and not (share_a_loop(candidates) and has_ragged_rows(dots[0])) else candidates
 
 
 def side_by_side_products(body: Graph) -> list[Node]:
-    """Return the dots of a body of which each program computes a tile of one.
+    """Return the dots of a body in which each program computes a tile of one dot only.
 
     Returns:
-        An empty list if a segment multiplies nothing or has joint products, and if the dots differ in type or are not of floats.
+        An empty list if a segment has no dot or has joint products, or if the dots differ in type or are not of floats.
     """
     dots, parts = [node for node in body.nodes if node.op in DOTS], segments(body)
     is_plain = all(any(node.op in DOTS for node in part.nodes) and not joint_products(part) for part in parts)
@@ -73,13 +85,13 @@ def side_by_side_products(body: Graph) -> list[Node]:
     return dots if dots and is_plain and len(types) == 1 and is_float(common_type(dots[0])) else []
 
 
-def by_rows(dot: Node) -> bool:
-    """Whether a product is of groups of rows, each of which takes the matrix of its group."""
+def has_ragged_rows(dot: Node) -> bool:
+    """Whether a dot is ragged along its rows: each group of rows is multiplied by the matrix of its group."""
     return isinstance(dot.attrs, Ragged) and not dot.attrs.contracts
 
 
 def _feeds(body: Graph, dot: Node) -> bool:
-    """Whether another dot multiplies what is made of the result of this one."""
+    """Whether another dot depends on the result of `dot`."""
     reached = {dot.result}
     for node in body.nodes:
         if not reached.isdisjoint(node.operands):
@@ -90,7 +102,9 @@ def _feeds(body: Graph, dot: Node) -> bool:
 
 
 def have_equal_tiles(first: Node, second: Node) -> bool:
-    """Whether the results of two dots are matrices of the same sizes, and multiplied and added in the same types."""
+    """Whether the results of two dots are matrices of equal extents, with equal multiplied, accumulated and result
+    types.
+    """
     types = [(common_type(dot), multiplied_as(dot), dot.result.type.dtype) for dot in (first, second)]
     extents = [DotDims.of(dot).extents(*(v.type for v in dot.operands[:2]))[:3] for dot in (first, second)]
     return types[0] == types[1] and extents[0] == extents[1]

@@ -1,12 +1,22 @@
-"""Which keys a tile of rows attends to, where the function of the scores says so by position: causal, windows, blocks of a sequence.
+"""Bounds of the keys that a row attends to, derived from masks that compare positions: causal, windowed and block-local
+masks.
 
-    %m = convert (compare GE, %row, %key)    %r = %score * 0.5 - 1e9 * (1 - %m)          keys <= row, and inside of that %score * 0.5
+    %m = convert (compare GE, %row, %key)    %r = %score * 0.5 - 1e9 * (1 - %m)
+    bound: keys <= row                       inside of it: %score * 0.5
 
-The function is specialized to a comparison of positions that holds, and to one that does not. Where it is a negative number in one of both, or has a
-large negative number added, `fill`, the comparison is a mask, and bounds the keys of a row. Outside of the bounds of all rows of a tile the
-scores are `fill`; inside those of each row the comparisons hold. What is skipped adds exp(fill - maximum) to a row's sum: 0 if the row has a
-score well above the fill. The kernel checks that and takes the rest in where it does not hold. Scores to which a fill is added are taken to be less than
-half of it; a fill that is added to anything else sets no bounds.
+The function of the scores is specialized twice: to a comparison of positions that holds, and to the same comparison if
+it fails. The
+comparison is a mask if one version is a constant that is at most 0, or adds a large negative constant. That constant is
+the `fill`.
+A mask bounds the keys of each row. Outside the bounds of all rows of a tile, each score is the fill. Inside the bounds
+of each row,
+the comparisons hold.
+
+A skipped key would add exp(fill - maximum) to the sum of its row. This is 0 if the row has a score well above the fill.
+The kernel
+checks that, and processes the skipped keys if a row has no such score. Scores to which a fill is added are assumed to
+be below half
+of it in magnitude. A fill that is added to an unrelated operand sets no bounds.
 """
 
 from __future__ import annotations
@@ -25,18 +35,21 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ir.walks import reachable
 from meshgen.ops.factors import Factors, fixed
 
-_UNDERFLOW = 128.0  # exp(-104) is less than half of the least number of f32
-LARGE_FILL = -1e8  # a fill that is added masks from here on: what people write is -1e9 to the least float
+# Natural logarithm: exp(-104) is less than half of the smallest positive f32, so exp(-128) rounds to 0.
+_UNDERFLOW = 128.0
+# An added constant from here down is a mask. Chosen: models use -1e9 down to the lowest finite float.
+LARGE_FILL = -1e8
 
 
 class Mask(NamedTuple):
-    """Bounds of the keys of a row.
+    """Bounds of the keys of a row. They are inclusive expressions over rows and programs.
 
     Attributes:
-        least, most: of the keys of a row, inclusive, as expressions over rows and programs: each one holds.
-        fill: the score outside of the bounds.
-        limit: of rows that have a score above it, scores outside count nothing.
-        tests: what is not negative inside of the bounds.
+        least: lower bounds, all of which hold.
+        most: upper bounds, all of which hold.
+        fill: the score outside the bounds.
+        limit: in a row that has a score above this limit, scores outside the bounds contribute 0.
+        tests: expressions that are nonnegative inside the bounds.
     """
 
     least: tuple[Expr, ...]
@@ -47,7 +60,15 @@ class Mask(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """One bound of the keys of a row, what is not negative inside of it, the fill and the limit, and the function inside."""
+    """One bound of the keys of a row.
+
+    Attributes:
+        test: an expression that is nonnegative inside the bound.
+        is_least: whether the bound is a lower bound.
+        bound: the first key for a lower bound, else the last key.
+        fill: the fill and the limit, as in `Mask`.
+        inside: the function of the scores, specialized to keys inside the bound.
+    """
 
     test: Expr
     is_least: bool
@@ -58,13 +79,13 @@ class _Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Positions:
-    """The integers of an attention's functions as expressions over a kernel's loops.
+    """Evaluates integers in the functions of an attention op as expressions over the loops of a kernel.
 
     Attributes:
-        node: the attention.
+        node: the attention op.
         table: the index of each factor.
-        producer: makes the node's operands.
-        coordinate: the index of the device in its group over mesh axes.
+        producer: returns the node that produces an operand.
+        coordinate: returns the index of the device in its group over some mesh axes.
     """
 
     node: Node
@@ -73,19 +94,24 @@ class Positions:
     coordinate: Callable[[tuple[str, ...]], Expr]
 
     def mask(self, region: Graph, n: Var, m: Var) -> Mask | None:
-        """Return the bounds that the function of the scores sets to the keys `n` of the rows `m`; None if it sets none."""
-        found, inside = list[_Bound](), region
+        """Return the bounds that the function of the scores sets for the keys `n` of the rows `m`, or None if it sets
+        none.
+        """
+        bounds, inside = list[_Bound](), region
         while (bound := self._first(inside, n, m)) is not None:
-            found.append(bound)
+            bounds.append(bound)
             inside = bound.inside
-        if not found:
+        if not bounds:
             return None
-        least, most = (tuple(each.bound for each in found if each.is_least == side) for side in (True, False))
-        fill, limit = (max(numbers) for numbers in zip(*(each.fill for each in found), strict=True))
-        return Mask(least, most, fill, limit, frozenset(each.test for each in found))
+        least, most = (
+            tuple(bound_of_keys.bound for bound_of_keys in bounds if bound_of_keys.is_least == side)
+            for side in (True, False)
+        )
+        fill, limit = (max(values) for values in zip(*(bound_of_keys.fill for bound_of_keys in bounds), strict=True))
+        return Mask(least, most, fill, limit, frozenset(bound_of_keys.test for bound_of_keys in bounds))
 
     def _first(self, region: Graph, n: Var, m: Var) -> _Bound | None:
-        """The first mask by position of a function."""
+        """Return the first bound that a comparison of positions in `region` sets, or None if no comparison is a mask."""
         for test in dict.fromkeys(self._tests(region).values()):
             for holding in (test, _opposite(test)):
                 if (side := _bound(holding, n, m)) is None:
@@ -96,38 +122,45 @@ class Positions:
         return None
 
     def where(self, region: Graph, holding: Collection[Expr]) -> Graph:
-        """Return a function of the attention where some numbers, of those that it compares with 0, are not negative."""
+        """Return the function `region` specialized to the outcome of comparisons.
+
+        Args:
+            holding: nonnegative expressions. A comparison holds if its expression is among them, and fails if the
+            opposite expression is.
+        """
         tests = self._tests(region).items()
-        known = {v: test in holding for v, test in tests if test in holding or _opposite(test) in holding}
-        return specialized(region, known) if known else region
+        outcomes = {v: test in holding for v, test in tests if test in holding or _opposite(test) in holding}
+        return specialized(region, outcomes) if outcomes else region
 
     def _tests(self, region: Graph) -> dict[Value, Expr]:
-        """The comparisons of positions in a function, and what is not negative where they hold."""
-        numbers = self._numbers(region)
-        found = {n.result: _not_negative(n, numbers) for n in region.nodes if n.op == "compare"}
-        return {value: test for value, test in found.items() if test is not None}
+        """Map each comparison of positions in `region` to an expression that is nonnegative exactly where the
+        comparison holds.
+        """
+        exprs = self._integer_exprs(region)
+        tests = {n.result: _not_negative(n, exprs) for n in region.nodes if n.op == "compare"}
+        return {value: test for value, test in tests.items() if test is not None}
 
-    def _numbers(self, region: Graph) -> dict[Value, Expr]:
-        """The integers of a function that depend on positions and devices only."""
+    def _integer_exprs(self, region: Graph) -> dict[Value, Expr]:
+        """Map each integer of `region` that depends only on positions and devices to its expression."""
         node, found = self.node, dict[Value, Expr]()
         names = node.attrs.positions
         count = len(region.inputs) - len(names)
         found.update(zip(region.inputs[count:], (self.table[name] for name in names), strict=True))
-        given = node.operands[fixed(node.op) :]
-        for value, operand in zip(region.inputs[count - len(given) : count], given, strict=True):
-            if not operand.type.rank and (number := self._scalar(operand)) is not None:
-                found[value] = number
+        extra_operands = node.operands[fixed(node.op) :]
+        for value, operand in zip(region.inputs[count - len(extra_operands) : count], extra_operands, strict=True):
+            if not operand.type.rank and (expr := self._scalar(operand)) is not None:
+                found[value] = expr
         for inner in region.nodes:
-            if (number := self._number(inner, found.get)) is not None:
-                found[inner.result] = number
+            if (expr := self._integer_expr(inner, found.get)) is not None:
+                found[inner.result] = expr
         return found
 
     def _scalar(self, value: Value) -> Expr | None:
-        """A 0-d operand of the node."""
-        maker = self.producer(value)
-        return None if maker is None else self._number(maker, self._scalar)
+        """Return the expression of a 0-d operand of the attention op, or None if it depends on other values."""
+        definition = self.producer(value)
+        return None if definition is None else self._integer_expr(definition, self._scalar)
 
-    def _number(self, node: Node, number_of: Callable[[Value], Expr | None]) -> Expr | None:
+    def _integer_expr(self, node: Node, number_of: Callable[[Value], Expr | None]) -> Expr | None:
         if len(node.results) != 1 or node.result.type.rank or is_float(node.result.type.dtype):
             return None
         if is_constant(node):
@@ -149,17 +182,18 @@ class Positions:
 
 
 def table_of(node: Node) -> dict[str, Expr]:
-    """A variable for each factor of a node."""
+    """Return a variable for each factor of a node."""
     return {name: ex.variable(name, size) for name, size in Factors.of(node).sizes.items()}
 
 
 def _fill(inside: Graph, outside: Graph) -> tuple[float, float] | None:
-    """The number that masked scores are, or have added, and the limit of a mask; None if there is none.
+    """Return the fill and the limit of a mask, or None if the comparison is not a mask.
 
-    A fill is low only relative to the number to which it is added, and an unrelated operand may be large.
+    An added fill masks only relative to the other addend, so that addend must be the score itself or 0.
 
     Args:
-        inside, outside: the function of the scores where a comparison holds, and where it does not.
+        inside: the function of the scores, specialized to a comparison that holds.
+        outside: the same function, specialized to the comparison if it fails.
     """
     node = outside.index.producers.get(outside.outputs[0])
     if (number := fixed_number(node)) is not None:
@@ -173,10 +207,10 @@ def _fill(inside: Graph, outside: Graph) -> tuple[float, float] | None:
 
 
 def _are_same(first: Graph, value: Value, second: Graph, other: Value) -> bool:
-    """Whether values of two functions of the same arguments are computed alike."""
+    """Whether `value` in `first` and `other` in `second` are the same expression of the same arguments."""
     table: dict[Any, int] = {}
 
-    def numbered(region: Graph) -> dict[Value, int]:
+    def value_numbers(region: Graph) -> dict[Value, int]:
         numbers = {v: table.setdefault(v, len(table)) for v in region.inputs}
         for node in region.nodes:
             operands = tuple(numbers[v] for v in node.operands)
@@ -184,35 +218,38 @@ def _are_same(first: Graph, value: Value, second: Graph, other: Value) -> bool:
             numbers[node.result] = table.setdefault((node.op, attrs, node.result.type, operands), len(table))
         return numbers
 
-    return numbered(first)[value] == numbered(second)[other]
+    return value_numbers(first)[value] == value_numbers(second)[other]
 
 
 def _is_zero(region: Graph, value: Value) -> bool:
-    """Whether a value is a product with 0, as a score that is multiplied by its mask, or a sum of such products."""
+    """Whether a value is a multiplication by 0 (such as a score multiplied by its mask), or a sum of such values."""
     producer = region.index.producers
 
     def terms(value: Value) -> Sequence[Value]:
         node = producer.get(value)
         return node.operands if node is not None and node.op == "add" else ()
 
-    makers = [producer.get(each) for each in reachable([value], terms) if not terms(each)]
-    products = [node.operands for node in makers if node is not None and node.op == "multiply"]
-    return len(products) == len(makers) and all(
-        0 in [fixed_number(producer.get(v)) for v in operands] for operands in products
+    term_nodes = [producer.get(addend) for addend in reachable([value], terms) if not terms(addend)]
+    factors = [node.operands for node in term_nodes if node is not None and node.op == "multiply"]
+    return len(factors) == len(term_nodes) and all(
+        0 in [fixed_number(producer.get(v)) for v in operands] for operands in factors
     )
 
 
 def fixed_number(node: Node | None) -> float | None:
+    """Return the value of a scalar constant, or None for any other node."""
     return float(np.asarray(node.attrs.value).astype(np.float64)) if is_constant(node) else None
 
 
 def _opposite(test: Expr) -> Expr:
-    """What is not negative where a number is."""
+    """Return an expression that is nonnegative exactly where the integer `test` is negative."""
     return test * -1 - 1
 
 
 def _not_negative(compare: Node, numbers: Mapping[Value, Expr]) -> Expr | None:
-    """Return an expression that is nonnegative exactly where a comparison of positions holds; None for other comparisons."""
+    """Return an expression that is nonnegative exactly where a comparison of positions holds, or None for other
+    comparisons.
+    """
     left, right = (numbers.get(value) for value in compare.operands)
     if left is None or right is None:
         return None
@@ -230,7 +267,11 @@ def _not_negative(compare: Node, numbers: Mapping[Value, Expr]) -> Expr | None:
 
 
 def _bound(expr: Expr, n: Var, m: Var) -> tuple[bool, Expr] | None:
-    """Of `expr >= 0`: whether it is a lower bound of n, and the bound; None if it is not linear in n, or does not grow or fall with m."""
+    """Return whether `expr >= 0` is a lower bound of `n`, and the bound.
+
+    Returns:
+        None if the factor of `n` in `expr` is not 1 or -1, or if the bound is not monotonic in `m`.
+    """
     factor = dict(expr.terms).get(n, 0)
     rest = Expr(tuple(term for term in expr.terms if term[0] != n), expr.const)
     if abs(factor) != 1 or n in ex.variables(rest) or any(not _is_monotonic(atom, m) for atom, _ in rest.terms):
@@ -251,5 +292,7 @@ def _is_monotonic(atom: Var | Quotient | ex.Remainder, m: Var) -> bool:
 
 
 def _well_above(fill: float) -> float:
-    """A score from which on the exponential of the fill relative to it is 0 in f32; of large fills, what differs from them."""
+    """Return a score `s` for which exp(fill - s) is 0 in f32. The distance grows with a large fill, so that `s` differs
+    from it.
+    """
     return fill if fill == -np.inf else fill + max(_UNDERFLOW, abs(fill) * 2.0**-20)

@@ -1,4 +1,4 @@
-"""How kernels of attention and of its gradients go over factors, and which ops have kernels.
+"""Loops over the factors of attention kernels and their gradients, and checks for which attention ops a kernel exists.
 
                             programs    rows of a tile    summed in blocks    summed one by one
 attention                   b h         t                 s
@@ -43,12 +43,14 @@ _LINEAR = {"convert": (0,), "negate": (0,), "divide": (0,), "multiply": (0, 1), 
 
 @dataclass(frozen=True)
 class Loops:
-    """What a kernel does with each factor of rows and keys.
+    """Assignment of the row and key factors of an attention op to the loops of its kernel.
 
     Attributes:
-        programs: factors of which a program has one; the last one changes fastest.
-        tile: factors of the rows of a program.
-        outer, blocks: factors that are summed, one by one and in blocks.
+        factors: the factors of the op.
+        programs: factors of which each program has one coordinate; the last one varies fastest.
+        tile: factors of the rows in the tile of a program.
+        outer: factors that are summed one coordinate at a time.
+        blocks: factors that are summed in blocks.
     """
 
     factors: Factors
@@ -98,7 +100,7 @@ class Loops:
         return self.size(self.factors.width)
 
     def table(self, names: Names, position: Expr) -> dict[str, Expr]:
-        """The index of each of these factors where all together are at a position."""
+        """Return the index of each factor in `names`, if `position` is the row-major position in all of them."""
         return dict(zip(names, ex.delinearize(position, self.factors.shape(names)), strict=True))
 
 
@@ -107,7 +109,7 @@ def _largest(factors: Factors, names: list[str]) -> Names:
 
 
 def indices(node: Node) -> dict[Value, Index]:
-    """The index of each result, with a variable for each factor."""
+    """Return the index of each result, with one variable per factor."""
     factors = Factors.of(node)
     return {
         value: tuple(ex.variable(f, factors.sizes[f]) for f in names)
@@ -116,14 +118,18 @@ def indices(node: Node) -> dict[Value, Index]:
 
 
 def attention_space(node: Node, producer: Callable[[Value], Node | None]) -> Space:
-    """The space of an op's results, over factors; `producer` as in `Space`."""
+    """Return the iteration space of the results of an attention op, over its factors. `producer` is that of `Space`."""
     space = Space(producer)
     space.start_at(node, indices(node))
     return space
 
 
 def attention_in(body: Graph, op: str) -> tuple[Node, Space] | None:
-    """The one node of an op in a kernel's body, and the space of its results; None if the body loops over something else, too."""
+    """Return the attention node of type `op` in a kernel body, and the space of its results.
+
+    Returns:
+        None if the body has another loop, if no kernel exists for the node, or if an output has no index in the space.
+    """
     loops = [node for node in body.nodes if node.op in LOOPS]
     if len(loops) != 1 or loops[0].op != op or not has_kernel(loops[0]):
         return None
@@ -135,14 +141,17 @@ def attention_in(body: Graph, op: str) -> tuple[Node, Space] | None:
 
 
 def multiplied_operands(node: Node) -> list[Value]:
-    """The operands of a node's products."""
+    """Return the operands that the matmuls of an attention op multiply, or all operands of another op."""
     if node.op not in ATTENTIONS:
         return list(node.operands)
     return [node.operands[n] for n in (QUERIES, KEYS, VALUES, *([GRADIENT] if node.op != FORWARD else ()))]
 
 
 def read_once(node: Node) -> list[Value]:
-    """The operands of products of which one program at most reads an element: queries, and of few rows keys and values as well."""
+    """Return the matmul operands of which at most one program reads each element.
+
+    These are the queries. If all rows that share keys are in one tile, they include the keys and values.
+    """
     if node.op != FORWARD:
         return []
     loops = Loops.of(node)
@@ -150,7 +159,7 @@ def read_once(node: Node) -> list[Value]:
 
 
 def stored_type(value: Value, producer: Callable[[Value], Node | None]) -> str:
-    """The element type of what an operand is read from, before conversions to f32."""
+    """Return the dtype of an operand in memory, before layout ops and conversions to f32."""
     while (node := producer(value)) is not None and node.op in _READ_THROUGH:
         if node.op == "convert" and node.result.type.dtype != "f32":
             break
@@ -162,29 +171,35 @@ def stored_type(value: Value, producer: Callable[[Value], Node | None]) -> str:
 
 
 def has_kernel(node: Node) -> bool:
-    """Whether a kernel takes the op: types and lengths of rows have tiles, and the weights are proportional to the probabilities."""
+    """Whether a kernel exists for the attention op.
+
+    The dtypes and row lengths must have tiles, and the weights must be proportional to the probabilities.
+    """
     loops, widest = Loops.of(node), widest_head if node.op == FORWARD else widest_gradient
     rows = {frozenset(names).intersection(loops.factors.rows) for names in loops.factors.results}
     checks = (
-        all(one == other and one in TYPES for one, other, _ in _products(node)),
+        all(left == right and left in TYPES for left, right, _ in _products(node)),
         all(value.type.dtype == "f32" for region in node.regions for value in _scores_of(region, node)),
         is_linear(node.regions[1]),
         all(value.type.size for value in node.results),
         node.op == FORWARD or (loops.tile and loops.blocks),
-        node.op != KEY_GRADIENT or len(rows) == 1,  # both results sum over the same rows
+        node.op != KEY_GRADIENT or len(rows) == 1,  # Both results must sum over the same rows.
         0 < max(loops.depth, loops.width) <= widest(multiplied_in(node)),
     )
     return all(checks)
 
 
 def multiplied_in(node: Node) -> str:
-    """In which numbers the products of a node are multiplied, as `multiplied_as`; where they differ, in those that need the smaller tiles."""
-    kinds = {multiplied(one, words) for one, _, words in _products(node)}
-    return min(kinds, key=("f32", "tf32x3", *sorted(kinds)).index)
+    """Return the number format in which the matmuls of an op multiply, as `multiplied_as` does for a dot.
+
+    If the matmuls differ, return the format that needs the smaller tiles.
+    """
+    formats = {multiplied(dtype, words) for dtype, _, words in _products(node)}
+    return min(formats, key=("f32", "tf32x3", *sorted(formats)).index)
 
 
 def _products(node: Node) -> list[tuple[str, str, Names]]:
-    """Return the element types of the operands of each product, as they are multiplied, and its precision."""
+    """Return the dtypes of both multiplied operands, and the precision, of each matmul."""
     attrs = node.attrs
     queries, keys, values = (value.type.dtype for value in node.operands[: VALUES + 1])
     weights, scores = node.regions[1].outputs[0].type.dtype, (queries, keys, attrs.precision)
@@ -200,12 +215,12 @@ def _products(node: Node) -> list[tuple[str, str, Names]]:
 
 
 def _scores_of(region: Graph, node: Node) -> list[Value]:
-    """The arguments of a function that are of the scores' size."""
+    """Return the arguments of a region that have the shape of the scores."""
     return region.inputs[: len(region.inputs) - len(node.attrs.positions) - len(node.operands) + fixed(node.op)]
 
 
 def is_linear(region: Graph) -> bool:
-    """Whether a function is proportional to its first argument."""
+    """Whether the function `region` is proportional to its first argument."""
     zeros = _zeros(region)
     varies = {region.inputs[0]}
     for node in region.nodes:

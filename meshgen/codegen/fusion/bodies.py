@@ -1,4 +1,4 @@
-"""Bodies of kernels: cut out of the graph, compared up to names, and named after what they do."""
+"""Bodies of kernels: how they are cut out of a graph, shared if equal, and named after their ops."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from meshgen.ops.classes import ATTENTIONS, DOTS, GENERATED, LAYOUT, MADE, REDUC
 from meshgen.ops.duplicates import structure
 from meshgen.ops.factors import FORWARD
 
-# Most characteristic first; ops that are not listed are omitted from names.
+# Ops that appear in names of kernels, most characteristic first. Names omit all other ops.
 _TELLING = (
     "gather", "dynamic_update_slice", "dynamic_slice", "concatenate", "tanh", "erf", "logistic", "exponential", "log",
     "sine", "cosine", "rsqrt", "sqrt", "power", "select", "divide", "maximum", "minimum", "multiply", "subtract", "add",
     "negate", "compare", "convert", "transpose", "pad", "slice", "all_slice", "mask_padding", "to_partial", "reverse",
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
-_WORDS = 3  # in the name of a kernel
+_WORDS = 3  # Most words in the name of a kernel. Chosen: a name of three ops still fits a column of a profile.
 _HEAVY = {"dot_general": "dot", "ragged_dot": "ragged_dot", "convolution": "conv"}
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
 
 class Cutter:
-    """Copies nodes into a body; everything that is not free or a member becomes an input."""
+    """Copies nodes into a body. A value becomes an input if its producer is neither a member nor accepted by `copies`."""
 
     def __init__(self, producer: Mapping[Value, Node], copies: Callable[[Node], bool]) -> None:
         self._producer = producer
         self._copies = copies
 
     def cut(self, members: Sequence[Node], outputs: Sequence[Value]) -> tuple[Graph, list[Value]]:
-        """The body of a kernel of `members` that makes `outputs`, and what it reads, in the order of its inputs."""
+        """Return the body of a kernel that computes `outputs` with `members`, and the values that it reads, in the
+        order of its inputs.
+        """
         body, now = Graph(""), dict[Value, Value]()
         inside, reads = set(members), list[Value]()
 
         def copied(value: Value) -> Node | None:
-            """The producer to copy into the body; None for values that it reads or has already."""
+            """Return the producer to copy into the body, or None for values that the body reads or already has."""
             node = None if value in now else self._producer.get(value)
             return node if node is not None and (node in inside or self._copies(node)) else None
 
@@ -48,8 +50,8 @@ class Cutter:
             node = copied(value)
             return () if node is None else (*node.operands, *captured(node))
 
-        wanted = [*(value for node in members for value in node.results), *outputs]
-        for value in operands_first(wanted, needs):
+        roots = [*(value for node in members for value in node.results), *outputs]
+        for value in operands_first(roots, needs):
             if value in now:
                 continue
             if (node := copied(value)) is not None:
@@ -63,7 +65,9 @@ class Cutter:
 
 
 def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
-    """Append a copy of a node over what its operands have become, without notes: equal kernels share a body."""
+    """Append a copy of `node` to `body`, with each operand replaced by `now`. The copy has no notes, so that equal
+    kernels share a body.
+    """
     regions = tuple(rewired_graph(region, now) for region in node.regions)
     results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
     operands = [now[v] for v in node.operands]
@@ -72,13 +76,13 @@ def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
 
 
 def with_kernels(module: Module, graph: Graph, kernels: Kernels) -> Module:
-    """The module with this graph, and the bodies of the kernels that it launches."""
+    """Return the module with `graph`, and with the bodies of the kernels that `graph` launches."""
     used = {node.attrs.kernel for node in all_nodes(graph) if is_kernel(node)}
     return replace(module, graph=graph, kernels={n: body for n, body in kernels.bodies.items() if n in used})
 
 
 class Kernels:
-    """Bodies by name; bodies that are equal up to the names of values share one."""
+    """Kernel bodies by name. Bodies that are equal up to the names of values share one name."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, Graph] = {}
@@ -86,18 +90,20 @@ class Kernels:
 
     @classmethod
     def of(cls, bodies: Mapping[str, Graph]) -> Kernels:
-        """Bodies that have names already."""
-        found = cls()
-        found.bodies |= bodies
-        found._names |= {structure(body): name for name, body in bodies.items()}
-        return found
+        """Create a table of bodies that already have names."""
+        table = cls()
+        table.bodies |= bodies
+        table._names |= {structure(body): name for name, body in bodies.items()}
+        return table
 
     def name_of(self, body: Graph) -> str:
+        """Return the name of a body. A body that equals no other is added under a new name."""
         key = structure(body)
         if key not in self._names:
             preferred = _readable_name(body.nodes)
             count = sum(1 for name in self.bodies if name == preferred or name.rpartition("_")[0] == preferred)
-            numbered = (f"{preferred}_{number}" for number in itertools.count(count + 1))  # names before may be gone
+            # The body with an earlier number may have been removed.
+            numbered = (f"{preferred}_{number}" for number in itertools.count(count + 1))
             name = next(name for name in (numbered if count else [preferred]) if name not in self.bodies)
             body.name = name
             self.bodies[name] = body
@@ -106,7 +112,7 @@ class Kernels:
 
 
 def _readable_name(nodes: Sequence[Node]) -> str:
-    """A readable name: the heavy op, or the name of the pattern, and the most characteristic of the others."""
+    """Return a readable name: the heavy op or the name of a pattern, then the most characteristic other ops."""
     ops = {n.op for n in nodes}
     kinds = {n.attrs.kind for n in nodes if n.op in REDUCTIONS}
     if claimed := ops & ATTENTIONS:

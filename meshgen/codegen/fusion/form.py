@@ -1,4 +1,4 @@
-"""The form of a kernel: what its programs loop over."""
+"""The form of a kernel: the loops that its programs execute."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from enum import Enum
 
 
 class KernelForm(Enum):
-    """The form of the kernel of a group, and of the kernels that a template generates."""
+    """The form of a group's kernel, and of the kernels that a template generates."""
 
-    MAP = "map"  # computes each element from scratch
+    MAP = "map"  # computes each element independently
     REDUCE = "reduce"  # reduces along rows or columns
-    GEMM = "gemm"  # multiplies matrices, or convolves, with an element-wise epilogue
-    ATTENTION = "attention"  # multiplies twice, with a softmax between
+    GEMM = "gemm"  # multiplies matrices or convolves, with an element-wise epilogue
+    ATTENTION = "attention"  # computes two matmuls with a softmax between them
     SEGMENTED = "segmented"  # runs kernels of other forms side by side
-    OPAQUE = "opaque"  # runs a loop nest of one op; or not a kernel: a collective, control flow, an unknown op
+    OPAQUE = "opaque"  # runs a loop nest of one op; or launches no kernel: a collective, control flow, an unknown op
 
     @property
     def is_row_wise(self) -> bool:
-        """Whether all members of a group of this form share one iteration space, into which others can be added."""
+        """Whether all members of a group of this form share one iteration space, to which other nodes can be added."""
         return self in (KernelForm.MAP, KernelForm.REDUCE)
 
     @property
     def multiplies(self) -> bool:
-        """Whether a program computes a tile of a matrix product."""
+        """Whether a program computes a tile of a matmul."""
         return self in (KernelForm.GEMM, KernelForm.ATTENTION)

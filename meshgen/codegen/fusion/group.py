@@ -14,15 +14,19 @@ class Group:
     """Nodes of one kernel.
 
     Attributes:
+        number: the position in the order in which groups were created.
         form: the form of its kernel.
+        space: the iteration space of its kernel.
         members: the nodes that only this group computes, in the order in which they joined.
-        extra: nodes of other groups that this one computes again for itself.
-        before, after: groups that it needs, and that need it, directly.
-        length: nodes in a row at most, members and what they compute again.
-        reads: values from memory; level: longest way from a group that needs no other.
-        waits: values that it must not run before, though it may not read them.
-        once: operands of its dots of which each element is needed in few programs only.
-        needs: bits, by number, of the groups that it needs, directly or over others, or needed before one of these was removed.
+        before, after: groups that this group directly depends on, and groups that directly depend on it.
+        reads: values that it loads from memory.
+        waits: values that must be computed before it runs, even if it does not read them.
+        extra: nodes of other groups that this group recomputes for itself.
+        once: operands of its dots of which few programs need each element.
+        level: length of the longest path from a group without predecessors.
+        needs: bit set of the numbers of all its transitive predecessors. It may include predecessors through groups
+        that were removed.
+        length: upper bound of a chain of dependent nodes, both members and the free nodes that they recompute.
     """
 
     number: int

@@ -1,7 +1,8 @@
-"""The kernels of a graph whose packed messages became group calls: those that it had, without the packing.
+"""Adaptation of the groups of a graph whose packed messages became group calls: the packing kernels disappear, all
+others stay.
 
-before   kernel %1 = concatenate %a, %b      %2 = all_gather %1      a kernel reads slices of %2
-after    %3, %4 = all_gather %a, %b                                  it reads %3 and %4
+    before   kernel %1 = concatenate %a, %b      %2 = all_gather %1      a kernel reads slices of %2
+    after    %3, %4 = all_gather %a, %b                                  the kernel reads %3 and %4
 """
 
 from __future__ import annotations
@@ -18,59 +19,71 @@ from meshgen.ops.classes import REGROUPING
 
 
 def take_calls(grouping: Grouping, graph: Graph, calls: Mapping[Node, Node]) -> None:
-    """Make a grouping that of a graph with a call for each of some messages; where kernels may become others it stays as it is.
+    """Update a grouping to `graph`, in which group calls replace packed messages.
+
+    The grouping stays unchanged if the group calls could change any kernel other than the packing kernels.
 
     Args:
-        calls: by message, whose operand a kernel packs and does nothing else, the call with what it packs; their results are its slices.
+        calls: maps a message to its group call. A kernel packs the operand of the message and does nothing else. The
+        call takes the
+            packed values as operands, and its results are the slices of the message's result.
     """
-    gone = dict.fromkeys(grouping.graph.nodes)
+    removed_nodes = dict.fromkeys(grouping.graph.nodes)
     for node in graph.nodes:
-        gone.pop(node, None)
+        removed_nodes.pop(node, None)
     packing = [grouping.owner[node.operands[0]] for node in calls]
     reads = [_roots(call, graph) for call in calls.values()]
-    is_there = all(value in group.reads for own, group in zip(reads, packing, strict=True) for value in own)
+    has_packed_values = all(
+        value in group.reads for values, group in zip(reads, packing, strict=True) for value in values
+    )
     packed = {node for group in packing for node in group.members}
-    parts = {value: node.result for node, call in calls.items() for value in call.results}
-    slices = [node for node in gone if node not in calls and node not in packed]
-    if not is_there or not all(n.result in parts and (grouping.free.has(n) or n in grouping.views) for n in slices):
+    slice_of_result = {value: node.result for node, call in calls.items() for value in call.results}
+    slices = [node for node in removed_nodes if node not in calls and node not in packed]
+    if not has_packed_values or not all(
+        n.result in slice_of_result and (grouping.free.has(n) or n in grouping.views) for n in slices
+    ):
         return
-    readers = {group: _parts_read(grouping, group, parts) for group in grouping.groups if not _is_apart(group, calls)}
-    if any(len(group.reads) + len(own) > DEFAULT.fusion.inputs for group, own in readers.items()):
-        return  # too many values for one kernel
-    for node, group, own in zip(calls, packing, reads, strict=True):
-        _take_call(grouping, node, calls[node], group, own)
-    _take_graph(grouping, graph, gone)
-    for group, own in readers.items():
-        for value in own:
-            group.reads.pop(parts[value], None)
-        group.reads.update(dict.fromkeys(own))
+    readers = {
+        group: _parts_read(grouping, group, slice_of_result)
+        for group in grouping.groups
+        if not _reads_no_message(group, calls)
+    }
+    if any(len(group.reads) + len(values) > DEFAULT.fusion.inputs for group, values in readers.items()):
+        return  # too many operands for one kernel
+    for node, group, values in zip(calls, packing, reads, strict=True):
+        _take_call(grouping, node, calls[node], group, values)
+    _take_graph(grouping, graph, removed_nodes)
+    for group, values in readers.items():
+        for value in values:
+            group.reads.pop(slice_of_result[value], None)
+        group.reads.update(dict.fromkeys(values))
     grouping.groups = [group for group in grouping.groups if group.members]
 
 
 def _roots(call: Node, graph: Graph) -> list[Value]:
-    """The values whose bytes a call is given: its operands, seen through the reshapes before it."""
-    makers = {node.result: node for node in graph.nodes if node.op in REGROUPING}
-    found = list(call.operands)
-    for number, value in enumerate(found):
-        while (node := makers.get(value)) is not None:
-            value = found[number] = node.operands[0]
-    return found
+    """Return the values whose bytes a call sends: its operands, seen through the reshapes before it."""
+    reshapes = {node.result: node for node in graph.nodes if node.op in REGROUPING}
+    roots = list(call.operands)
+    for i, value in enumerate(roots):
+        while (node := reshapes.get(value)) is not None:
+            value = roots[i] = node.operands[0]
+    return roots
 
 
-def _is_apart(group: Group, calls: Mapping[Node, Node]) -> bool:
-    """Whether a kernel reads nothing of what the messages bring."""
+def _reads_no_message(group: Group, calls: Mapping[Node, Node]) -> bool:
+    """Whether a kernel reads no result of a message."""
     return all(node.result not in group.reads for node in calls)
 
 
 def _parts_read(grouping: Grouping, group: Group, parts: Mapping[Value, Value]) -> dict[Value, None]:
-    """The parts of messages that a kernel reads, through what it computes itself; each part is of a message's result."""
+    """Return the slices of message results that a kernel reads, directly or through nodes that it recomputes."""
     read = [v for node in (*group.members, *group.extra) for v in node.operands]
-    # `copied` is free, or of a group that was dissolved into its readers.
+    # `copied` returns free nodes, and nodes of groups that were dissolved into their readers.
     return {value: None for value in values_behind(read, grouping.copied, parts.__contains__) if value in parts}
 
 
 def _take_call(grouping: Grouping, message: Node, call: Node, packing: Group, reads: Sequence[Value]) -> None:
-    """The call in place of the message, without the kernel that packs."""
+    """Replace the message by the group call, and remove the packing kernel."""
     group = grouping.owner[message.result]
     group.members[:] = [call]
     group.reads = dict.fromkeys(reads)
@@ -88,9 +101,11 @@ def _take_call(grouping: Grouping, message: Node, call: Node, packing: Group, re
     grouping.must.update(dict.fromkeys(reads))
 
 
-def _take_graph(grouping: Grouping, graph: Graph, gone: Mapping[Node, None]) -> None:
-    """What the grouping knows of its graph, of the new one."""
+def _take_graph(grouping: Grouping, graph: Graph, removed_nodes: Mapping[Node, None]) -> None:
+    """Replace the graph of the grouping, and every table derived from it. `removed_nodes` are the nodes that the new graph
+    lacks.
+    """
     grouping.graph, grouping.producer = graph, graph.index.producers
-    grouping.position = {node: place for place, node in enumerate(graph.nodes)}
-    grouping.views -= gone.keys()
-    grouping.free = FreeNodes(graph, grouping.must, grouping.views, grouping.free.absorbed - gone.keys())
+    grouping.position = {node: i for i, node in enumerate(graph.nodes)}
+    grouping.views -= removed_nodes.keys()
+    grouping.free = FreeNodes(graph, grouping.must, grouping.views, grouping.free.absorbed - removed_nodes.keys())

@@ -1,4 +1,4 @@
-"""The kernels of a graph: its groups as they grow, then with less traffic, then joined."""
+"""Grouping of a graph into kernels: groups grow, then are refined to move fewer bytes, then are joined."""
 
 from __future__ import annotations
 
@@ -14,31 +14,35 @@ from meshgen.ir.graph import Graph, Value
 
 
 def grouped(graph: Graph) -> Grouping:
-    """Group the operations of a graph into kernels. Optimization barriers are left out of it: they order groups."""
+    """Group the operations of a graph into kernels. The grouping has no optimization barriers: they only order its
+    groups.
+    """
     grouping = Grouping(*without_barriers(graph))
     traffic = Traffic(grouping)
     joins = Joins(traffic)
     traffic.dissolve()
     traffic.recompute()
     if joins.join_epilogues():
-        traffic.dissolve()  # a dot may compute again what reductions may not
+        traffic.dissolve()  # A reader that joined a dot may recompute values that a separate reduction may not.
     joins.join_kernels()
     grouping.groups = [g for g in grouping.groups if g.members]
     return grouping
 
 
 def with_joins(grouping: Grouping, graph: Graph, joined: AbstractSet[Value]) -> Graph:
-    """The graph with joins in place of the concatenations that make some values, each a kernel of its own that reads what launches make.
+    """Return the graph with joins in place of the concatenations that produce the values in `joined`.
 
-    The grouping becomes that of this graph: nothing else changes, as such a kernel reads and writes the same values. Of a graph with
-    optimization barriers it stays as it is.
+    Each of these concatenations is a kernel of its own that reads results of launches. The grouping is updated to the
+    returned graph,
+    without other changes, as a join reads and writes the same values. If the graph has optimization barriers, the
+    grouping stays as it is.
     """
     joins = {node: replace(node, op="join") for node in graph.nodes if not joined.isdisjoint(node.results)}
     after = replace(graph, nodes=[joins.get(node, node) for node in graph.nodes])
     if grouping.graph is not graph:
         return after
     grouping.graph, grouping.producer = after, after.index.producers
-    grouping.position = {node: place for place, node in enumerate(after.nodes)}
+    grouping.position = {node: i for i, node in enumerate(after.nodes)}
     for node in joins.values():
         group = grouping.owner[node.result]
         group.form, group.members[:] = KernelForm.OPAQUE, [node]

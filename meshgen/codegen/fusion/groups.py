@@ -1,10 +1,13 @@
-"""Which nodes form a kernel together: groups over a graph, grown in program order.
+"""Groups of nodes, each of which becomes one kernel, grown in program order.
 
-Index maps, constants, masks from iota and the like belong to no group: every kernel that reads through them
-computes them again. The other nodes join a group that made or read one of their operands if the joined kernel
-can be generated (`fusion/space`), and the graph of groups stays without cycles. A dot takes the element-wise ops after it as its
-epilogue as far as that does not add to what has to be written. `fusion/traffic` then trades traffic for arithmetic, and
-`fusion/joins` makes one kernel of several.
+Index maps, constants, masks from iota and similar nodes are free: they belong to no group, and each kernel that reads
+through them
+recomputes them. Every other node joins a group that computes or reads one of its operands. The joined kernel must be
+supported
+(`fusion/space`), and the graph of groups must stay acyclic. A dot takes the element-wise ops after it as its epilogue,
+as far as that
+does not add to the bytes written. `fusion/traffic` then trades memory traffic for arithmetic, and `fusion/joins` merges
+kernels.
 """
 
 from __future__ import annotations
@@ -42,21 +45,24 @@ from meshgen.ops.classes import (
 
 
 class Grouping:
-    """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
+    """The groups of one graph. `owner` maps a value to the group that computes it; `groups` lists the groups in order
+    of creation.
+    """
 
     def __init__(self, graph: Graph, order: Order = NO_ORDER) -> None:
         self.graph = graph
         self.views = {node for node in graph.nodes if node.op in VIEWS}
         self.producer = graph.index.producers
-        self.position = {node: place for place, node in enumerate(graph.nodes)}
+        self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.owner: dict[Value, Group] = {}
         self.groups: list[Group] = []
-        self.messages: list[Group] = []  # sends and receives, which keep their order
+        self.messages: list[Group] = []  # sends and receives, whose order must not change
         self._placed: dict[Value, list[Group]] = {}
         self.loads = Loads()
-        self._loaded: dict[Group, dict[Value, Needed]] = {}  # for values of a group
+        # per group, the loads for one element of each of its values
+        self._loaded: dict[Group, dict[Value, Needed]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
-        self.has_removed = False  # whether a group was taken out: then `Group.needs` may name what is needed no more
+        self.has_removed = False  # whether a group was removed: then `Group.needs` may include obsolete predecessors
         absorbed = absorbed_nodes(graph)
         existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
         self.must = dict.fromkeys(map(self.view_root, existing))
@@ -69,23 +75,23 @@ class Grouping:
     # ---- what is in memory
 
     def in_memory(self, value: Value) -> bool:
-        """Whether a kernel can load the value: an input, an array constant, or what a group makes."""
+        """Whether a kernel can load the value: an input, an array constant, or a result of a group."""
         node = self.producer.get(value)
         if node is None or value in self.owner or node in self.views:
             return True
         return is_constant(node) and not self.free.has(node)
 
     def copied(self, value: Value) -> Node | None:
-        """The producer of the value, if every reader recomputes it."""
+        """Return the producer of the value if every reader recomputes it, else None."""
         node = self.producer.get(value)
         return None if value in self.owner or node in self.views else node
 
     def view_root(self, value: Value) -> Value:
-        """The value, seen through plain reshapes."""
+        """Return the value behind plain reshapes, or `value` itself if no reshape produces it."""
         return through(value, self.producer.get, REGROUPING)
 
     def memory_root(self, value: Value) -> Value:
-        """The value, seen through plain reshapes and views."""
+        """Return the value behind plain reshapes and views, whose memory `value` shares."""
         node = self.producer.get(value)
         while node is not None and (node.op in REGROUPING or node in self.views):
             value = node.operands[0]
@@ -93,7 +99,7 @@ class Grouping:
         return value
 
     def _node_readers(self) -> dict[Value, list[Node]]:
-        """Nodes of groups that read a value, through free nodes."""
+        """Map each value in memory to the grouped nodes that read it, directly or through free nodes."""
         table: dict[Value, list[Node]] = {}
         for node in self.graph.nodes:
             if not self.free.has(node) and node not in self.views:
@@ -102,13 +108,13 @@ class Grouping:
         return table
 
     def node_sources(self, node: Node) -> tuple[Value, ...]:
-        """The values in memory that a node needs, through free nodes."""
+        """Return the values in memory that a node reads, directly or through free nodes."""
         return self.free.sources_of(node)
 
     # ---- growing
 
     def _visit(self, node: Node) -> None:
-        if node in self.views:  # comes when what it is of is there
+        if node in self.views:  # A view belongs to the group that computes the memory behind it.
             if (root := self.memory_root(node.result)) in self.owner:
                 self.owner[node.result] = self.owner[root]
             return
@@ -133,7 +139,7 @@ class Grouping:
                 self.messages.append(group)
 
     def _visit_dot(self, dot: Node) -> None:
-        """A group of its own with an epilogue, or beside a dot that has the same left operand and no epilogue."""
+        """Create a group for a dot and its epilogue, or add the dot to others with the same left operand."""
         nodes = self._with_epilogue(dot, self._space_of(dot))
         siblings = [g for g in self._siblings(dot) if g.space.is_sibling(dot)] if len(nodes) == 1 else []
         if siblings and siblings[0].space.add(dot):
@@ -142,42 +148,44 @@ class Grouping:
             self._new(KernelForm.GEMM, nodes)
 
     def _visit_attention(self, node: Node) -> None:
-        """A group of its own, with what its kernel does on the results."""
+        """Create a group for an attention op and the epilogues of its results."""
         space, probe = (attention_space(node, self.copied) for _ in range(2))
         epilogue = dict.fromkeys(n for value in node.results for n in self._with_epilogue(node, probe, value)[1:])
-        taken = [space.add(each) for each in sorted(epilogue, key=self.position.__getitem__)]
-        assert all(taken), "they were tried before"
+        added = [space.add(member) for member in sorted(epilogue, key=self.position.__getitem__)]
+        assert all(added), "they were tried before"
         once = frozenset(source for value in read_once(node) for source in self.free.sources(value))
         group = Group(len(self.groups), KernelForm.ATTENTION, space, once=once)
         self.groups.append(group)
-        for each in (node, *sorted(epilogue, key=self.position.__getitem__)):
-            self._take(group, each)
+        for member in (node, *sorted(epilogue, key=self.position.__getitem__)):
+            self._take(group, member)
 
     def _siblings(self, dot: Node) -> list[Group]:
-        """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
+        """Return groups of dots with the same left operand that run after the right operand of `dot` is computed."""
         if dot.op not in DOTS:
             return []
         left, right = dot.operands
         if self.free.sources(right) != (right,) or right in self.free.sources(left) or not self._at_hand(right, dot):
             return []
-        maker = self.owner.get(right)
-        if maker is not None and maker.form in (KernelForm.OPAQUE, KernelForm.GEMM):
+        right_group = self.owner.get(right)
+        if right_group is not None and right_group.form in (KernelForm.OPAQUE, KernelForm.GEMM):
             return []
         groups = dict.fromkeys(g for v in self.free.sources(left) for g in self._multiplied.get(v, ()))
-        found = [g for g in groups if len(g.members) == len(g.space.dots) < DEFAULT.fusion.siblings]
-        plain = [g for g in found if all(self.free.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
+        open_groups = [g for g in groups if len(g.members) == len(g.space.dots) < DEFAULT.fusion.siblings]
+        plain = [g for g in open_groups if all(self.free.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
         plain = [g for g in plain if not any(n.operands[1] in self.free.sources(left) for n in g.members)]
-        needed = [*makers_of(self.free.waits_of(dot), self), *([] if maker is None else [maker])]
-        return [g for g in plain if not any(self.depends(each, g) for each in needed)]
+        needed = [*makers_of(self.free.waits_of(dot), self), *([] if right_group is None else [right_group])]
+        return [g for g in plain if not any(self.depends(group, g) for group in needed)]
 
     def _candidates(self, node: Node) -> list[Group]:
-        """Groups that made or read an operand: reducing ones first, then the latest."""
-        found: dict[Group, None] = {}
+        """Return row-wise groups that compute or read an operand and have room for the node: reductions first, then the
+        latest.
+        """
+        groups: dict[Group, None] = {}
         for value in self.node_sources(node):
             if value in self.owner:
-                found[self.owner[value]] = None
-            found.update(dict.fromkeys(self._placed.get(value, ())))
-        fitting = [g for g in found if g.form.is_row_wise and self._has_room(g, node)]
+                groups[self.owner[value]] = None
+            groups.update(dict.fromkeys(self._placed.get(value, ())))
+        fitting = [g for g in groups if g.form.is_row_wise and self._has_room(g, node)]
         return sorted(fitting, key=lambda g: (g.form is not KernelForm.REDUCE, -g.number))
 
     def _has_room(self, group: Group, node: Node) -> bool:
@@ -186,7 +194,7 @@ class Grouping:
         return len(group.members) < limits.members and row < limits.nodes_in_a_row
 
     def _joins(self, node: Node, group: Group) -> bool:
-        """Take the node into the group's space, if that is legal and worthwhile."""
+        """Add the node to the space of the group if that is legal and profitable. Return whether the node was added."""
         sources = self.node_sources(node)
         makers, waits = [self.owner[v] for v in sources if v in self.owner], makers_of(self.free.waits_of(node), self)
         is_early = group in waits and group not in makers
@@ -195,19 +203,19 @@ class Grouping:
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
         if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self.is_parallel_enough(node, group)):
             return False
-        known = self._loaded.setdefault(group, {})
-        if not self.loads.fit(self.loads.by(node, lambda value: self.made_in(group, value), known)):
+        loaded = self._loaded.setdefault(group, {})
+        if not self.loads.fit(self.loads.by(node, lambda value: self.producer_in(group, value), loaded)):
             return False
         return group.space.add(node)
 
-    def made_in(self, group: Group, value: Value) -> Node | None:
-        """The node with which a group computes a value; None if it loads it."""
+    def producer_in(self, group: Group, value: Value) -> Node | None:
+        """Return the node with which `group` computes `value`, or None if the group loads the value."""
         node = self.producer.get(value)
-        is_own = self.owner.get(value) is group or node in group.extra
-        return node if is_own or not self.in_memory(value) else None
+        is_local = self.owner.get(value) is group or node in group.extra
+        return node if is_local or not self.in_memory(value) else None
 
     def is_parallel_enough(self, node: Node, group: Group) -> bool:
-        """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""
+        """Whether a reduction has enough rows to keep the device busy with the rest of the group."""
         if group.form is KernelForm.REDUCE or group.space.size <= DEFAULT.fusion.large_elements:
             return True
         rows = node.result.type.size
@@ -221,14 +229,14 @@ class Grouping:
         self.groups.append(group)
         if form is not KernelForm.OPAQUE:
             for node in nodes[1:]:
-                taken = space.add(node)
-                assert taken, "an epilogue was tried before"
+                is_added = space.add(node)
+                assert is_added, "an epilogue was tried before"
         for node in nodes:
             self._take(group, node)
         return group
 
     def _take(self, group: Group, node: Node) -> None:
-        """Make the node a member: ownership, reads, edges."""
+        """Make the node a member of the group, and update owners, reads and edges."""
         group.members.append(node)
         group.length += 1 + self.free.row_before(node)
         if node.op in REDUCTIONS and group.form is not KernelForm.ATTENTION:
@@ -248,6 +256,7 @@ class Grouping:
         wait(group, self.free.waits_of(node), self)
 
     def order(self, first: Group, then: Group) -> None:
+        """Make group `then` depend on group `first`, and update the level and predecessors of all groups after it."""
         first.after[then] = None
         then.before[first] = None
         stack = [(first, then)]
@@ -259,7 +268,7 @@ class Grouping:
                 stack += [(later, g) for g in later.after]
 
     def depends(self, group: Group, on: Group) -> bool:
-        """Whether `group` needs, over others, what `on` makes."""
+        """Whether `group` depends on the group `on`, directly or transitively."""
         if group is on or not group.needs >> on.number & 1:
             return group is on
         if not self.has_removed:
@@ -273,15 +282,14 @@ class Grouping:
     # ---- epilogues
 
     def _space_of(self, node: Node) -> Space:
-        """The space that a node spans."""
         space = Space(self.copied)
         space.start(node)
         return space
 
     def _with_epilogue(self, dot: Node, space: Space, result: Value | None = None) -> list[Node]:
-        """The dot and the element-wise ops that its kernel does on the accumulator of its result, or of one of its results.
+        """Return the dot, then the element-wise ops that its kernel applies to the accumulator of `result`.
 
-        Taken as far as the bytes that the kernel has to write are least, and at equal bytes as far as possible.
+        The epilogue ends where the kernel writes the fewest bytes. Of equal candidates, the longest wins.
         """
         result, region = result or dot.result, {dot: None}
         best, least = 1, result.type.nbytes
@@ -310,7 +318,7 @@ class Grouping:
         return list(region)[:best]
 
     def _extends(self, node: Node, dot: Node, values: set[Value]) -> bool:
-        """Whether the node can follow in the dot's epilogue, as far as its operands go."""
+        """Whether the epilogue of a dot can contain the node: its operands are results in the epilogue, or available."""
         if node.op not in POINTWISE and node.op not in LAYOUT:
             return False
         return all(v in values or self._at_hand(v, dot) for v in (*self.node_sources(node), *self.free.waits_of(node)))
@@ -319,7 +327,7 @@ class Grouping:
         return value in self.must or any(n not in region for n in self.readers.get(value, ()))
 
     def _at_hand(self, value: Value, dot: Node) -> bool:
-        """Whether an epilogue may read the value: made before the dot, and not by a collective that could overlap it."""
+        """Whether an epilogue may read the value: it precedes the dot, and no overlapping collective computes it."""
         node = self.producer.get(self.memory_root(value) if self.producer.get(value) in self.views else value)
         if node is None or is_constant(node):
             return True
@@ -329,14 +337,14 @@ class Grouping:
         return self.position[node] < self.position[dot]
 
     def _feeds(self, node: Node, dot: Node) -> bool:
-        """Whether the dot depends on the node's results anyway."""
+        """Whether the dot depends on the results of the node in any case."""
         if self.position[node] > self.position[dot]:
             return False
         makers = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
         return any(self.depends(maker, self.owner[node.results[0]]) for maker in makers)
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
-        """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
+        """Whether a dot of `reader` multiplies a value in `made`, so that each of its tiles would recompute it."""
         operands = [v for n in reader.members if n.op in PRODUCTS for v in multiplied_operands(n)]
         sources = (source for value in operands for source in self.free.sources(value))
         return any(v in made and v not in reader.once for v in sources)

@@ -1,9 +1,12 @@
-"""Groups that are better one kernel: epilogues with several results, groups over one space, and small ones side by side.
+"""Merging of groups into one kernel: epilogues with several results, groups over one space, and small groups side by
+side.
 
-    m' = f(m, g)    v' = g(v, g)    p' = h(p, m', v')       one kernel: the gradient is read once, and m' and v' are not read again
+    m' = f(m, g)    v' = g(v, g)    p' = h(p, m', v')       one kernel: the gradient is read once, and m' and v' are not
+    read again
 
-Groups grow in program order, so two that turn out to share what they read are found only afterwards. Joining
-adds no bytes and takes a launch away. A group that waits for a collective is not joined with one that does not.
+Groups grow in program order, so whether two groups share operands is known only afterwards. Merging adds no memory
+traffic and
+saves a launch. A group that waits for a collective is not merged with a group that does not.
 """
 
 from __future__ import annotations
@@ -26,19 +29,19 @@ from meshgen.ops.rows import row_length, runs_of_rows
 
 
 class Joins:
-    """Joins groups of a grouping, in place; `traffic` knows who reads what."""
+    """Merges groups of a grouping in place. `traffic` tracks which groups read each value."""
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic, self.of = traffic, traffic.of
         self._waiting = sum(1 << g.number for g in self.of.groups if g.members and g.members[0].op in COMMUNICATING)
 
     def join_kernels(self) -> None:
-        """Groups over one space, and small ones side by side."""
+        """Merge groups over one space, then small groups side by side."""
         self._join_spaces()
         self._join_siblings()
 
     def join_epilogues(self) -> bool:
-        """Those of dots; whether some of these then reduce parts of rows."""
+        """Merge groups into the epilogues of dots. Return whether a dot kernel now reduces subtiles of rows."""
         self._join_epilogues(KernelForm.MAP)
         return self._join_epilogues(KernelForm.REDUCE)
 
@@ -51,12 +54,14 @@ class Joins:
     # ---- epilogues with several results
 
     def _join_epilogues(self, form: KernelForm) -> bool:
-        """Compute element-wise groups, or such that reduce parts of rows, on the accumulator of the dot whose result they read."""
+        """Merge groups of a form into the epilogue of the dot whose result they read. Return whether any group was
+        merged.
+        """
         is_changed = False
         for group in [g for g in self.of.groups if g.form is form and g.members]:
-            makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
-            dots = sorted((g for g in makers if g.form is KernelForm.GEMM), key=lambda g: -g.number)
-            # Best on a dot that all members follow in program order: what is recomputed comes before the last dot that it meets.
+            source_groups = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
+            dots = sorted((g for g in source_groups if g.form is KernelForm.GEMM), key=lambda g: -g.number)
+            # First try to add all members in program order, to the latest dot first; then try any order.
             for dot, in_order in [*((dot, True) for dot in dots), *((dot, False) for dot in dots)]:
                 if (space := self._space_with_epilogue(group, dot, in_order=in_order)) is not None:
                     self._join(group, dot, space)
@@ -65,35 +70,37 @@ class Joins:
         return is_changed
 
     def _space_with_epilogue(self, group: Group, dot: Group, *, in_order: bool) -> Space | None:
-        """The space of the dot with the group's members as further epilogue; None if they must stay apart.
+        """Return the space of the dot with the members of `group` added to its epilogue, or None if they cannot be
+        added.
 
         Args:
-            in_order: whether each member reads what is placed before it in program order.
+            in_order: whether to add the members in program order, so that each one reads only values that were added
+            before it.
         """
         if not self._has_room(dot, group) or len(dot.space.dots) > 1 or any(n.op in LOOKUPS for n in group.members):
             return None
-        for maker in self._needed(group):
-            if maker is dot:
+        for source_group in self._needed(group):
+            if source_group is dot:
                 continue
-            waits = maker.members[0].op in COMMUNICATING and not self.of.depends(dot, maker)
-            if waits or self.of.depends(maker, dot):
+            waits = source_group.members[0].op in COMMUNICATING and not self.of.depends(dot, source_group)
+            if waits or self.of.depends(source_group, dot):
                 return None
         columns = columns_reduced(dot.members[0], (*dot.members, *group.members))
         if group.form is KernelForm.REDUCE and not columns:
             return None
-        anchor, *others = dot.members
+        anchor, *epilogue = dot.members
         space = self._space_of(anchor, (dot, group), columns)
-        rest = [*others, *sorted(group.members, key=self.of.position.__getitem__)]
-        if columns:  # what is reduced may be computed again from the dot's result
+        rest = [*epilogue, *sorted(group.members, key=self.of.position.__getitem__)]
+        if columns:  # The reduced value may be recomputed from the dot's result.
             made = {*anchor.results, *(v for node in rest for v in node.results)}
-            through = self._read_through([*rest, *dot.extra, *group.extra])
-            rest = [n for n in through if n in rest or self._is_made_of(n, made)]
+            chain = self._read_through([*rest, *dot.extra, *group.extra])
+            rest = [n for n in chain if n in rest or self._is_made_of(n, made)]
         if in_order:
             return space if all(space.add(node) for node in rest) else None
         return None if space.add_all(rest, self._read_through(rest)) else space
 
     def _is_made_of(self, node: Node, made: set[Value]) -> bool:
-        """Whether a node that a kernel computes again is element-wise, and reads what the kernel makes; then its result is made too."""
+        """Whether the node is element-wise and reads a value in `made`. If so, add its results to `made`."""
         if node.op not in POINTWISE or made.isdisjoint(
             source for v in node.operands for source in self.of.free.sources(v)
         ):
@@ -110,7 +117,11 @@ class Joins:
         )
 
     def _space_of(self, anchor: Node, groups: Sequence[Group], columns: int = 0) -> Space:
-        """The space that a node spans; what the groups compute again is not read. `columns`: as `Space.start`."""
+        """Return the space that `anchor` spans in a kernel of all the groups, which recomputes the extra nodes of each
+        group.
+
+        `columns` is that of `Space.start`.
+        """
         extra = {v for g in groups for n in g.extra for v in n.results}
         space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
         space.start(anchor, columns)
@@ -119,16 +130,21 @@ class Joins:
     # ---- groups over one space
 
     def _join_spaces(self) -> None:
-        """Join maps and reductions over the same elements that share what they read, or feed each other: the most bytes first."""
+        """Merge maps and reductions over the same elements that share operands or feed each other.
+
+        Pairs that save the most bytes are merged first.
+        """
         for is_summed in (True, False):
             for group in [g for g in self.of.groups if g.form.is_row_wise]:
                 if is_summed and (group.form is KernelForm.MAP or not any(map(runs_of_rows, group.members))):
-                    continue  # sums of rows first go where the rows are
-                while group.members and (found := self._best_partner(group, is_summed)):
-                    self._join(*found)
+                    continue  # Sums of runs of rows are merged with the reductions of these rows first.
+                while group.members and (pair := self._best_partner(group, is_summed)):
+                    self._join(*pair)
 
     def _best_partner(self, group: Group, is_summed: bool) -> tuple[Group, Group, Space] | None:
-        """The later and the earlier of the two groups, and their space."""
+        """Return the later group, the earlier group and their common space, for the partner of `group` that saves the
+        most bytes.
+        """
         saved: dict[Group, int] = {}
         for other in self._partners(group):
             if is_summed and (other.form is KernelForm.MAP or not any(map(row_length, other.members))):
@@ -143,22 +159,27 @@ class Joins:
         return None
 
     def _partners(self, group: Group) -> Iterable[Group]:
-        """Groups with values of the size of its space in common; of reductions also those that read what it makes of rows, or make what it reads."""
-        made = [v for n in group.members for v in n.results]
+        """Return the row-wise groups that share a value of the size of the group's space.
+
+        For a reduction, these include groups that read its row results or compute its operands of that size.
+        """
+        results = [v for n in group.members for v in n.results]
         sizes = {group.space.size, *(n.result.type.size for n in group.members if n.op in REDUCTIONS)}
-        values = [v for v in (*group.reads, *made) if v.type.size in sizes]
-        found = [g for v in values for g in self.traffic.users.get(v, ())]
-        found += [self.of.owner[v] for v in values if v in self.of.owner]
-        return [g for g in dict.fromkeys(found) if g is not group and g.members and g.form.is_row_wise]
+        values = [v for v in (*group.reads, *results) if v.type.size in sizes]
+        partners = [g for v in values for g in self.traffic.users.get(v, ())]
+        partners += [self.of.owner[v] for v in values if v in self.of.owner]
+        return [g for g in dict.fromkeys(partners) if g is not group and g.members and g.form.is_row_wise]
 
     def _fed(self, value: Value, reader: Group) -> int:
-        """Bytes that are not moved if a value's maker is joined with a reader."""
+        """Return the bytes of traffic saved if the producer of a value is merged with a reader."""
         users = self.traffic.users.get(value, {})
-        is_kept = value in self.of.must or any(user is not reader for user in users)
-        return value.type.nbytes * (1 if is_kept else 2)
+        stays_in_memory = value in self.of.must or any(user is not reader for user in users)
+        return value.type.nbytes * (1 if stays_in_memory else 2)
 
     def _may_join(self, first: Group, second: Group) -> bool:
-        """Whether two groups can run at one time, and wait for the same collectives."""
+        """Whether the groups fit in one kernel, do not depend on each other through other groups, and wait for the same
+        collectives.
+        """
         if not self._has_room(first, second) or (first.needs ^ second.needs) & self._waiting:
             return False
         if any(g is not first and self.of.depends(g, first) for g in self._needed(second)):
@@ -168,12 +189,15 @@ class Joins:
         return not self.of.depends(first, second)
 
     def _needed(self, group: Group) -> dict[Group, None]:
-        """The groups that make what a group reads or waits for."""
-        made = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
-        return made | makers_of(group.waits, self.of)
+        """Return the groups that compute the values that `group` reads or waits for."""
+        source_groups = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
+        return source_groups | makers_of(group.waits, self.of)
 
     def _common_space(self, first: Group, second: Group) -> Space | None:
-        """A space in which all their members stand, each element of the results at one place."""
+        """Return a space that contains all members of both groups, or None.
+
+        Each written value must be computed at one point of the space.
+        """
         groups = (first, second)
         members = sorted((n for g in groups for n in g.members), key=self.of.position.__getitem__)
         reductions = [n for n in members if n.op in REDUCTIONS]
@@ -182,31 +206,33 @@ class Joins:
         reductions.sort(key=lambda n: not row_length(n))
         for anchor in reductions[:1] or [n for n in members if n.result in (*self._written(second),)][:1]:
             space = self._space_of(anchor, groups)
-            left = space.add_all([n for n in members if n is not anchor], self._read_through(members))
-            if not left and self._is_one_tile(space, groups):
+            unplaced = space.add_all([n for n in members if n is not anchor], self._read_through(members))
+            if not unplaced and self._is_one_tile(space, groups):
                 again, loaded = (*first.members, *first.extra), self.traffic.loaded(first)
                 return None if self.traffic.is_crowded(second, again, loaded) else space
         return None
 
     def _read_through(self, members: Sequence[Node]) -> list[Node]:
-        """Members, and the free nodes between them and memory, in program order."""
+        """Return the members and the free nodes between them and memory, in program order."""
         read = values_behind([v for node in members for v in node.operands], self.of.copied)
         nodes = {*members, *(node for value in read if (node := self.of.copied(value)) is not None)}
         return sorted(nodes, key=self.of.position.__getitem__)
 
     def _fits(self, reduction: Node, groups: Sequence[Group]) -> bool:
-        """Whether a reduction may take a map along: its rows are many enough."""
+        """Whether the reduction has enough rows to be merged with each of the groups."""
         return all(self.of.is_parallel_enough(reduction, g) for g in groups)
 
     def _is_one_tile(self, space: Space, groups: Sequence[Group]) -> bool:
-        """Whether what is written is computed at one place of the space: rows in registers, or elements at equal positions."""
+        """Whether every written value is computed at one point of the space: rows in registers, or elements at equal
+        positions.
+        """
         if space.has_reduce:
             are_reductions = all(g.form is KernelForm.REDUCE for g in groups)
             return are_reductions or not tile_shape(space, DEFAULT.kernels.devices[0].multiprocessors).loops
         flat = linearize(tuple(variable(f"d{i}", n) for i, n in enumerate(self._sizes(space))), self._sizes(space))
         written = self._written(*groups)
-        places = {v: space.index.get(v) for v in written}
-        return all(p is not None and linearize(p, v.type.sizes) == flat for v, p in places.items())
+        indices = {v: space.index.get(v) for v in written}
+        return all(index is not None and linearize(index, v.type.sizes) == flat for v, index in indices.items())
 
     def _sizes(self, space: Space) -> tuple[int, ...]:
         return next(iter(space.index)).type.sizes
@@ -214,9 +240,9 @@ class Joins:
     # ---- small kernels side by side
 
     def _join_siblings(self) -> None:
-        """Compute small element-wise groups that read a value in common, and make values of one size, in one kernel.
+        """Merge small element-wise groups that share an operand and compute results of one size.
 
-        Each takes less time than its launch.
+        Each of them takes less time than its launch.
         """
         latest: dict[tuple[Value, int], Group] = {}
         for group in self._maps():
@@ -242,7 +268,7 @@ class Joins:
     # ---- the change
 
     def _join(self, group: Group, into: Group, space: Space) -> None:
-        """Make the members of a group those of another one."""
+        """Move the members of `group` to the group `into`, whose space becomes `space`."""
         members, reads, later = list(group.members), list(group.reads), list(group.after)
         self.traffic.remove(group)
         into.space = space
@@ -254,7 +280,7 @@ class Joins:
             self.of.owner.update(dict.fromkeys(node.results, into))
         self.traffic.read(into, [v for v in reads if self.of.owner.get(v) is not into])
         for value in [v for n in into.members for v in n.results]:
-            self.traffic.read_no_more(into, value)
+            self.traffic.stop_reading(into, value)
         wait(into, group.waits, self.of)
         for group_after in later:
             if group_after is not into:

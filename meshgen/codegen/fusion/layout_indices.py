@@ -1,4 +1,4 @@
-"""Indices through layout ops: from an operand's to the result's, and back.
+"""Index maps of layout ops: from the index of an operand to the index of the result, and back.
 
 %t = transpose %x, [1, 0]           %x at (i, j) is %t at (j, i)
 %r = reshape %x, [6]                %x: [2, 3] at (i, j) is %r at 3 i + j
@@ -13,9 +13,10 @@ Index = tuple[Expr, ...]
 
 
 def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
-    """Index of the result of a layout op for its operand at `index`; None if it does not follow.
+    """Return the index at which a layout op's result has the operand's element at `index`, or None if it is not
+    determined.
 
-    The dims that a broadcast adds are taken for the reduced ones where their sizes agree.
+    Dims that a broadcast adds get the variables in `reduced` if their sizes agree.
     """
     shape, source = node.result.type.sizes, node.operands[0].type.sizes
     match node.op:
@@ -47,12 +48,15 @@ def _broadcast_forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> In
 
 
 def backward(node: Node, index: Index) -> Index:
-    """Index at which a layout op without conditions reads its operand for the result's `index`."""
+    """Return the index at which a layout op reads its operand to compute its result at `index`.
+
+    The op must read one element per result element: a `pad` or `concatenate` is not supported.
+    """
     shape, source = node.result.type.sizes, node.operands[0].type.sizes
     match node.op:
         case "transpose":
-            found = dict(zip(node.attrs.perm, index, strict=True))
-            return tuple(found[d] for d in range(len(index)))
+            by_dim = dict(zip(node.attrs.perm, index, strict=True))
+            return tuple(by_dim[d] for d in range(len(index)))
         case "reshape":
             return delinearize(linearize(index, shape), source)
         case "reverse":
@@ -72,7 +76,7 @@ def backward(node: Node, index: Index) -> Index:
 
 def _windows_backward(node: Node, index: Index) -> Index:
     attrs, rank = node.attrs, node.operands[0].type.rank
-    found = list(index[:rank])
-    for dim, place, stride, dilation in zip(attrs.dims, index[rank:], attrs.strides, attrs.dilations, strict=True):
-        found[dim] = found[dim] * stride + place * dilation
-    return tuple(found)
+    operand_index = list(index[:rank])
+    for dim, offset, stride, dilation in zip(attrs.dims, index[rank:], attrs.strides, attrs.dilations, strict=True):
+        operand_index[dim] = operand_index[dim] * stride + offset * dilation
+    return tuple(operand_index)

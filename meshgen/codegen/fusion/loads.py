@@ -1,11 +1,13 @@
-"""What a kernel loads for one element of a value: the values in memory, and at how many indices it reads each.
+"""Loads of a kernel per element of a value: which values in memory it reads, and at how many indices.
 
     y = x[::2] * x[1::2]          2 loads of x
-    z = pad(y) + pad(y, 1)        4: y is computed at two indices, and from two loads each time
+    z = pad(y) + pad(y, 1)        4: y is computed at two indices, with two loads each time
 
-What is made from nothing (iota) is counted as well, by itself: it is cheap, but what is computed from it at each index is not.
-A tile of each load is in registers, which bounds kernels whose values meet at many indices, as in associative scans. Results of reductions
-and products are computed once, where they are placed: their readers load nothing for them.
+A generated value (iota) counts as a load of itself: it is cheap, but values computed from it at each index are not. A
+kernel keeps
+a tile of each load in registers. This limits kernels whose values are read at many indices, as in associative scans.
+Results of
+reductions and matmuls are computed once, so their readers load nothing for them.
 """
 
 from __future__ import annotations
@@ -16,35 +18,42 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import LOOPS, MADE, POINTWISE, PRODUCTS
 
-# Values made from nothing for one element of a kernel's values, which it computes from others at several indices.
-_MADE = 256
+# Most generated values, counted once per index, for one element of a kernel's values. Chosen: bounds the code size of
+# long index chains.
+_MOST_GENERATED = 256
 
-Needed = frozenset[tuple[Value, int]]  # values in memory or made from nothing, each with the number of an index
+Needed = frozenset[tuple[Value, int]]  # values in memory or generated values, each with the number of an index
 Maker = Callable[[Value], Node | None]
-"""The node with which a kernel computes a value; None for what it loads."""
+"""Returns the node with which a kernel computes a value, or None if the kernel loads the value."""
 
 _COMPUTED_ONCE = LOOPS | PRODUCTS
-_AT_ONE_INDEX = POINTWISE | _COMPUTED_ONCE  # they read their operands at the index of their result, or in a loop
+_AT_ONE_INDEX = POINTWISE | _COMPUTED_ONCE  # They read operands at the index of their result, or in a loop.
 
 
 class Loads:
-    """What values of kernels need; the indices that equal maps make of equal ones have one number, 0 is that of the element."""
+    """Counts the loads of values of kernels.
+
+    Indices are numbered: 0 is the index of the element itself. Equal index maps of equal indices have equal numbers.
+    """
 
     def __init__(self) -> None:
-        self._maps: dict[Hashable, int] = {}  # numbers of what nodes do to an index: equal nodes do the same
+        self._maps: dict[Hashable, int] = {}  # index map -> its number; equal nodes are equal maps
         self._map_of: dict[Node, int] = {}
-        self._numbers: dict[tuple[int, int], int] = {}  # of what a map makes of an index
-        self._made: set[Value] = set()  # from nothing
+        self._numbers: dict[tuple[int, int], int] = {}  # (map, index) -> number of the mapped index
+        self._made: set[Value] = set()  # generated values
 
     def fit(self, needed: Needed) -> bool:
-        """Whether a kernel has room for what an element of one of its values needs."""
+        """Whether a kernel has room for the loads of one element."""
         if len(needed) <= DEFAULT.fusion.loads:
             return True
-        made = sum([value in self._made for value, _ in needed])
-        return len(needed) - made <= DEFAULT.fusion.loads and made <= _MADE
+        generated = sum([value in self._made for value, _ in needed])
+        return len(needed) - generated <= DEFAULT.fusion.loads and generated <= _MOST_GENERATED
 
     def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
-        """What a kernel loads for an element of a node's results, or to reduce; `known` is what was found for the same kernel before."""
+        """Return the loads for one element of a node's results, or for one element that it reduces.
+
+        `known` caches the loads of values of the same kernel.
+        """
         for value in node.operands:
             if value not in known:
                 self._find(value, maker, known)
@@ -67,24 +76,24 @@ class Loads:
                 known[current] = self.joined(node, [known[v] for v in node.operands])
 
     def joined(self, node: Node, needed: list[Needed]) -> Needed:
-        """What is loaded for an element of a node's results; `needed` is what is loaded for one of each operand."""
+        """Return the loads per result element, given the loads per element of each operand."""
         if node.op in MADE:
             self._made.update(node.results)
             return frozenset([(value, 0) for value in node.results if value.type.rank])
-        found = _union(needed)
-        if not found or node.op in _AT_ONE_INDEX:
-            return found
+        operand_loads = _union(needed)
+        if not operand_loads or node.op in _AT_ONE_INDEX:
+            return operand_loads
         if (step := self._map_of.get(node)) is None:
             key = node.op, node.attrs, node.result.type.shape, *node.operands[1:]
             step = self._map_of[node] = self._maps.setdefault(key, len(self._maps))
         numbers = self._numbers
-        return frozenset([(each, numbers.setdefault((step, index), len(numbers) + 1)) for each, index in found])
+        return frozenset([(each, numbers.setdefault((step, index), len(numbers) + 1)) for each, index in operand_loads])
 
 
 def _union(many: list[Needed]) -> Needed:
-    """The union, without a new set where one of them has all the others."""
-    found = many[0] if many else Needed()
-    for each in many[1:]:
-        if each is not found and each:
-            found = found if found.issuperset(each) else found | each
-    return found
+    """Return the union of the sets. No new set is created if one of them contains all others."""
+    union = many[0] if many else Needed()
+    for loads in many[1:]:
+        if loads is not union and loads:
+            union = union if union.issuperset(loads) else union | loads
+    return union

@@ -1,10 +1,12 @@
-"""Optimization barriers as order: code generation reads through them, and who reads a result comes after all operands.
+"""Optimization barriers as ordering constraints: code generation reads through a barrier, but its users run after all
+its operands.
 
     before   %a, %b = optimization_barrier %x, %g        %y = sine %a
-    after    %y = sine %x                                not before %x and %g are there
+    after    %y = sine %x                                runs after %x and %g are computed
 
-So a kernel that has %g in registers may compute %y on it, and nothing is copied. The launches that result are ordered by barriers again
-(`fuse.py`), which are views.
+A kernel that has %g in registers may thus also compute %y, and nothing is copied. In `fuse.py`, barriers, which are
+views, order the
+resulting launches again.
 """
 
 from __future__ import annotations
@@ -20,19 +22,20 @@ from meshgen.ir.regions import rewired, used_by
 from meshgen.ops.live import live_nodes
 
 Order = Mapping[Node, tuple[Value, ...]]
-"""By node, the values that must be there before it runs, beside those that it reads."""
+"""Maps a node to the values that must be computed before it, in addition to its operands."""
 NO_ORDER: Order = {}
 
 
 def without_barriers(graph: Graph) -> tuple[Graph, Order]:
-    """The graph with the results of its optimization barriers replaced by the operands, and the order that they asked for.
+    """Return the graph with the results of its barriers replaced by their operands, and the order that the barriers
+    impose.
 
-    Returns the graph itself if it has none. What only barriers used is gone. Barriers in regions stay.
+    Nodes that only barriers use are removed. Barriers in regions stay. Returns the graph itself if it has no barriers.
     """
     if not any(map(is_optimization_barrier, graph.nodes)):
         return graph, {}
     now: dict[Value, Value] = {}
-    behind: dict[Value, tuple[Value, ...]] = {}  # by result of a barrier, what it waits for
+    behind: dict[Value, tuple[Value, ...]] = {}  # result of a barrier -> the values that it waits for
     nodes: list[Node] = []
     order: dict[Node, tuple[Value, ...]] = {}
     for node in graph.nodes:
@@ -50,14 +53,14 @@ def without_barriers(graph: Graph) -> tuple[Graph, Order]:
 
 
 class Reads(Protocol):
-    """What nodes read and wait for: `fusion/rematerialized.FreeNodes`."""
+    """An interface to the values that nodes read and wait for, implemented by `fusion/rematerialized.FreeNodes`."""
 
     def sources_of(self, node: Node) -> tuple[Value, ...]: ...
     def waits_of(self, node: Node) -> tuple[Value, ...]: ...
 
 
 class Groups(Protocol):
-    """Who makes values: `fusion/groups.Grouping`."""
+    """An interface to the producers of values, implemented by `fusion/groups.Grouping`."""
 
     owner: dict[Value, Group]
     producer: Mapping[Value, Node]
@@ -68,8 +71,10 @@ class Groups(Protocol):
 
 
 def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
-    """The groups that make some values; where every reader computes a value itself, the groups that make what it is computed from."""
-    found, seen, stack = dict[Group, None](), set[Value](), list(values)
+    """Return the groups that compute the values. A value that every reader recomputes stands for the values that it is
+    computed from.
+    """
+    groups, seen, stack = dict[Group, None](), set[Value](), list(values)
     while stack:
         value = stack.pop()
         node = of.producer.get(value)
@@ -77,14 +82,14 @@ def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
             continue
         seen.add(value)
         if value in of.owner:
-            found[of.owner[value]] = None
+            groups[of.owner[value]] = None
         else:
             stack += (*of.free.sources_of(node), *of.free.waits_of(node))
-    return found
+    return groups
 
 
 def wait(group: Group, values: Collection[Value], of: Groups) -> None:
-    """Let a group run after some values are there."""
+    """Make a group run after the given values are computed."""
     group.waits.update(dict.fromkeys(values))
     for maker in makers_of(values, of):
         if maker is not group:

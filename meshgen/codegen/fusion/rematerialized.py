@@ -1,4 +1,4 @@
-"""Nodes that belong to no kernel: every reader recomputes index maps, constants and values derived from them."""
+"""Free nodes, which belong to no kernel: every reader recomputes index maps, constants, and values derived from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from meshgen.ops.classes import (
     VIEWS,
 )
 
-# Nodes in a row, each of which needs the one before, that every reader computes again.
+# Length of the longest chain of free nodes that readers recompute. Chosen: keeps the expressions in generated kernels
+# short.
 _FREE_IN_A_ROW = 256
 
 _NOTHING = Needed()
@@ -32,11 +33,15 @@ _PER_ELEMENT = GENERATED - LOOPS - PRODUCTS - LOOKUPS
 
 
 class FreeNodes:
-    """The free nodes of a graph, and the values in memory that are read through them.
+    """The free nodes of a graph, which every reader recomputes, and the values in memory behind them.
 
-    `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row or needs what is made
-    from nothing at very many indices. `views` are slices that share memory with their operand, `absorbed` what the only reader
-    computes itself, `order` what optimization barriers make nodes wait for.
+    A node is not free if it ends a chain longer than `_FREE_IN_A_ROW`, or needs generated values at too many indices.
+
+    Args:
+        must: values that have to be in memory, so that their producers are not free.
+        views: slices that share memory with their operand.
+        absorbed: nodes that their only reader computes itself.
+        order: the values that each node waits for because of optimization barriers.
     """
 
     def __init__(self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node],
@@ -48,9 +53,11 @@ class FreeNodes:
         self._row_before: dict[Node, int] = {}
         self._free: set[Node] = set()
         self._order = order
-        self._behind: dict[Value, tuple[Value, ...]] = {}  # of free nodes, what they wait for
+        # result of a free node -> the values that its readers wait for
+        self._behind: dict[Value, tuple[Value, ...]] = {}
         self._loads = Loads()
-        self._made: dict[Value, Needed] = {}  # what is made from nothing for one element, at the indices it is made for
+        # result of a free node -> its generated values per element, each with an index
+        self._made: dict[Value, Needed] = {}
         for node in graph.nodes:
             self._see_through(node)
 
@@ -74,40 +81,42 @@ class FreeNodes:
         return any(self.sources(v) for v in node.operands)
 
     def sources(self, value: Value) -> tuple[Value, ...]:
-        """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
+        """Return the values in memory that a kernel reads to recompute `value`, or `value` itself if it is not
+        recomputed.
+        """
         return self._sources.get(value, (value,))
 
     def sources_of(self, node: Node) -> tuple[Value, ...]:
-        """The same for all that a node reads."""
-        if (found := self._sources_of.get(node)) is None:
+        """Return the values in memory that a kernel reads to compute a node."""
+        if (sources := self._sources_of.get(node)) is None:
             operands = (*node.operands, *captured(node)) if node.regions else node.operands
-            found = tuple(dict.fromkeys([s for v in operands for s in self.sources(v)]))
-            self._sources_of[node] = found
-        return found
+            sources = tuple(dict.fromkeys([s for v in operands for s in self.sources(v)]))
+            self._sources_of[node] = sources
+        return sources
 
     def waits_of(self, node: Node) -> tuple[Value, ...]:
-        """The values in memory that must be there before a node, or a free node that it reads through, is computed."""
+        """Return the values in memory that must be computed before a node, or before a free node that it reads through."""
         if not self._order:
             return ()
-        asked = self._order.get(node, ())
-        through = [v for value in (*used_by(node), *asked) for v in self._behind.get(value, ())]
-        return tuple(dict.fromkeys([*(s for value in asked for s in self.sources(value)), *through]))
+        ordered_after = self._order.get(node, ())
+        inherited = [v for value in (*used_by(node), *ordered_after) for v in self._behind.get(value, ())]
+        return tuple(dict.fromkeys([*(s for value in ordered_after for s in self.sources(value)), *inherited]))
 
     def row_before(self, node: Node) -> int:
-        """The length of the longest chain of free nodes before a node."""
+        """Return the length of the longest chain of free nodes before a node."""
         return self._row_before[node]
 
     def _see_through(self, node: Node) -> None:
         row = self._row_before[node] = max([self._row.get(v, 0) for v in node.operands], default=0)
         row += 1
-        if row > _FREE_IN_A_ROW and node.op not in REGROUPING:  # a reshape of what is in memory is a view
+        if row > _FREE_IN_A_ROW and node.op not in REGROUPING:  # A reshape of a value in memory is a view.
             self._written.update(node.results)
         if not self._is_free(node):
             return
-        made = self._loads.joined(node, [self._made.get(value, _NOTHING) for value in node.operands])
-        if self._loads.fit(made) or node in self.absorbed or node.op in REGROUPING:
+        generated = self._loads.joined(node, [self._made.get(value, _NOTHING) for value in node.operands])
+        if self._loads.fit(generated) or node in self.absorbed or node.op in REGROUPING:
             self._free.add(node)
-            self._made.update(dict.fromkeys(node.results, made))
+            self._made.update(dict.fromkeys(node.results, generated))
             sources = tuple(dict.fromkeys([s for v in node.operands for s in self.sources(v)]))
             self._sources.update(dict.fromkeys(node.results, sources))
             self._row.update(dict.fromkeys(node.results, row))
@@ -116,20 +125,21 @@ class FreeNodes:
 
 
 def must_exist(graph: Graph) -> dict[Value, None]:
-    """Values that have to be in memory, whichever group computes them, in program order.
+    """Return the values that have to be in memory, whichever group computes them, in program order.
 
-    Of a payload op that is a kernel of its own, what is made from nothing (the numbers that an argmax takes along) is part of its kernel.
+    A payload op with its own kernel generates its operands in that kernel if it can, such as the positions that an
+    argmax carries along.
     """
-    found: dict[Value, None] = {}
-    from_nothing: set[Value] = set()
+    required: dict[Value, None] = {}
+    generated: set[Value] = set()
     for node in graph.nodes:
         if node.notes.in_memory:
-            found.update(dict.fromkeys(node.results))
-        if node.op in _PER_ELEMENT and from_nothing.issuperset(node.operands):
-            from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
+            required.update(dict.fromkeys(node.results))
+        if node.op in _PER_ELEMENT and generated.issuperset(node.operands):
+            generated.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED or node.op in VIEWS:
             continue
-        own = from_nothing if node.op not in COMMUNICATING and not is_control(node) else set[Value]()
-        found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))
-    found.update(dict.fromkeys(graph.outputs))
-    return found
+        not_required = generated if node.op not in COMMUNICATING and not is_control(node) else set[Value]()
+        required.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in not_required))
+    required.update(dict.fromkeys(graph.outputs))
+    return required

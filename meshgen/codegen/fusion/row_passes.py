@@ -1,9 +1,12 @@
-"""How often a kernel goes over rows that its registers do not hold: once for each level of reductions, and once to write what is not reduced.
+"""Passes over rows that do not fit in registers: one per level of dependent reductions, and one to write results of
+full size.
 
-    m = max x    s = sum exp(x - m)    y = exp(x - m) / s         max and sum in one pass, then one for y
+    m = max x    s = sum exp(x - m)    y = exp(x - m) / s         one pass for max and sum, then one pass for y
 
-A sum of exponentials is taken in the pass of the maximum that it subtracts: each lane keeps the greatest element so far and
-the sum relative to it, which is scaled when a greater one comes (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+A sum of exponentials is computed in the pass of the maximum that it subtracts (online softmax). Each lane keeps the
+largest element so
+far, and the sum relative to it. A larger element rescales the sum.
+Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
 """
 
 from __future__ import annotations
@@ -21,11 +24,14 @@ from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.segments import segments
 
 _FLOATS = ("f32", "f64")
-_COLUMN_ROWS = 64  # of a column of elements, which registers hold
+# elements of a column that registers hold: the tallest tile of `tiles.reduction_shape` with 64 columns
+_COLUMN_ROWS = 64
 
 
 class OnlineSum(NamedTuple):
-    """The sum of `exponential` of an element less something of its row, where `maximum` is of the same elements."""
+    """A sum of `exponential`, the exponential of an element minus `shift`. `maximum` reduces the same elements; `shift`
+    is constant in a row.
+    """
 
     maximum: Node
     exponential: Node
@@ -33,43 +39,47 @@ class OnlineSum(NamedTuple):
 
 
 def levels(body: Graph) -> list[list[Node]]:
-    """Reductions by how many others they depend on."""
+    """Return the reductions of a body, grouped by the longest chain of reductions that they depend on."""
     level: dict[Value, int] = {}
-    found: list[list[Node]] = []
+    by_level: list[list[Node]] = []
     for node in body.nodes:
         depth = max((level.get(v, 0) for v in node.operands), default=0)
         if node.op in REDUCTIONS:
-            found += [[]] * (depth + 1 - len(found))
-            found[depth] = [*found[depth], node]
+            by_level += [[]] * (depth + 1 - len(by_level))
+            by_level[depth] = [*by_level[depth], node]
             depth += 1
         level.update(dict.fromkeys(node.results, depth))
-    return found
+    return by_level
 
 
 def online_sums(body: Graph) -> dict[Node, OnlineSum]:
-    """The second reductions that are sums of this kind, if all of them are: one loop over the rows less."""
+    """Return the reductions of the second level as online sums.
+
+    Returns:
+        An empty dict unless all of them are online sums. If they are, the kernel saves one pass over the rows.
+    """
     first, second = [*levels(body), [], []][:2]
-    made = body.index.producers
+    producers = body.index.producers
     maxima = {n.operands[0]: n for n in first if n.attrs.kind == "maximum"}
-    found: dict[Node, OnlineSum] = {}
+    sums: dict[Node, OnlineSum] = {}
     for node in second:
-        exponential = made.get(node.operands[0])
-        difference = made.get(exponential.operands[0]) if exponential and exponential.op == "exponential" else None
+        exponential = producers.get(node.operands[0])
+        difference = producers.get(exponential.operands[0]) if exponential and exponential.op == "exponential" else None
         maximum = maxima.get(difference.operands[0]) if difference and difference.op == "subtract" else None
         if node.attrs.kind != "add" or node.result.type.dtype not in _FLOATS:
             return {}
         if exponential is None or difference is None or maximum is None or maximum.attrs.dims != node.attrs.dims:
             return {}
         shift = difference.operands[1]
-        if not _is_of_rows(shift, made, node.attrs.dims):
+        if not _is_of_rows(shift, producers, node.attrs.dims):
             return {}
-        found[node] = OnlineSum(maximum, exponential, shift)
-    return found
+        sums[node] = OnlineSum(maximum, exponential, shift)
+    return sums
 
 
-def _is_of_rows(value: Value, made: Mapping[Value, Node], dims: Sequence[int]) -> bool:
-    """Whether a value is broadcast along the reduced dims."""
-    node = made.get(value)
+def _is_of_rows(value: Value, producers: Mapping[Value, Node], dims: Sequence[int]) -> bool:
+    """Whether a value is a broadcast along the reduced dims."""
+    node = producers.get(value)
     return (
         node is not None
         and node.op == "broadcast_in_dim"
@@ -78,14 +88,16 @@ def _is_of_rows(value: Value, made: Mapping[Value, Node], dims: Sequence[int]) -
 
 
 def repeated_bytes(body: Graph) -> int:
-    """Bytes of operands that a kernel reads more than once, beyond their first read: by several segments, or over long rows."""
+    """Return the operand bytes that a kernel reads again after the first read, in several segments or in several passes
+    over long rows.
+    """
     parts = segments(body)
     reads = Counter(value for part in parts for value in part.inputs if part is not body)
     return sum(value.type.nbytes * (count - 1) for value, count in reads.items()) + sum(map(_again, parts))
 
 
 def _again(body: Graph) -> int:
-    """Of one segment."""
+    """Return the bytes that the passes of one segment read again."""
     if space_of_row_sums(body) or not any(_is_long(node) for node in body.nodes if node.op in REDUCTIONS):
         return 0
     online = online_sums(body)
@@ -103,7 +115,7 @@ def _is_long(node: Node) -> bool:
 
 
 def _read(body: Graph, ends: Sequence[Value]) -> list[Value]:
-    """The operands from which values are computed, where the results of reductions are known."""
+    """Return the operands from which the values in `ends` are computed, if all results of reductions are available."""
     producers = body.index.producers
     reduced = {value for value, node in producers.items() if node.op in REDUCTIONS}
     read = {*values_behind(ends, producers.get, reduced.__contains__)}

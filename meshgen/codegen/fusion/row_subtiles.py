@@ -1,8 +1,10 @@
-"""Parts of the rows of a dot's result that its kernel reduces: a tile has whole ones.
+"""Reductions over subtiles of the rows of a dot's result, which run in the dot's kernel: each tile contains whole
+subtiles.
 
-%z = dot %x, %w                                    bf16[4096,4096] x bf16[4096,32768]
-%t = reshape %z                                    f32[4096,256,128]
-%m = reduce maximum %t, dims [2]                   f32[4096,256]       of each 128 columns: they are in one tile of the product
+    %z = dot %x, %w                                    bf16[4096,4096] x bf16[4096,32768]
+    %t = reshape %z                                    f32[4096,256,128]
+    %m = reduce maximum %t, dims [2]                   f32[4096,256]       each 128 columns are in one tile of the
+    matmul
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from meshgen.ops.rows import row_length
 
 
 def columns_reduced(dot: Node, nodes: Sequence[Node]) -> int:
-    """Columns of the parts that the reductions among nodes may reduce in a dot's kernel; 0 where there are none, or no tiles have such parts."""
+    """Return the columns per subtile that the reductions in `nodes` reduce in a dot's kernel.
+
+    Returns:
+        0 if `nodes` contain no reduction, if their row lengths differ, or if no tile of the dot has such subtiles.
+    """
     lengths = {row_length(node) for node in nodes if node.op in REDUCTIONS}
     if dot.op not in DOTS or len(lengths) != 1 or not is_float(common_type(dot)):
         return 0

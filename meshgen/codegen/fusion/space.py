@@ -1,10 +1,12 @@
-"""The indices of a kernel's values in its iteration space.
+"""The iteration space of a kernel, which gives each of its values an index.
 
-The first node of a kernel spans the space: one variable per dim of its result (of its operand where it is a
-reduce). Every further node is placed by walking forwards from a placed operand: element-wise ops keep the
-index, transpose and reshape permute it, a reduce drops components. A kernel can be generated exactly if each
-value that depends on a dot or reduce is read only at the index where it is placed; all else can be computed
-again at any index. Fusion and code generation ask this one class.
+The first node of a kernel spans the space: one variable per dim of its result (for a reduction, of its operand). Each
+further node is
+placed, that is given an index, by walking forward from a placed operand. Element-wise ops keep the index, transpose and
+reshape
+permute it, and a reduction drops components. A kernel can be generated if each value that depends on a dot or reduction
+is read only at
+its own index. All other values can be recomputed at any index. Fusion and code generation both use this class.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from meshgen.codegen.expr import Expr, Var, delinearize, linearize, variable, variables
-from meshgen.codegen.fusion.accumulators import by_rows, have_equal_tiles
+from meshgen.codegen.fusion.accumulators import has_ragged_rows, have_equal_tiles
 from meshgen.codegen.fusion.layout_indices import Index, backward, forward
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
@@ -24,18 +26,22 @@ from meshgen.ops.rows import runs_of_rows
 
 
 class Space:
-    """The iteration space of one kernel as it grows node by node.
+    """The iteration space of one kernel, which grows node by node.
 
-    `producer` gives the node that makes a value, where the kernel would copy it rather than read the value.
+    `producer` returns the node that produces a value, or None if the kernel would load the value instead of copying the
+    node.
 
     Attributes:
-        dims: the space's variables, in the order of the dims of the value that spans it.
-        index: the index of each placed value; values from outside are placed by their first use.
-        fixed: values that depend on a dot or a reduce of the kernel: readable only at their index.
-        reduced: variables that the kernel's reduces sum out; empty before the first.
-        sums: sums of runs of the rows that are reduced, over equally many runs; nothing in the kernel reads them.
-        dot: the kernel's first dot, or its convolution, if any; `dots` all: their results have the same tiles.
-        parts: where the kernel reduces parts of the rows of its dot's result, the number of the part and of the column in it.
+        dims: the variables of the space, in the order of the dims of the value that spans it.
+        index: the index of each placed value. A value from outside the kernel is placed by its first use.
+        fixed: values that depend on a dot or reduction of the kernel, so that they are readable only at their own
+        index.
+        reduced: variables that the reductions of the kernel eliminate; empty before the first reduction.
+        sums: sums over equally many runs of the reduced rows. No node of the kernel reads them.
+        dot: the first dot or convolution of the kernel, if any.
+        dots: all dots of the kernel. Their results have the same tiles.
+        parts: variables of the subtile and of the column in it, if the kernel reduces subtiles of the rows of its dot's
+        result.
     """
 
     def __init__(self, producer: Callable[[Value], Node | None]) -> None:
@@ -53,7 +59,7 @@ class Space:
         self._producer = producer
 
     def start(self, node: Node, columns: int = 0) -> None:
-        """Span the space by a kernel's first node; by a dot with parts of so many columns, which are reduced."""
+        """Span the space by a kernel's first node. `columns`: columns per reduced subtile of a dot's result, or 0."""
         spanning = node.operands[0] if node.op in REDUCTIONS else node.result
         index = tuple(variable(f"d{i}", size) for i, size in enumerate(spanning.type.sizes))
         if columns:
@@ -66,13 +72,13 @@ class Space:
             self.dots.append(node)
             self.fixed.add(node.result)
         if node.op in REDUCTIONS:
-            placed = self._reduce_index(node)
-            assert placed is not None, "a reduce spans its own space"
-            self._take_reduce(node, placed)
+            result_index = self._reduce_index(node)
+            assert result_index is not None, "a reduce spans its own space"
+            self._take_reduce(node, result_index)
         self.members.update(node.results)
 
     def start_at(self, node: Node, indices: Mapping[Value, Index]) -> None:
-        """Span the space by an attention, with its results at these indices."""
+        """Span the space by an attention op, with its results at `indices`."""
         self.dims = tuple(v for e in indices[node.results[0]] for v in variables(e))
         self.size = node.results[0].type.size
         self.dot, self.dots = node, [node]
@@ -81,7 +87,7 @@ class Space:
         self.members.update(indices)
 
     def _in_parts(self, dot: Node, index: Index, columns: int) -> Index:
-        """The index of a dot's result, of whose rows each part of so many columns is reduced."""
+        """Return the index of a dot's result if its rows are split into subtiles of `columns` columns. Sets `parts`."""
         count = len(DotDims.of(dot).free[1])
         sizes = dot.result.type.sizes[-count:]
         part, column = self.parts = (Var("part", 0, math.prod(sizes) // columns - 1), Var("column", 0, columns - 1))
@@ -89,16 +95,16 @@ class Space:
 
     @property
     def has_reduce(self) -> bool:
-        """Whether the kernel reduces anything, or parts of rows of its dot's result."""
+        """Whether the kernel reduces rows, or subtiles of the rows of its dot's result."""
         return self._first_reduce is not None
 
     @property
     def columns(self) -> int:
-        """Those of each part that is reduced; 0 where nothing is."""
+        """Number of columns of each reduced subtile, or 0 if the kernel reduces no subtiles."""
         return self.parts[1].high + 1 if self.parts else 0
 
     def add(self, node: Node) -> bool:
-        """Take a further node in if it can be generated with the rest; otherwise change nothing."""
+        """Add a node if it can be generated with the others. Return False, and change nothing, if it cannot."""
         if node.op in PRODUCTS:
             return self._add_product(node)
         if node.op in REDUCTIONS:
@@ -119,19 +125,19 @@ class Space:
         return True
 
     def _add_reduce(self, node: Node) -> bool:
-        """Take in a reduction over the variables that others sum out."""
+        """Add a reduction over the same variables as the other reductions."""
         value = node.operands[0]
-        if (place := self._place_beside(node)) is not None:
-            self.index[value] = place
-        placed = self._reduce_index(node)
-        if placed is None or not self._readable((value, self.locate(value) or ())):
+        if (operand_index := self._place_beside(node)) is not None:
+            self.index[value] = operand_index
+        result_index = self._reduce_index(node)
+        if result_index is None or not self._readable((value, self.locate(value) or ())):
             return False
-        self._take_reduce(node, placed)
+        self._take_reduce(node, result_index)
         self.members.add(node.result)
         return True
 
     def _place_beside(self, node: Node) -> Index | None:
-        """Where the first reduction reads its operand, for one like it of a value that has no place yet and may have any."""
+        """Return the index of the first reduction's operand if `node` reduces an unplaced value in the same way."""
         first, value = self._first_reduce, node.operands[0]
         if first is None or self.locate(value) is not None or self.depends(value):
             return None
@@ -139,34 +145,30 @@ class Space:
         return self.index[first.operands[0]] if is_alike else None
 
     def add_all(self, nodes: Sequence[Node], around: Sequence[Node]) -> list[Node]:
-        """Take nodes in, in any order that fits; those that cannot be are returned.
-
-        Args:
-            around: nodes in program order through which an operand may be placed by its use: these and the index maps between.
-        """
-        left = [*nodes]
+        """Add nodes in any order that fits, and return the rest. Nodes in `around` may place operands by their use."""
+        unplaced = [*nodes]
         while True:
             before = len(self.index)
             self._place_operands(around)
-            left = [n for n in left if not self.add(n)]
+            unplaced = [n for n in unplaced if not self.add(n)]
             if len(self.index) == before:
-                return left
+                return unplaced
 
     def _place_operands(self, nodes: Sequence[Node]) -> None:
-        """Place what placed values are made from by that use."""
+        """Place operands of placed nodes by that use, if the op is element-wise or an invertible index map."""
         for node in reversed(nodes):
-            place = self.index.get(node.results[0])
-            if place is None or node.results[0] in self.fixed:
+            index = self.index.get(node.results[0])
+            if index is None or node.results[0] in self.fixed:
                 continue
             if node.op in POINTWISE:
                 for operand in node.operands:
                     if operand.type.shape == node.result.type.shape:
-                        self.index.setdefault(operand, place)
+                        self.index.setdefault(operand, index)
             elif node.op in ("transpose", "reshape", "reverse", "mask_padding"):
-                self.index.setdefault(node.operands[0], backward(node, place))
+                self.index.setdefault(node.operands[0], backward(node, index))
 
     def is_sibling(self, node: Node) -> bool:
-        """Whether a dot differs from those of a kernel without epilogue in its right operand only."""
+        """Whether a dot differs only in its right operand from the dots of this kernel, which has no epilogue."""
         first = self.dot
         if first is None or first.op not in DOTS or len(self.members) != len(self.dots):
             return False
@@ -174,11 +176,11 @@ class Space:
         return types and node.attrs == first.attrs and node.operands[0] is first.operands[0]
 
     def _add_product(self, node: Node) -> bool:
-        """Take in a dot whose result has the tiles of the first one's."""
+        """Add a dot whose result has the same tiles as the result of the first dot."""
         first = self.dot
         if first is None or not {first.op, node.op} <= MATRIX_PRODUCTS or not have_equal_tiles(first, node):
             return False
-        if first.op != node.op or (first.op not in DOTS and not by_rows(first)):
+        if first.op != node.op or (first.op not in DOTS and not has_ragged_rows(first)):
             return False
         if any(self.depends(v) for v in node.operands):
             return False
@@ -190,7 +192,7 @@ class Space:
         return True
 
     def locate(self, value: Value) -> Index | None:
-        """The index of a value, seen through layout ops; None if undetermined."""
+        """Return the index of a value, looking through layout ops, or None if it is undetermined."""
         through: list[Node] = []
         while value not in self.index:
             node = self._producer(value)
@@ -198,13 +200,13 @@ class Space:
                 return None
             through.append(node)
             value = node.operands[0]
-        place: Index | None = self.index[value]
+        index: Index | None = self.index[value]
         for node in reversed(through):
-            place = forward(node, place, self.reduced) if place is not None else None
-        return place
+            index = forward(node, index, self.reduced) if index is not None else None
+        return index
 
     def depends(self, value: Value) -> bool:
-        """Whether a value depends on a dot or reduce of this kernel, over nodes that the kernel would copy too."""
+        """Whether a value depends on a dot or reduction of this kernel, through any nodes that the kernel would copy."""
         stack, seen = [value] if self.fixed else [], set[Value]()
         while stack:
             current = stack.pop()
@@ -223,9 +225,9 @@ class Space:
         if node.op not in POINTWISE:
             return None
         fitting = [v for v in node.operands if v.type.shape == node.result.type.shape]
-        places = [(v, place) for v in fitting if (place := self.locate(v)) is not None]
-        firm = [place for v, place in places if self.depends(v)]
-        return (firm or [place for _, place in places] or [None])[0]
+        candidates = [(v, index) for v in fitting if (index := self.locate(v)) is not None]
+        dependent = [index for v, index in candidates if self.depends(v)]
+        return (dependent or [index for _, index in candidates] or [None])[0]
 
     def _operands_readable(self, node: Node, index: Index) -> bool:
         if not self.fixed:
@@ -236,19 +238,21 @@ class Space:
         shape = node.result.type.shape
         return self._readable(*((v, index if v.type.shape == shape else ()) for v in node.operands))
 
-    def _readable(self, *wanted: tuple[Value, Index]) -> bool:
-        """Whether the kernel can have values at these indices."""
-        stack, seen = list(wanted) if self.fixed else [], set(wanted)
+    def _readable(self, *requested: tuple[Value, Index]) -> bool:
+        """Whether the kernel can compute each value at the index requested for it."""
+        stack, seen = list(requested) if self.fixed else [], set(requested)
         while stack:
             needed = self._reads_for(*stack.pop())
             if needed is None:
                 return False
-            stack += [each for each in needed if each not in seen]
+            stack += [read for read in needed if read not in seen]
             seen.update(needed)
         return True
 
     def _reads_for(self, value: Value, index: Index) -> list[tuple[Value, Index]] | None:
-        """The values and indices that the kernel needs to compute the value at an index; None if it cannot."""
+        """Return the values and indices that the kernel reads to compute `value` at `index`, or None if it cannot
+        compute it.
+        """
         if value in self.fixed:
             return [] if self.index.get(value) == index else None
         node = self._producer(value)
@@ -259,13 +263,15 @@ class Space:
         return self._reads_through(node, index) if node.op in LAYOUT else None
 
     def _reads_through(self, node: Node, index: Index) -> list[tuple[Value, Index]] | None:
-        """The same for the result of a layout op; what has conditions is computed from memory only."""
+        """Return the reads of a layout op at `index`, or None if a conditional op (a pad) would read computed values."""
         if node.op in LEAVING:
             return None if any(self.depends(v) for v in node.operands) else []
         return [(node.operands[0], backward(node, index))]
 
     def _reduce_index(self, node: Node) -> Index | None:
-        """The index of the result of a reduce; None if it does not sum out the same variables as the others."""
+        """Return the index of the result of a reduction, or None if it does not eliminate the same variables as the
+        others.
+        """
         value = node.operands[0]
         index = self.locate(value)
         if index is None or value.type.size != self.size:
@@ -282,14 +288,14 @@ class Space:
         return kept
 
     def rows_of_sum(self, node: Node) -> Value:
-        """What a sum of runs of rows adds up, before it is cut into runs."""
+        """Return the value that a sum over runs of rows adds up, before reshapes split it into runs."""
         value = node.operands[0]
-        while (maker := self._producer(value)) is not None and maker.op in REGROUPING:
-            value = maker.operands[0]
+        while (reshape := self._producer(value)) is not None and reshape.op in REGROUPING:
+            value = reshape.operands[0]
         return value
 
     def _sums_rows(self, node: Node) -> bool:
-        """Whether a reduction sums runs of the rows that the kernel reduces: a program may have each run, and its sums in registers."""
+        """Whether a reduction sums runs of the reduced rows, so that a program can hold the sums of one run."""
         runs = runs_of_rows(node)
         if (
             runs is None
@@ -309,11 +315,11 @@ class Space:
         initial, value = self._producer(node.operands[1]), self.rows_of_sum(node)
         if initial is None or not is_constant(initial) or initial.attrs.value.any():
             return False
-        place = self._place_in_rows(value)
-        return self.locate(value) in (None, place) and self._readable((value, place))
+        index = self._place_in_rows(value)
+        return self.locate(value) in (None, index) and self._readable((value, index))
 
     def _place_in_rows(self, value: Value) -> Index:
-        """The index of a value that has the elements of the rows, in their order."""
+        """Return the index of a value that has the elements of the rows, in row-major order."""
         flat = linearize([Expr(((v, 1),)) for v in self.dims], [v.high + 1 for v in self.dims])
         return delinearize(flat, value.type.sizes)
 
@@ -325,12 +331,12 @@ class Space:
         self.members.add(node.result)
 
     def _take_reduce(self, node: Node, index: Index) -> None:
-        place = self.locate(node.operands[0])
-        assert place is not None
-        out = {v for d in node.attrs.dims for v in variables(place[d])}
-        kept = tuple(e for d, e in enumerate(place) if d not in node.attrs.dims)
+        operand_index = self.locate(node.operands[0])
+        assert operand_index is not None
+        out = {v for d in node.attrs.dims for v in variables(operand_index[d])}
+        kept = tuple(e for d, e in enumerate(operand_index) if d not in node.attrs.dims)
         self.reduced = tuple(v for v in self.dims if v in out)
-        self.index.setdefault(node.operands[0], place)
+        self.index.setdefault(node.operands[0], operand_index)
         self.index[node.result] = kept
         self.fixed.add(node.result)
         self._first_reduce = self._first_reduce or node

@@ -1,7 +1,7 @@
-"""Specialize a function of single elements to what is known about some of its values (Shannon's expansion).
+"""Specialization of a scalar function to the truth values of some of its comparisons (Shannon expansion).
 
 before   %c = compare GE, %row, %key    %r = select %c, (%score * 0.5), -inf
-after    %r = %score * 0.5                                                          where %c holds
+after    %r = %score * 0.5                                                          if %c holds
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.evaluate.evaluator import evaluate_node
 
-_NEUTRAL = {  # the number that leaves the other operand as it is, as the second operand and as the first
+_NEUTRAL = {  # op -> its neutral element as the second and as the first operand
     "add": (0, 0), "subtract": (0, None), "multiply": (1, 1), "divide": (1, None),
     "minimum": (math.inf, math.inf), "maximum": (-math.inf, -math.inf),
 }  # fmt: skip
@@ -27,7 +27,9 @@ _NEUTRAL = {  # the number that leaves the other operand as it is, as the second
 
 @dataclass(frozen=True)
 class _Folder:
-    """Writes a function with some values known."""
+    """Copies nodes to `graph` and folds those whose operands are constant. `known` maps values of the copy to
+    constants.
+    """
 
     graph: Graph
     now: dict[Value, Value]
@@ -35,26 +37,26 @@ class _Folder:
 
     def write(self, node: Node) -> None:
         operands = [self.now.get(v, v) for v in node.operands]
-        numbers = [self.known.get(v) for v in operands]
+        constants = [self.known.get(v) for v in operands]
         if node.op == "constant":
             self._set(node, np.asarray(node.attrs.value))
-        elif numbers and all(number is not None for number in numbers):
-            given = [number for number in numbers if number is not None]
-            self._set(node, np.asarray(evaluate_node(replace(node, operands=operands), given)[0]))
-        elif (same := _same(node, operands, numbers)) is not None:
+        elif constants and all(constant is not None for constant in constants):
+            arguments = [constant for constant in constants if constant is not None]
+            self._set(node, np.asarray(evaluate_node(replace(node, operands=operands), arguments)[0]))
+        elif (same := _same(node, operands, constants)) is not None:
             self.now[node.result] = same
-        elif node.op == "subtract" and is_float(node.result.type.dtype) and numbers[1] is not None:
-            negated = self._constant(-numbers[1], operands[1].type)
+        elif node.op == "subtract" and is_float(node.result.type.dtype) and constants[1] is not None:
+            negated = self._constant(-constants[1], operands[1].type)
             self._append(node, "add", [operands[0], negated])
         else:
             self._append(node, node.op, operands)
 
-    def _set(self, node: Node, number: np.ndarray[Any, Any]) -> None:
-        self.now[node.result] = self._constant(number, node.result.type)
+    def _set(self, node: Node, constant: np.ndarray[Any, Any]) -> None:
+        self.now[node.result] = self._constant(constant, node.result.type)
 
-    def _constant(self, number: np.ndarray[Any, Any], kind: TensorType) -> Value:
-        value = Builder(self.graph).splat(number, kind)
-        self.known[value] = np.asarray(number, kind.numpy_dtype)
+    def _constant(self, constant: np.ndarray[Any, Any], kind: TensorType) -> Value:
+        value = Builder(self.graph).splat(constant, kind)
+        self.known[value] = np.asarray(constant, kind.numpy_dtype)
         return value
 
     def _append(self, node: Node, op: str, operands: Sequence[Value]) -> None:
@@ -62,33 +64,33 @@ class _Folder:
         self.now[node.result] = Builder(self.graph, node.loc).append(op, operands, [node.result.type], attrs)[0]
 
 
-def _same(node: Node, operands: Sequence[Value], numbers: Sequence[np.ndarray[Any, Any] | None]) -> Value | None:
-    """The operand that a node gives unchanged; None if it changes it."""
-    if node.op == "select" and numbers[0] is not None:
-        return operands[1 if bool(numbers[0]) else 2]
+def _same(node: Node, operands: Sequence[Value], constants: Sequence[np.ndarray[Any, Any] | None]) -> Value | None:
+    """Return the operand that equals the result of the node, or None if no operand does."""
+    if node.op == "select" and constants[0] is not None:
+        return operands[1 if bool(constants[0]) else 2]
     if node.op in ("and", "or") and node.result.type.dtype == "i1":
-        for number, other in zip(numbers, operands[::-1], strict=True):
-            if number is not None:
-                return other if bool(number) == (node.op == "and") else operands[1 - operands.index(other)]
+        for constant, other in zip(constants, operands[::-1], strict=True):
+            if constant is not None:
+                return other if bool(constant) == (node.op == "and") else operands[1 - operands.index(other)]
     if node.op in _NEUTRAL and is_float(node.result.type.dtype):
         right, left = _NEUTRAL[node.op]
-        if numbers[1] is not None and float(numbers[1]) == right:
+        if constants[1] is not None and float(constants[1]) == right:
             return operands[0]
-        if left is not None and numbers[0] is not None and float(numbers[0]) == left:
+        if left is not None and constants[0] is not None and float(constants[0]) == left:
             return operands[1]
     return None
 
 
 def specialized(region: Graph, known: Mapping[Value, bool] = MappingProxyType({})) -> Graph:
-    """Return the function where tests hold or do not hold as `known` says, with constants folded."""
-    found = Graph(region.name, region.inputs)
-    folder = _Folder(found, {}, {})
+    """Return the function specialized to the truth values in `known`, with constants folded."""
+    folded = Graph(region.name, region.inputs)
+    folder = _Folder(folded, {}, {})
     for node in region.nodes:
         if (flag := known.get(node.result)) is not None:
-            folder.now[node.result] = Builder(found).splat(flag, node.result.type)
+            folder.now[node.result] = Builder(folded).splat(flag, node.result.type)
             folder.known[folder.now[node.result]] = np.asarray(flag)
         else:
             folder.write(node)
-    found.outputs = [folder.now.get(v, v) for v in region.outputs]
-    found.nodes = needed_nodes(found.nodes, found.outputs, lambda _: False)
-    return found
+    folded.outputs = [folder.now.get(v, v) for v in region.outputs]
+    folded.nodes = needed_nodes(folded.nodes, folded.outputs, lambda _: False)
+    return folded

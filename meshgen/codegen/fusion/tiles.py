@@ -1,4 +1,4 @@
-"""The tile of a kernel that reduces: how many rows are in registers at once, and how much of each."""
+"""Tiles of kernels that reduce: how many rows registers hold at once, and how many elements of each."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from typing import NamedTuple
 
 from meshgen.codegen.fusion.space import Space
 
-WHOLE_ROW = 16384  # elements of a row that registers of one block hold
-CHUNK = 4096  # elements that a block reads at once of a longer row
-_NEST_ELEMENTS = 2048  # of a tile of a kernel of its own
+# Most elements of a row that the registers of one block hold: 64 KiB of f32, a quarter of an SM's register file.
+WHOLE_ROW = 16384
+CHUNK = 4096  # Elements of a longer row that a block reads at once. Chosen: a quarter of `WHOLE_ROW`.
+# Elements of a tile of a kernel with its own loop nest. Chosen: half of `CHUNK`, as a fold keeps several values per
+# element.
+_NEST_ELEMENTS = 2048
 
 
 class Shape(NamedTuple):
-    """The tile: kept x reduced elements, and whether the reduced ones are contiguous in memory."""
+    """A tile of kept x reduced elements.
+
+    Attributes:
+        kept, reduced: number of results, and number of elements that are reduced to each of them.
+        kept_block, reduced_block: size of the tile along both dims.
+        rows_reduced: whether the reduced dim is the tile's first, so that memory is contiguous along the kept dim.
+    """
 
     kept: int
     reduced: int
     kept_block: int
     reduced_block: int
-    rows_reduced: bool  # the reduced dim is the tile's first: memory is contiguous along the kept one
+    rows_reduced: bool
 
     @property
     def axis(self) -> int:
@@ -31,7 +40,10 @@ class Shape(NamedTuple):
 
 
 def tile_shape(space: Space, multiprocessors: int) -> Shape:
-    """Rows in registers where the last dim is reduced; else columns of kept elements with chunks of rows."""
+    """Return the tile of a kernel that reduces.
+
+    If the last dim is reduced, the tile has whole rows or chunks of rows. Otherwise, it has columns of kept elements.
+    """
     kept = math.prod(v.high + 1 for v in space.dims if v not in space.reduced)
     reduced = math.prod(v.high + 1 for v in space.reduced)
     is_contiguous = not space.dims or not space.reduced or space.dims[-1] in space.reduced
@@ -39,7 +51,7 @@ def tile_shape(space: Space, multiprocessors: int) -> Shape:
 
 
 def reduction_shape(kept: int, reduced: int, is_contiguous: bool, multiprocessors: int) -> Shape:
-    """Return the tile of a reduction; `is_contiguous`: the last dim is reduced."""
+    """Return the tile of a reduction. `is_contiguous`: whether the last dim is reduced."""
     if is_contiguous:
         block = _power(reduced) if reduced <= WHOLE_ROW else CHUNK
         rows = min(max(1, 2048 // block), _power(kept), max(1, _power(kept // (2 * multiprocessors) + 1)))
@@ -49,7 +61,7 @@ def reduction_shape(kept: int, reduced: int, is_contiguous: bool, multiprocessor
 
 
 def nest_shape(kept: int, reduced: int, is_contiguous: bool) -> Shape:
-    """Return the tile of a kernel of its own that folds or scans rows: whole rows where they are short and contiguous, else chunks."""
+    """Return the tile of a kernel that folds or scans rows: whole rows if they are short and contiguous, else chunks."""
     if is_contiguous:
         block = min(_power(reduced), _NEST_ELEMENTS)
         return Shape(kept, reduced, min(_power(kept), max(1, _NEST_ELEMENTS // block)), block, False)
@@ -58,5 +70,5 @@ def nest_shape(kept: int, reduced: int, is_contiguous: bool) -> Shape:
 
 
 def _power(size: int) -> int:
-    """The least power of two that is not below `size`."""
+    """Return the least power of two that is at least `size`."""
     return 1 << max(0, size - 1).bit_length()

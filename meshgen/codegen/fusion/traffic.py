@@ -1,4 +1,4 @@
-"""Refinement of groups: recompute values that cost more to write and read. It adds no kernel."""
+"""Refinement of groups: readers recompute values that would cost more to write and read. No kernel is added."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 
-# FLOP per byte that a reader computes behind its traffic: a seventh of a device's peak.
+# FLOP per byte of traffic that a reader hides: a seventh of a device's peak.
 _NODES_PER_BYTE = 2
 
-# Nodes that several readers may each compute again.
+# Most nodes that several readers may each recompute. Chosen: their arithmetic stays hidden behind the traffic of each
+# reader.
 _LIGHT_NODES = 8
 
-# Times the elements from which computing again is computing many more.
+# Ratio of elements of a reader to elements of a value, above which recomputation in the reader multiplies the
+# arithmetic.
 _GROWTH = 8
 
-# Nodes that may be computed again for many more elements.
+# Most nodes that may be recomputed for many more elements. Chosen: half of `_LIGHT_NODES`.
 _GROWING_NODES = 4
 
 
 class Recipe(NamedTuple):
-    """How to compute a value again: nodes in program order, and the values in memory that they start from."""
+    """Recipe for recomputing a value: nodes in program order, and the values in memory that they read."""
 
     nodes: tuple[Node, ...]
     sources: tuple[Value, ...]
 
 
 class Traffic:
-    """What groups read and write, and what changes it: `users` says which groups read a value."""
+    """Reads and writes of groups, with operations that change them. `users` maps a value to the groups that read it."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.of = grouping
@@ -47,27 +49,30 @@ class Traffic:
             self.read(group, group.reads)
 
     def read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:
+        """Record that `group` reads `values`, and order it after the groups that compute them."""
         self._loaded.pop(group, None)
         for value in values:
             group.reads[value] = None
             self.users.setdefault(value, {})[group] = None
-            maker = self.of.owner.get(value)
-            if maker is not None and maker is not group:
-                self.of.order(maker, group)
+            source_group = self.of.owner.get(value)
+            if source_group is not None and source_group is not group:
+                self.of.order(source_group, group)
 
-    def read_no_more(self, group: Group, value: Value) -> None:
+    def stop_reading(self, group: Group, value: Value) -> None:
+        """Record that `group` no longer reads `value`."""
         self._loaded.pop(group, None)
         group.reads.pop(value, None)
         self.users.get(value, {}).pop(group, None)
 
     def is_written(self, value: Value) -> bool:
+        """Whether the value is written to memory."""
         return value in self.of.must or bool(self.users.get(value))
 
     def remove(self, group: Group) -> None:
-        """Take an emptied group out of the graph of groups."""
+        """Empty a group and remove it from the graph of groups."""
         self.of.has_removed = True
         for value in list(group.reads):
-            self.read_no_more(group, value)
+            self.stop_reading(group, value)
         for earlier in group.before:
             earlier.after.pop(group, None)
         for later in group.after:
@@ -77,7 +82,7 @@ class Traffic:
     # ---- whole groups
 
     def dissolve(self) -> None:
-        """Compute element-wise groups inside their readers where that moves fewer bytes."""
+        """Recompute element-wise groups inside their readers, if that moves fewer bytes."""
         for group in sorted(self.of.groups, key=lambda g: (-g.level, -g.number)):
             made = [v for node in group.members for v in node.results]
             readers = list(dict.fromkeys(g for v in made for g in self.users.get(v, ())))
@@ -87,16 +92,16 @@ class Traffic:
                 del self.of.owner[value]
             for reader in readers:
                 for value in made:
-                    self.read_no_more(reader, value)
+                    self.stop_reading(reader, value)
                 self.read(reader, group.reads)
                 wait(reader, group.waits, self.of)
             self.remove(group)
 
     def is_crowded(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
-        """Whether a kernel would load too much for one of its values if it computed these nodes again.
+        """Whether a kernel would need too many loads for one of its values if it recomputed the nodes in `again`.
 
         Args:
-            loaded: what is loaded for the nodes, at how many indices each.
+            loaded: the loads of these nodes: each value in memory, with the number of indices at which it is read.
         """
         if self._is_roomy(group, again, loaded):
             return False
@@ -104,14 +109,16 @@ class Traffic:
 
         def maker(value: Value) -> Node | None:
             node = self.of.producer.get(value)
-            return node if node in nodes else self.of.made_in(group, value)
+            return node if node in nodes else self.of.producer_in(group, value)
 
         return not all(self.of.loads.fit(self.of.loads.by(node, maker, known)) for node in nodes)
 
     def _is_roomy(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
-        """Whether a kernel that also computes these nodes has room for all that it then loads for any of its values.
+        """Whether an upper bound shows that a kernel has room for all loads if it also computes the nodes in `again`.
 
-        Where it computes nothing that they load, it loads that for a value of theirs at each index at which it loads the value now.
+        The bound repeats the loads of these nodes at each index at which the kernel now loads one of their results. It
+        does not hold, and the
+        function returns False, if the kernel computes a value that they load.
         """
         own = self.loaded(group)
         of_nodes = loaded.total()
@@ -122,18 +129,21 @@ class Traffic:
         return not any(owner.get(value) is group or producer.get(value) in group.extra for value in loaded)
 
     def loaded(self, group: Group) -> Counter[Value]:
-        """What a kernel loads for one element of each of its values, at how many indices; known until it reads something else."""
-        if (found := self._loaded.get(group)) is None:
+        """Return the values that a kernel loads for one element of each of its values, with the number of indices.
+
+        The result is cached until the reads of the group change.
+        """
+        if (loads := self._loaded.get(group)) is None:
             nodes = [*group.members, *group.extra]
-            found = self._loaded[group] = self._loaded_by(nodes, lambda value: self.of.made_in(group, value))
-        return found
+            loads = self._loaded[group] = self._loaded_by(nodes, lambda value: self.of.producer_in(group, value))
+        return loads
 
     def _loaded_by(self, nodes: Sequence[Node], maker: Maker) -> Counter[Value]:
         known = dict[Value, Needed]()
         return Counter(value for value, _ in Needed().union(*[self.of.loads.by(node, maker, known) for node in nodes]))
 
     def _loaded_again(self, nodes: Sequence[Node]) -> Counter[Value]:
-        """What is loaded for nodes that are computed from what is in memory."""
+        """Return the loads of nodes that are recomputed from values in memory."""
 
         def maker(value: Value) -> Node | None:
             node = self.of.producer.get(value)
@@ -165,9 +175,11 @@ class Traffic:
         return not costly and light and read * len(readers) <= out * (len(readers) + 1)
 
     def _computes_per_element(self, reader: Group, values: Sequence[Value]) -> bool:
-        """Whether a reader with many more elements computes values of few again for each.
+        """Whether a reader with many more elements than `values` would recompute them for each of its elements.
 
-        A dot's epilogue does for each row and column of a tile, a reduction for each row if there is one value for each.
+        The epilogue of a dot recomputes them once per row and column of a tile. A reduction recomputes them once per
+        row, if there is one value
+        per row.
         """
         few, space = max(v.type.size for v in values), reader.space
         if reader.form is KernelForm.GEMM or (
@@ -177,7 +189,7 @@ class Traffic:
         return space.size > _GROWTH * few
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
-        """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""
+        """Whether a reader can recompute a value of `out` bytes, with `ops` ops per element, while it waits for memory."""
         written = [v for node in reader.members for v in node.results if self.is_written(v)]
         moved = sum(v.type.nbytes for v in (*reader.reads, *written))
         return out * DEFAULT.fusion.table <= moved and ops * reader.space.size <= moved * _NODES_PER_BYTE
@@ -185,10 +197,10 @@ class Traffic:
     # ---- single values
 
     def recompute(self) -> None:
-        """Let readers compute a value again from others in memory where that moves fewer bytes.
+        """Let readers recompute a value from others in memory, if that moves fewer bytes.
 
-        What softmax over several devices or a backward pass keep, `exp(x - m)` or `x - mean`, is not written:
-        only the few numbers per row are.
+        For example, `exp(x - m)` of a distributed softmax and `x - mean` of a backward pass are not written. Only the
+        few numbers per row are.
         """
         for group in sorted(self.of.groups, key=lambda g: (-g.level, -g.number)):
             members = sorted(group.members, key=self.of.position.__getitem__, reverse=True)
@@ -199,7 +211,7 @@ class Traffic:
             self._prune(group)
 
     def _recipe(self, value: Value, group: Group, readers: Sequence[Group]) -> Recipe | None:
-        """How to compute the value again, if that is cheaper than to write it and read it."""
+        """Return the recipe for recomputing the value, or None if it is cheaper to write and read the value."""
         if not readers or value in self.of.must or value.type.nbytes < DEFAULT.fusion.big_bytes:
             return None
         if any(r.form is KernelForm.OPAQUE or self.of.multiplies(r, [value]) for r in readers):
@@ -215,9 +227,11 @@ class Traffic:
         return recipe if moved < value.type.nbytes * (1 + len(readers)) else None
 
     def _trace(self, value: Value, group: Group) -> Recipe | None:
-        """Walk back from the value to what is in memory or small.
+        """Walk back from the value to values that are small or in memory, and return the nodes between as a recipe.
 
-        What no group owns any more, since its group was dissolved or it was pruned, is in no memory: it is walked through.
+        A value without owner, because its group was dissolved or it was pruned, is not in memory: the walk continues
+        through its producer.
+        Returns None if a node on the way is not element-wise, or if there are too many nodes.
         """
         nodes, sources, stack = dict[Node, None](), dict[Value, None](), [value]
         while stack:
@@ -239,12 +253,12 @@ class Traffic:
     def _apply(self, value: Value, recipe: Recipe, readers: Sequence[Group]) -> None:
         for reader in readers:
             reader.extra.update(dict.fromkeys(recipe.nodes))
-            self.read_no_more(reader, value)
+            self.stop_reading(reader, value)
             self.read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
             wait(reader, [v for node in recipe.nodes for v in self.of.free.waits_of(node)], self.of)
 
     def _prune(self, group: Group) -> None:
-        """Drop unused members."""
+        """Remove members whose results are neither written nor read by other members."""
         needed = {source for node in group.extra for source in self.of.node_sources(node)}
         kept: list[Node] = []
         for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):

@@ -1,4 +1,6 @@
-"""What a kernel computes of an attention, or of its gradient: the operations of its decomposition, without blocks that a mask leaves out."""
+"""Work of attention kernels and their gradients: the operations of their decomposition, without blocks that a mask
+skips.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,25 @@ from meshgen.ops.composites import decomposed
 from meshgen.ops.factors import FORWARD, KEYS
 from meshgen.ops.precision import TF32, multiplied_as
 
-_HALVES = 2  # products in bf16 that one in f32 is computed by: of the upper and of the lower half of its digits
-_KEYS_OF_A_TILE = 64
+_HALVES = 2  # bf16 matmuls that replace one f32 matmul: one each for the upper and the lower half of the mantissa
+_KEYS_OF_A_TILE = 64  # keys per main loop iteration of an attention kernel
 
 
 @dataclass(frozen=True)
 class Work:
-    """Of a node: the part of its operations that is done, and how a product is multiplied where its precision does not say it."""
+    """Work of a node.
+
+    Attributes:
+        share: the fraction of its operations that the kernel executes.
+        multiplied: the number format in which a matmul multiplies, if its precision does not determine it.
+    """
 
     share: float = 1.0
     multiplied: str = ""
 
 
 def expanded_work(body: Graph) -> tuple[list[Node], Mapping[Node, Work]]:
-    """Return the operations of a kernel, with those that attentions stand for, and the work of the latter."""
+    """Return the operations of a kernel, with attention ops decomposed, and the work of each decomposed operation."""
     nodes, works = list[Node](), dict[Node, Work]()
     for node in body.nodes:
         if node.op not in ATTENTIONS:
@@ -46,23 +53,25 @@ def expanded_work(body: Graph) -> tuple[list[Node], Mapping[Node, Work]]:
 
 
 def _is_split(dot: Node, inside: Graph, node: Node, body: Graph) -> bool:
-    """Whether a product in f32 has an operand that is bf16 in memory, and is computed in two parts."""
+    """Whether an f32 matmul has an operand that is bf16 in memory, and is therefore computed as two bf16 matmuls."""
     if multiplied_as(dot) != TF32:
         return False
     outer = dict(zip(inside.inputs, node.operands, strict=True))
-    made = {**body.index.producers, **inside.index.producers}
+    producers = {**body.index.producers, **inside.index.producers}
 
     def producer(value: Value) -> Node | None:
-        return made.get(outer.get(value, value))
+        return producers.get(outer.get(value, value))
 
     return any(stored_type(value, producer) == "bf16" for value in dot.operands)
 
 
 def attention_share(node: Node, body: Graph) -> float:
-    """Return the part of the scores that the mask does not leave out by position."""
+    """Return the fraction of the scores that remain if the kernel skips blocks by position."""
     loops, table = Loops.of(node), table_of(node)
     positions = Positions(node, table, body.index.producers.get, lambda axes: ex.variable("_".join(axes), 2))
-    names = [max(each, key=lambda name: loops.factors.sizes[name]) for each in (loops.blocks, loops.tile) if each]
+    names = [
+        max(factors, key=lambda name: loops.factors.sizes[name]) for factors in (loops.blocks, loops.tile) if factors
+    ]
     if len(names) < 2:
         return 1.0
     n, m = (Var(name, 0, loops.factors.sizes[name] - 1) for name in names)
@@ -73,11 +82,14 @@ def attention_share(node: Node, body: Graph) -> float:
 
 
 def waiting_for_keys(body: Graph) -> float:
-    """Return how long a program of an attention waits at least for its keys and values, which are copied some iterations before, in seconds."""
+    """Return the least time, in seconds, that a program of an attention waits for its prefetched keys and values."""
     return max((_waiting(node, body) for node in body.nodes if node.op == FORWARD), default=0.0)
 
 
 def _waiting(node: Node, body: Graph) -> float:
+    """Return the seconds that a program of one attention op waits for keys and values, limited by latency or by
+    bandwidth.
+    """
     loops = Loops.of(node)
     copied = loops.steps * (loops.depth + loops.width) * DTYPES[node.operands[KEYS].type.dtype].itemsize
     latency = loops.steps / _KEYS_OF_A_TILE * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
@@ -85,6 +97,7 @@ def _waiting(node: Node, body: Graph) -> float:
 
 
 def _inside(mask: Mask, n: Var, m: Var) -> float:
+    """Return the fraction of all (row, key) pairs that are inside the bounds of the mask."""
     rows = np.arange(m.high + 1)
     least = np.max([np.zeros_like(rows), *(_numbers(e, rows) for e in mask.least)], axis=0)
     most = np.min([np.full_like(rows, n.high), *(_numbers(e, rows) for e in mask.most)], axis=0)
@@ -92,7 +105,7 @@ def _inside(mask: Mask, n: Var, m: Var) -> float:
 
 
 def _numbers(expr: Expr, rows: np.ndarray) -> np.ndarray:
-    """An expression over one variable, for each value of it."""
+    """Return the value of an expression over one variable for each value in `rows`."""
     total = np.full_like(rows, expr.const)
     for atom, factor in expr.terms:
         if isinstance(atom, Var):

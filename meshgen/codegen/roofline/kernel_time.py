@@ -1,7 +1,8 @@
 """Predicted time of a kernel: the larger of compute and memory time.
 
-Products take what the model of their main loop says (`meshgen/kernels/matmul_time.py`), other operations a part of the peak. Peaks, and
-that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
+The time of a GEMM comes from the model of its main loop (`meshgen/kernels/matmul_time.py`). Other operations run at a
+fraction of the
+peak. The cost model contains the peaks and this fraction (`meshgen/cost_model/kernels.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
 
 def device_of(target: str) -> Device:
-    """The device of a target such as `cuda:sm_90,sm_80` (the first one), `sm_80`, or a machine's `h100`; `cpu` predicts for sm_90."""
+    """Return the device of a target.
+
+    The target is `cuda:sm_90,sm_80` (its first device is used), `sm_80`, or the name of a machine such as `h100`. For
+    `cpu`, returns the
+    device of sm_90.
+    """
     name = target.removeprefix("cuda:").split(",")[0].strip()
     if name in DEVICES:
         return DEVICES[name]
@@ -38,16 +44,18 @@ def device_of(target: str) -> Device:
 
 
 def kernel_bytes(body: Graph) -> int:
-    """Bytes that one launch moves: every operand read once, or more often where rows are long, and every result written once.
+    """Return the bytes that one launch moves. It reads every operand once, or more often if rows are long, and writes
+    every result once.
 
-    Of an operand that is only looked up or sliced no more counts than what comes out (`read_bytes`); of what is updated in place, the window.
+    A lookup or slice reads only as much of its operand as it returns (`read_bytes`). An in-place update writes only its
+    window.
     """
     return sum(value.type.nbytes for value in written(body)) + repeated_bytes(body) + read_bytes(body)
 
 
 @graph_analysis
 def kernel_seconds(body: Graph, target: str) -> float:
-    """Predicted duration of one launch, its launch overhead included."""
+    """Return the predicted duration of one launch in seconds, including the launch overhead."""
     device = device_of(target)
     nodes, works = expanded_work(body)
     dots = sum(node.op in PRODUCTS for node in nodes)
@@ -67,13 +75,13 @@ def kernel_seconds(body: Graph, target: str) -> float:
 
 
 def _longer(node: Node, body: Graph) -> float:
-    """The part of its time by which a product takes longer, as its operands are in memory."""
+    """Return the fraction by which a GEMM takes longer because of the memory layout of its operands."""
     sides = (0, 1) if node.op in DOTS else ()
     return sum(longer_share(node, side) for side in sides if node.operands[side] in body.inputs)
 
 
 def _seconds_together(body: Graph, device: Device) -> float:
-    """Time of several products in one launch with a tile that suits all; 0 of other bodies."""
+    """Return the time of several GEMMs in one launch with a common tile, or 0 for other bodies."""
     dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
     if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
         return 0.0
@@ -89,9 +97,11 @@ def _seconds_together(body: Graph, device: Device) -> float:
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "") -> float:
-    """Time of a product without the launch and without device memory; `beside` such products are in one launch.
+    """Return the time of a GEMM in seconds, without launch overhead and memory traffic.
 
-    `multiplied` says of which numbers the factors are, where the node's precision does not.
+    Args:
+        beside: the number of equal GEMMs in one launch.
+        multiplied: the number format in which the GEMM multiplies, if its precision does not determine it.
     """
     multiplied = multiplied or multiplied_as(node)
     batch, m, n, k = product_extents(node)
@@ -103,5 +113,5 @@ def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "
 
 
 def memory_seconds(nbytes: int, device: Device) -> float:
-    """Predicted time in which a device reads and writes so many bytes of its memory."""
+    """Return the predicted time, in seconds, in which a device reads or writes `nbytes` of its memory."""
     return nbytes / device.bandwidth / DEFAULT.kernels.efficiency

@@ -1,4 +1,6 @@
-"""What the kernels of ops with loop nests of their own compute: their algorithms do more than the ops need at least."""
+"""Work of kernels with their own loop nests, such as sorts and scatters: their algorithms do more operations than the
+minimum.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from meshgen.ops.flops import node_flops, ranking_operations
 
 
 def nest_operations(node: Node, body: Graph) -> float:
-    """Operations of one launch of a kernel of its own: each comparison, combination and step of a search counts."""
+    """Return the operations of one launch of a kernel with its own loop nest. Each comparison, combination and search
+    step counts.
+    """
     size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
     match node.op:
         case "recurrence":
@@ -43,10 +47,11 @@ def nest_operations(node: Node, body: Graph) -> float:
 
 
 def waiting_seconds(body: Graph, device: Device) -> float:
-    """Return how long a program waits at least for what it reads, however few programs there are.
+    """Return the least time, in seconds, that a program waits for its loads, even if few programs run.
 
-    Rows of a recurrence are copied some iterations before; a reduction or a scan loads one tile after the other. Reductions of
-    rows that registers do not hold load them again for each level of reductions, and to write what is not reduced.
+    A recurrence prefetches its rows some iterations ahead. A reduction or scan loads one tile after the other. If
+    registers do not hold the
+    rows, they are loaded again for each level of reductions, and to write results of full size.
     """
     loops = [node for node in body.nodes if node.op == "recurrence" and len(node.operands) > len(node.results)]
     trips = max((node.attrs.trips for node in loops), default=0)
@@ -56,6 +61,7 @@ def waiting_seconds(body: Graph, device: Device) -> float:
 
 
 def _reducing_seconds(body: Graph, device: Device) -> float:
+    """Return the seconds that the passes of all reductions wait for their loads."""
     passes = [max(_loading(node, body, device) for node in level) for level in levels(body)]
     seconds = [of_pass for _, of_pass in passes]
     if all(tiles <= 1 for tiles, _ in passes):
@@ -66,7 +72,10 @@ def _reducing_seconds(body: Graph, device: Device) -> float:
 
 
 def _loading(node: Node, body: Graph, device: Device) -> tuple[int, float]:
-    """Return how many tiles a program of a reduction or scan loads one after the other, and how long that takes; 0 of other nodes."""
+    """Return the number of tiles that a program of a reduction or scan loads in sequence, and the seconds for that.
+
+    Returns zeros for other nodes.
+    """
     dims = _folded_dims(node, body)
     if not dims or not node.operands[0].type.size:
         return 0, 0.0
@@ -83,11 +92,12 @@ def _loading(node: Node, body: Graph, device: Device) -> tuple[int, float]:
     tile_bytes = min(kept, tile.kept_block) * min(reduced, tile.reduced_block) * kind.numpy_dtype.itemsize
     tiles = -(-reduced // tile.reduced_block)
     transfer = tiles * tile_bytes / DEFAULT.kernels.multiprocessor_bandwidth
-    return tiles, max(transfer, (tiles - 1) * DEFAULT.kernels.copy_seconds)  # a launch has the latency of one tile
+    # The launch overhead contains the latency of one tile.
+    return tiles, max(transfer, (tiles - 1) * DEFAULT.kernels.copy_seconds)
 
 
 def _folded_dims(node: Node, body: Graph) -> tuple[int, ...]:
-    """Return the dims that a reduction or scan goes along."""
+    """Return the dims along which a node reduces or scans, or an empty tuple for other nodes."""
     if node.op in REDUCTIONS or node.op == "reduce_region":
         return tuple(node.attrs.dims)
     if node.op != "reduce_window":

@@ -1,4 +1,4 @@
-"""How operands of products must be in memory: what it costs where they are not."""
+"""Memory layouts of GEMM operands that the hardware supports, and the cost of other layouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ Dims = tuple[int, ...]
 
 
 def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
-    """The order of an operand's dims in which tensor cores and tensor descriptors take it, and elements of its rows, padded."""
+    """Return the layout of an operand that tensor cores and TMA descriptors support.
+
+    Returns:
+        The order of its dims, and the length of its rows in elements, padded to the alignment of TMA.
+    """
     sizes, item_bytes = value.type.sizes, DTYPES[value.type.dtype].itemsize
     order = tuple(range(len(sizes)))
     if item_bytes == 1 and contract and order[-1] not in contract:
@@ -21,9 +25,9 @@ def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
 
 
 def longer_share(node: Node, side: int) -> float:
-    """By which share of its time a `dot_general` takes longer for the layout of operand `side`, which is in memory."""
+    """Return the fraction by which a `dot_general` takes longer because of the memory layout of operand `side`."""
     value, dims, model = node.operands[side], DotDims.of(node), DEFAULT.kernels
-    lhs, rhs = (each.type for each in node.operands)
+    lhs, rhs = (operand.type for operand in node.operands)
     item_bytes = DTYPES[value.type.dtype].itemsize
     if (
         lhs.dtype != rhs.dtype
@@ -33,5 +37,5 @@ def longer_share(node: Node, side: int) -> float:
     ):
         return 0.0
     order, _ = wanted_layout(value, dims.contract[side])
-    is_turned, is_unaligned = order[-1] != value.type.rank - 1, value.type.sizes[-1] * item_bytes % TMA_ALIGNMENT
-    return model.transposed_share * is_turned + (model.unaligned_share if is_unaligned else 0.0)
+    is_transposed, is_unaligned = order[-1] != value.type.rank - 1, value.type.sizes[-1] * item_bytes % TMA_ALIGNMENT
+    return model.transposed_share * is_transposed + (model.unaligned_share if is_unaligned else 0.0)

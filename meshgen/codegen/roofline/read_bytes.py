@@ -1,6 +1,6 @@
-"""What a kernel reads of its operands, as far as its body says it.
+"""Bytes that a kernel reads of its operands, derived from its body.
 
-w f32[32000,4096], tokens i32[8]:  gather(convert(w), tokens)        8 rows are read, not the table
+w f32[32000,4096], tokens i32[8]:  gather(convert(w), tokens)        reads 8 rows, not the table
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import JOINING, LAYOUT, POINTWISE, TAKING
 from meshgen.runtime.in_place import UPDATE
 
-_ELEMENT_BY_ELEMENT = POINTWISE | LAYOUT | JOINING  # a result's element needs one of each operand at most
+_ELEMENT_BY_ELEMENT = POINTWISE | LAYOUT | JOINING  # an element of the result needs at most one element of each operand
 
 
 def read_bytes(body: Graph) -> int:
-    """Bytes of operands that one launch reads, each element once.
+    """Return the bytes of operands that one launch reads, counting each element once.
 
-    Of what is looked up or sliced no more counts than what is needed of the result, element-wise ops and index maps in between or not; of what is
-    updated in place, nothing.
+    Of an operand that is looked up or sliced, only the elements that the result needs count, also through element-wise
+    ops and index maps.
+    The operand of an in-place update does not count.
     """
     needed = Counter[Value]({value: value.type.size for value in body.outputs})
     for node in reversed(body.nodes):
@@ -31,7 +32,7 @@ def read_bytes(body: Graph) -> int:
 
 
 def _needed_of(node: Node, number: int, most: int) -> int:
-    """Elements of an operand that so many elements of the result need."""
+    """Return how many elements of operand `number` the node needs to compute `most` elements of its result."""
     if node.op == UPDATE and not number:
         return 0
     if node.op in _ELEMENT_BY_ELEMENT or (node.op in TAKING and not number):

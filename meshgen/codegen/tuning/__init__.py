@@ -1,1 +1,1 @@
-"""Tiles that were measured on devices: choosing them, keeping them in tables, and putting them into modules."""
+"""Tiles measured on devices: how they are chosen, stored in tables, and applied to modules."""

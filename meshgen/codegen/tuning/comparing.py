@@ -1,4 +1,4 @@
-"""Whether two forms of a kernel agree: the rounding that their different orders of adding up explain, and no more."""
+"""Comparison of two forms of a kernel, which may only differ by the rounding errors of different summation orders."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from meshgen.ops.flops import graph_flops
 from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.simulate import rank_handlers
 
-MOST_BOUNDED = 1e9  # FLOPs of kernels whose errors are bounded element by element: about a minute in NumPy
-TF32_ROUNDOFF = 2.0**-11  # of the operands of products, the least precise that they are rounded to
+# FLOP of the largest kernel whose errors are bounded element by element, which takes NumPy about a minute
+MOST_BOUNDED = 1e9
+TF32_ROUNDOFF = 2.0**-11  # unit roundoff of TF32, the least precise format to which matmul operands are rounded
 ROUNDOFFS = (
-    8  # that two results may differ by, relative to the largest element: random errors of long sums grow with a root
+    # roundoffs by which two results may differ, relative to the largest element. Chosen: random errors of long sums
+    # grow with a root
+    8
 )
 Array = np.ndarray[Any, Any]
 
 
 def allowed(body: Graph, mesh: Mesh, rank: int, operands: Sequence[Array], results: Sequence[Array]) -> list[Array]:
-    """Per result, how far the elements of another form may be from these `results`.
+    """Return, for each result, how much the elements of another form may differ from `results`.
 
-    Small kernels have a bound for each element (`ops/tolerance`); for large ones it would take NumPy too long, and floats may differ
-    by `ROUNDOFFS` of the largest element. Integers must be equal there.
+    Small kernels have a bound for each element (`ops/tolerance`), which NumPy would compute too slowly for large ones.
+    Floats of large
+    kernels may differ by `ROUNDOFFS` of the largest element, and their integers must be equal.
     """
     if graph_flops(body) <= MOST_BOUNDED:
         return error_bound(body, operands, evaluator=Evaluator(rank_handlers(mesh, rank)))
@@ -45,15 +49,15 @@ def _of_largest(dtype: str, array: Array) -> float:
     return ROUNDOFFS * max(TF32_ROUNDOFF, float(ml_dtypes.finfo(array.dtype).eps) / 2) * largest
 
 
-def differences(found: Sequence[Array], wanted: Sequence[Array], bounds: Sequence[Array]) -> Iterator[str]:
-    """A text for each result with elements that are further apart than is allowed; NaNs are equal."""
-    for number, (left, right, bound) in enumerate(zip(found, wanted, bounds, strict=True)):
+def differences(results: Sequence[Array], expected: Sequence[Array], bounds: Sequence[Array]) -> Iterator[str]:
+    """Yield a text for each result with elements that differ by more than the bounds. NaNs are equal."""
+    for number, (left, right, bound) in enumerate(zip(results, expected, bounds, strict=True)):
         with np.errstate(all="ignore"):
             wide = np.complex128 if np.iscomplexobj(right) else np.float64
             a, b = left.astype(wide), right.astype(wide)
-            same = (left == right) | (np.isnan(a) & np.isnan(b))
-            error = np.where(same, 0.0, np.nan_to_num(np.abs(a - b), nan=np.inf))
-            wrong = error > np.broadcast_to(bound, error.shape)
-        if wrong.any():
-            text = f"{np.count_nonzero(wrong)} of {wrong.size} elements of result {number} differ, by up to {error[wrong].max():.3g}"
+            is_equal = (left == right) | (np.isnan(a) & np.isnan(b))
+            error = np.where(is_equal, 0.0, np.nan_to_num(np.abs(a - b), nan=np.inf))
+            differs = error > np.broadcast_to(bound, error.shape)
+        if differs.any():
+            text = f"{np.count_nonzero(differs)} of {differs.size} elements of result {number} differ, by up to {error[differs].max():.3g}"
             yield text

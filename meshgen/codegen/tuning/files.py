@@ -1,4 +1,6 @@
-"""Tuning a module's file: what was measured is kept whatever happens, and the file is always a whole module."""
+"""Tuning of a module file. Measurements are saved even if tuning fails, and the written file is always a complete
+module.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from meshgen.runtime.signatures import signed
 
 
 class PredictedTimer:
-    """The model's time of a kernel, which is that of all its forms: none is faster than the shipped one."""
+    """A timer that returns the predicted time of the kernel for each of its forms, so that no form is faster than the
+    shipped one.
+    """
 
     def __init__(self, device: Device, body: Graph) -> None:
         major, minor = device.capability
@@ -33,27 +37,30 @@ class PredictedTimer:
 
 
 def on_gpu(seconds: float, candidates: int) -> Bench:
-    """The first GPU of this machine. Raises MissingError MG0602, MG0603."""
+    """Return a bench on the first GPU of this machine. Raises MissingError MG0602, MG0603."""
     return Bench(real(1), lambda device, _: EventTimer(device), seconds, candidates)
 
 
 def on_emulated(members: Members, seconds: float, candidates: int) -> Bench:
-    """An emulated GPU for a module: candidates are compared with what was shipped, and have no times of their own."""
+    """Return a bench on an emulated GPU for a module. Candidates are compared with the shipped form, but have no times
+    of their own.
+    """
     archs = (first_arch(module.manifest.kernels) for module in modules_of(members))
-    arch = next(filter(None, archs), "sm_90")  # without any, measuring raises what is missing
+    arch = next(filter(None, archs), "sm_90")  # Without any architecture, `measure` raises the error.
     return Bench(emulated(1, arch), PredictedTimer, seconds, candidates, rounds=1)
 
 
 def tune_file(members: Members, bench: Bench, tell: Callable[[Measured], object], *, output: Path | None,
               table: Path | None = None, key: Path | None = None) -> list[Measured]:  # fmt: skip
-    """Measure the kernels of a module; write it with the best candidates, and the table with their rows.
+    """Measure the kernels of a module, then write the module with the best candidates, and a table with their rows.
 
-    The table is written after each kernel, the module at the end, also where measuring fails or is interrupted.
+    The table is written after each kernel. The module is written at the end, even if the measurement fails or is
+    interrupted.
 
     Args:
-        tell: called with what is found for each kernel.
-        output: path of the written module; None: nothing is written.
-        table: a file that rows are put into, in place of those with their keys.
+        tell: called with the measurement of each kernel.
+        output: path of the written module, or None to write no module.
+        table: a file to which rows are added. They replace rows with the same keys.
         key: a PEM file with the private key that signs the module again.
     Raises:
         UsageError: MG0001, the module is signed, and `key` is missing; MG0002, MG0003, MG0007, of files.
@@ -63,31 +70,31 @@ def tune_file(members: Members, bench: Bench, tell: Callable[[Measured], object]
     if output and SIGNATURE in members and not key:
         hint = "--key PEM signs it again"
         raise UsageError(
-            Diagnostic("MG0001", f"'{members.path}' is signed, and no signature fits a changed module", hint=hint)
+            Diagnostic("MG0001", f"'{members.path}' is signed, and tuning would invalidate its signature", hint=hint)
         )
     if key:
-        signed(members, key)  # an unusable key is refused before anything is measured
-    for place in filter(None, (output, table)):
-        container.refuse_place(place)
+        signed(members, key)  # Reject an unusable key before measuring.
+    for path in filter(None, (output, table)):
+        container.refuse_place(path)
     rows = read_table(table) if table and table.exists() else TuningTable()
-    found: list[Measured] = []
+    measurements: list[Measured] = []
     try:
-        for each in measure(list(modules_of(members)), bench):
-            found.append(each)
-            tell(each)
-            if table and each.row:
-                rows = rows.with_rows([each.row])
+        for measurement in measure(list(modules_of(members)), bench):
+            measurements.append(measurement)
+            tell(measurement)
+            if table and measurement.row:
+                rows = rows.with_rows([measurement.row])
                 rows.write(table)
     finally:
         if output:
-            _write(members, found, output, key)
-    return found
+            _write(members, measurements, output, key)
+    return measurements
 
 
-def _write(members: Members, found: Sequence[Measured], output: Path, key: Path | None) -> None:
+def _write(members: Members, measurements: Sequence[Measured], output: Path, key: Path | None) -> None:
     changes: dict[str, dict[str, Change]] = {}
-    for each in found:
-        if each.change:
-            changes.setdefault(each.module, {})[each.kernel] = each.change
+    for measurement in measurements:
+        if measurement.change:
+            changes.setdefault(measurement.module, {})[measurement.kernel] = measurement.change
     changed = with_forms(members, changes)
     container.write(output, signed(Held(members.path, changed), key)[0] if key else changed)

@@ -1,4 +1,4 @@
-"""The forms of a kernel of a module: the one that it was shipped with, and those of the candidates for its architecture."""
+"""Forms of a kernel: the one that the module was shipped with, and the candidates for its architecture."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from meshgen.runtime.module_file.manifest import Kernel
 
 @dataclass(frozen=True)
 class Form:
-    """A kernel that can be launched.
+    """A form of a kernel that can be launched.
 
     Attributes:
-        source: of a candidate; None for the shipped kernel where no candidate has its source.
-        kernel: how it is launched; `files` has the members that it names.
+        source: the source of the candidate, or None for a shipped kernel that equals no candidate.
+        kernel: its entry in the manifest, which says how it is launched.
+        files: the members that `kernel` names.
     """
 
     source: KernelSource | None
@@ -34,18 +35,25 @@ class Form:
 
 
 def candidates(name: str, body: Graph, mesh: Mesh, arch: str, most: int) -> list[KernelSource]:
-    """The first candidates by predicted time; those whose source and launch are alike count once.
+    """Return the first candidates by predicted time. Candidates with the same source and launch count once.
 
-    A kernel with one candidate has those with other numbers of warps. Raises CodegenError MG0301 where no kernel can be generated.
+    A kernel with only one candidate gets variants with other numbers of warps. Raises CodegenError MG0301 if no kernel
+    can be generated.
     """
-    found: dict[tuple[object, ...], KernelSource] = {}
+    unique: dict[tuple[object, ...], KernelSource] = {}
     for source in kernel_sources(name, body, mesh, f"cuda:{arch}"):
-        found.setdefault(_identity(source.text, source.constants, source.num_warps, source.num_stages), source)
-    sources = list(found.values())
+        unique.setdefault(_identity(source.text, source.constants, source.num_warps, source.num_stages), source)
+    sources = list(unique.values())
     if len(sources) == 1:
-        own = sources[0].num_warps
-        counts = sorted(WARPS_OF_A_BLOCK, key=lambda warps: (max(warps, own) // min(warps, own), -warps))
-        sources = [with_warps(sources[0], warps) for warps in counts if max(warps, own) <= 4 * min(warps, own)]
+        shipped_warps = sources[0].num_warps
+        counts = sorted(
+            WARPS_OF_A_BLOCK, key=lambda warps: (max(warps, shipped_warps) // min(warps, shipped_warps), -warps)
+        )
+        sources = [
+            with_warps(sources[0], warps)
+            for warps in counts
+            if max(warps, shipped_warps) <= 4 * min(warps, shipped_warps)
+        ]
     return sources[:most]
 
 
@@ -54,16 +62,18 @@ def _identity(text: str, constants: Mapping[str, object], *options: int) -> tupl
 
 
 def shipped(module: LoadedModule, name: str, arch: str, sources: Sequence[KernelSource]) -> Form:
-    """The form in the module for an architecture, with the candidate that it was made from, if that is one of `sources`."""
+    """Return the form in the module for an architecture, with the candidate of which it was built if that is one of
+    `sources`.
+    """
     kernel = module.manifest.kernels[name]
-    here = kernel.on(arch)
-    own = _identity(module.source(name, arch), here.constants, here.num_warps, here.num_stages)
-    same = (s for s in sources if _identity(s.text, s.constants, s.num_warps, s.num_stages) == own)
+    launch = kernel.on(arch)
+    identity = _identity(module.source(name, arch), launch.constants, launch.num_warps, launch.num_stages)
+    same = (s for s in sources if _identity(s.text, s.constants, s.num_warps, s.num_stages) == identity)
     return Form(next(same, None), kernel, {file: bytes(module.members[file]) for file in kernel.files})
 
 
 def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: str) -> Iterator[Form]:
-    """The candidates that compile and can be launched, built for one architecture."""
+    """Yield the candidates that compile and can be launched, built for one architecture."""
     requests = [request_of(name, source, body)._replace(name=f"{name}/{n}") for n, source in enumerate(sources)]
     built, _ = compile_each(requests, [arch])
     for source, request in zip(sources, requests, strict=True):
@@ -73,14 +83,16 @@ def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: s
 
 
 def form_of(name: str, source: KernelSource, built: Mapping[str, BuiltKernel]) -> Form:
-    """A source with its binary per architecture."""
+    """Return the form of a source, with its binary for each architecture."""
     files = {f"kernels/{name}.py": source.text.encode()}
     binaries = add_binaries(files, {(name, arch): kernel for arch, kernel in built.items()})
     return Form(source, kernel_entry(name, source, binaries), files)
 
 
 def in_place_of(own: Form, form: Form, name: str, arch: str) -> Form:
-    """The kernel of a module with a candidate's form for one architecture; what it has for others stays."""
+    """Return the kernel of a module with the form of a candidate for one architecture. It keeps its forms for other
+    architectures.
+    """
     if [*own.kernel.binaries] == [arch]:
         return form
     new, binary = form.kernel, form.kernel.binaries[arch]

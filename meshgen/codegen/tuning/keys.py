@@ -1,8 +1,10 @@
-"""What a measured tile is good for: kernels of the same structure, with shapes of the same class.
+"""Keys of measured tiles: kernels with the same structure, and with shapes of the same class, share a tile.
 
-The structure is the body without names, sizes and values of constants; small integers stay, because they are numbers of dims,
-or sizes that decide what a kernel looks like. A class of shapes has sizes rounded up to powers of two, so a tile that
-was measured for 4,000 rows is taken for 4,096. A tile that does not suit a kernel of its class can be slow, never wrong.
+The structure is the body without names, sizes and values of constants. Small integers stay, because they are numbers of
+dims, or sizes that
+determine the form of a kernel. A shape class has sizes rounded up to powers of two, so a tile measured for 4,000 rows
+is also used for
+4,096. A tile that does not suit a kernel of its class can be slow, never wrong.
 """
 
 from __future__ import annotations
@@ -16,17 +18,19 @@ from typing import Any
 from meshgen.ir.encode import attrs_to_json
 from meshgen.ir.graph import Graph, TensorType, Value
 
-EXACT_BELOW = 16  # sizes below the least tile of a product stay as they are
+EXACT_BELOW = 16  # Smaller sizes are not rounded: they are below the least tile of a matmul.
 
 
 def kernel_digest(body: Graph) -> str:
-    """SHA-256 of a body's structure, in hexadecimal."""
+    """Return the SHA-256 of a body's structure, in hexadecimal."""
     structure = _structure(body, {}, itertools.count())
     return hashlib.sha256(json.dumps(structure, sort_keys=True).encode()).hexdigest()
 
 
 def shape_class(body: Graph) -> str:
-    """`bf16[4096,~64] -> bf16[4096]`: operands and results with rounded sizes; `~` marks those that 16 does not divide."""
+    """Return the operands and results with rounded sizes, such as `bf16[4096,~64] -> bf16[4096]`. A `~` marks sizes
+    that 16 does not divide.
+    """
     sides = (body.inputs, body.outputs)
     return " -> ".join(", ".join(_rounded(value.type) for value in side) for side in sides)
 
@@ -48,7 +52,7 @@ def _structure(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) 
 
 
 def _without_sizes(value: Any) -> Any:
-    """An attribute in JSON whose large integers and whose arrays are all the same."""
+    """Replace large integers and arrays in a JSON attribute by placeholders."""
     if isinstance(value, dict):
         if "array" in value:
             return "array"

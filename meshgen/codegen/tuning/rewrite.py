@@ -1,7 +1,8 @@
-"""Modules with other kernels: code, launches and the report change, and nothing else.
+"""Replacement of kernels in modules. Only code, launches and the report change.
 
-A file holds one module, or a module for each mesh, specialisation or entry function. `modules_of` finds them; `with_forms` writes
-the file again around those that changed.
+A file holds one module, or one module for each mesh, specialization or entry function. `modules_of` yields them.
+`with_forms` rewrites
+the file with the changed modules.
 """
 
 from __future__ import annotations
@@ -27,23 +28,28 @@ from meshgen.runtime.native.export import FOLDER, with_members
 from meshgen.runtime.native.table import native_members
 from meshgen.runtime.validation.checked import checked_manifest, load_part
 
-CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # members that are written again, or depend on those that are
+CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # members that are rewritten, or that depend on rewritten members
 WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of one kernel: `form`, None if it stays, and what the module's report says of its measurement."""
+    """The change of one kernel.
+
+    Attributes:
+        form: the new form, or None if the kernel stays as it is.
+        provenance: the measurement, for the report of the module.
+    """
 
     form: Form | None
     provenance: Mapping[str, Any]
 
 
-Changes = Mapping[str, Mapping[str, Change]]  # by digest of a module's manifest, and name of a kernel
+Changes = Mapping[str, Mapping[str, Change]]  # digest of a module's manifest -> name of a kernel -> its change
 
 
 def modules_of(members: Members) -> Iterator[LoadedModule]:
-    """The modules of one mesh that a file holds; equal ones once. Raises as `load`."""
+    """Yield the single-mesh modules in a file, equal modules once. Raises the same errors as `load`."""
     seen: set[str] = set()
     for module in _modules(members):
         if (key := key_of(module.members)) not in seen:
@@ -52,7 +58,7 @@ def modules_of(members: Members) -> Iterator[LoadedModule]:
 
 
 def key_of(members: Members) -> str:
-    """The digest of a module's manifest."""
+    """Return the digest of a module's manifest."""
     return bytes(members["manifest.sha256"]).decode()
 
 
@@ -66,7 +72,10 @@ def _modules(members: Members) -> Iterator[LoadedModule]:
 
 
 def _inner(members: Members, value: Json) -> dict[Hashable, Members]:
-    """The modules inside a module's file, by entry function, sizes, or number of the mesh; empty for a module of one mesh."""
+    """Return the modules inside a module file, by entry function, sizes, or number of the mesh.
+
+    Returns an empty dict for a single-mesh module.
+    """
     if "parts" in value:
         return {number: Folder(members, f"parts/{number:02}") for number in range(len(value["parts"]))}
     if "entries" in value:
@@ -75,15 +84,18 @@ def _inner(members: Members, value: Json) -> dict[Hashable, Members]:
         held = decode_open(value).held
     else:
         return {}
-    place = {digest: name for name, digest in value["files"].items()}
+    member_of_digest = {digest: name for name, digest in value["files"].items()}
     return {
-        key: Held(members.path, {file: members[place[digest]] for file, digest in files.items()})
+        key: Held(members.path, {file: members[member_of_digest[digest]] for file, digest in files.items()})
         for key, files in held.items()
     }
 
 
 def with_forms(members: Members, changes: Changes) -> dict[str, bytes]:
-    """The members of the file with these changes; a signature no longer holds, and is left out. Raises as `load`."""
+    """Return the members of the file with the changes applied. The signature is omitted, as it no longer matches.
+
+    Raises the same errors as `load`.
+    """
     value = checked_manifest(members, members.path)
     inner: dict[Any, dict[str, bytes]] = {
         key: with_forms(each, changes) for key, each in _inner(members, value).items()
@@ -96,8 +108,8 @@ def with_forms(members: Members, changes: Changes) -> dict[str, bytes]:
         program = decode_open(value)
         weights = decode(members[WEIGHTS]) if WEIGHTS in members else {}
         return open_members(program, unpacked(members, program.text_member), inner, weights)
-    own = changes.get(key_of(members), {})
-    return _changed(load_part(members, members.path, value), own)
+    kernel_changes = changes.get(key_of(members), {})
+    return _changed(load_part(members, members.path, value), kernel_changes)
 
 
 def _with_parts(members: Members, value: Json, parts: Mapping[int, Mapping[str, bytes]]) -> dict[str, bytes]:
@@ -107,7 +119,7 @@ def _with_parts(members: Members, value: Json, parts: Mapping[int, Mapping[str, 
 
 
 def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, bytes]:
-    """The members of a module of one mesh."""
+    """Return the members of a single-mesh module with the changes applied."""
     manifest, own = module.manifest, module.members
     if not changes:
         return {name: bytes(own[name]) for name in own if name != SIGNATURE}
@@ -118,30 +130,33 @@ def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, b
     for name, change in changes.items():
         if change.form:
             kernels[name], files[name] = change.form.kernel, dict(change.form.files)
-    place: dict[bytes, str] = {}
-    kernels = {name: _placed(name, kernel, files[name], members, place) for name, kernel in kernels.items()}
+    member_of_binary: dict[bytes, str] = {}
+    kernels = {name: _placed(name, kernel, files[name], members, member_of_binary) for name, kernel in kernels.items()}
     measured = dict(manifest.report.get("tuning", {})) | {name: dict(each.provenance) for name, each in changes.items()}
     manifest = replace(manifest, kernels=kernels, report=dict(manifest.report) | {"tuning": measured})
     digests = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     members |= sealed(manifest_to_json(manifest, digests))
     if any(name.startswith(FOLDER) for name in own):
         held = Held(own.path, members)
-        found = load_part(held, own.path, checked_manifest(held, own.path))
-        return with_members(held, native_members(found))
+        loaded = load_part(held, own.path, checked_manifest(held, own.path))
+        return with_members(held, native_members(loaded))
     return members
 
 
 def _placed(name: str, kernel: Kernel, files: Mapping[str, bytes], members: dict[str, bytes],
-            place: dict[bytes, str]) -> Kernel:  # fmt: skip
-    """Add a kernel's files to `members`, equal binaries once, under the name of the first kernel that has them."""
+            member_of_binary: dict[bytes, str]) -> Kernel:  # fmt: skip
+    """Add the files of a kernel to `members`, and return the kernel with their new names.
+
+    Equal binaries are stored once, under the name of the first kernel that has them.
+    """
     if not kernel.source:
         return kernel
     members[f"kernels/{name}.py"] = files[kernel.source]
     binaries = dict(kernel.binaries)
     for arch, binary in binaries.items():
-        cubin = place.setdefault(files[binary.file], f"cubins/{arch}/{name}.cubin")
+        cubin = member_of_binary.setdefault(files[binary.file], f"cubins/{arch}/{name}.cubin")
         members[cubin] = files[binary.file]
-        ptx = place.setdefault(files[binary.ptx], f"ptx/{arch}/{name}.ptx") if binary.ptx else ""
+        ptx = member_of_binary.setdefault(files[binary.ptx], f"ptx/{arch}/{name}.ptx") if binary.ptx else ""
         if ptx:
             members[ptx] = files[binary.ptx]
         binaries[arch] = replace(binary, file=cubin, ptx=ptx)

@@ -1,4 +1,4 @@
-"""Tables of measured tiles: JSON files that can be merged, and that compilations read.
+"""Tables of measured tiles: JSON files that compilations read, and that can be merged.
 
 {"format": 1, "rows": [{"kernel": ..., "shapes": ..., "device": ..., "tile": {...}, ...}, ...]}
 """
@@ -29,8 +29,8 @@ from meshgen.runtime.module_file.json_values import (
     table_of,
 )
 
-FORMAT = 1  # of the file; another number is refused
-MOST_BYTES = 1 << 28  # of a file: about a million rows
+FORMAT = 1  # version of the file format; files of other versions are rejected
+MOST_BYTES = 1 << 28  # most bytes of a file. Chosen: about a million rows
 Key = tuple[str, str, str]
 
 
@@ -39,10 +39,12 @@ class Row:
     """The best tile of a kernel on a device.
 
     Attributes:
-        kernel, shapes: see `keys`. device: its name, as the driver gives it; arch: `sm_90`.
-        template, tile: of the candidate.
-        warm, cold: median seconds of a launch with its operands in the L2 cache, and with others.
-        before: the mean of both for the kernel that the module had.
+        kernel, shapes: digest and shape class of the kernel (see `keys`).
+        device: the name of the device, as reported by the driver.
+        arch: its architecture, such as `sm_90`.
+        template, tile: template and tile of the candidate.
+        warm, cold: median seconds of a launch, with its operands in the L2 cache and with other data there.
+        before: mean of the warm and the cold time of the kernel that the module had.
         rounds: how often each candidate was measured.
     """
 
@@ -68,12 +70,15 @@ class Row:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What the report of a module says of a kernel with this tile."""
+        """The entry for a kernel with this tile in the report of a module."""
         names = ("device", "arch", "template", "tile", "warm", "cold", "before", "rounds")
         return {name: getattr(self, name) for name in names}
 
     def beats(self, other: Row) -> bool:
-        """Whether it is kept of two with the same key: that of more rounds, then the faster, in any order of merging."""
+        """Whether this row is kept instead of another row with the same key.
+
+        The row with more rounds wins, then the faster one. The order of merging does not matter.
+        """
         return self._rank > other._rank
 
     @property
@@ -82,7 +87,7 @@ class Row:
 
 
 class TuningTable:
-    """Rows by their keys. It does not change: `with_rows` and `merged` make others."""
+    """An immutable table of rows with unique keys. `with_rows` and `merged` return new tables."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: dict[Key, Row] = {}
@@ -92,49 +97,54 @@ class TuningTable:
 
     @property
     def rows(self) -> list[Row]:
-        """In the order of their keys."""
+        """The rows in the order of their keys."""
         return [self._rows[key] for key in sorted(self._rows)]
 
     def merged(self, other: TuningTable) -> TuningTable:
-        """The rows of both; of two with one key the better measured (`Row.beats`)."""
+        """Return a table with the rows of both tables. Of two rows with one key, it has the better measured
+        (`Row.beats`).
+        """
         return TuningTable([*self._rows.values(), *other._rows.values()])
 
     def with_rows(self, rows: Iterable[Row]) -> TuningTable:
-        """These rows in place of those with their keys."""
-        found = TuningTable()
-        found._rows = self._rows | {row.key: row for row in rows}
-        return found
+        """Return a table in which `rows` replace those with the same keys."""
+        table = TuningTable()
+        table._rows = self._rows | {row.key: row for row in rows}
+        return table
 
     @cached_property
     def _by_kernel(self) -> dict[Key, list[Row]]:
-        found: dict[Key, list[Row]] = {}
+        by_kernel: dict[Key, list[Row]] = {}
         for row in self.rows:
-            found.setdefault((row.kernel, row.shapes, row.arch), []).append(row)
-        return found
+            by_kernel.setdefault((row.kernel, row.shapes, row.arch), []).append(row)
+        return by_kernel
 
     def find(self, body: Graph, arch: str) -> Row | None:
-        """The row for a kernel on an architecture; of several devices the fastest's."""
+        """Return the row for a kernel on an architecture, or None. If several devices have a row, return the fastest."""
         if not self._rows:
             return None
         rows = self._by_kernel.get((kernel_digest(body), shape_class(body), arch), [])
         return min(rows, key=lambda row: row.seconds, default=None)
 
     def write(self, path: Path) -> None:
-        """Write the file, all of it or nothing. Raises UsageError MG0003."""
+        """Write the file atomically. Raises UsageError MG0003."""
         document = {"format": FORMAT, "rows": [asdict(row) for row in self.rows]}
         write_text(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
 
 
-Tuning = TuningTable | str | Path | None  # a table, or its file
+Tuning = TuningTable | str | Path | None  # a table, or the path of its file
 
 
 def given_table(given: Tuning) -> TuningTable | None:
-    """The table that a caller means. Raises UsageError: MG0001, it is neither a table nor a path; and as `read_table`."""
+    """Return a table that a caller passed directly or as a path.
+
+    Raises UsageError MG0001 if `given` is neither, and the errors of `read_table`.
+    """
     return given if given is None or isinstance(given, TuningTable) else read_table(path_of(given))
 
 
 def read_table(path: Path) -> TuningTable:
-    """The table in a file. Raises UsageError: MG0002, it cannot be read; MG0007, it is not a table of this format."""
+    """Read the table in a file. Raises UsageError MG0002 if the file cannot be read, or MG0007 if its format is wrong."""
     try:
         content = read_file(path, MOST_BYTES)
     except (OSError, ValueError) as error:
@@ -150,7 +160,7 @@ def read_table(path: Path) -> TuningTable:
 
 
 def merge(paths: Iterable[Path]) -> TuningTable:
-    """The rows of all these files. Raises as `read_table`."""
+    """Return a table with the rows of all files. Raises the same errors as `read_table`."""
     return reduce(TuningTable.merged, map(read_table, paths), TuningTable())
 
 

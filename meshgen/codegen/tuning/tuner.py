@@ -1,4 +1,4 @@
-"""Measures candidates of the kernels of a module on a device, those with the most predicted time first."""
+"""Measurement of candidates for the kernels of a module on a device, those with the most predicted time first."""
 
 from __future__ import annotations
 
@@ -27,25 +27,29 @@ from meshgen.runtime.cuda.timing import Timer, Timing
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_operands
 
-ROUNDS = 15  # in each of which every form runs once: clocks and other users of a device act on all alike
+# rounds, in each of which every form runs once, so that clocks and other users of the device affect all forms alike
+ROUNDS = 15
 LEAST_GAIN = (
-    0.02  # share of the time below which a kernel stays: medians of that many rounds differ by about 1 % between runs
+    # share of the time that a candidate must save. Measured: medians of `ROUNDS` rounds differ by about 1 % between
+    # runs
+    0.02
 )
-SEED = 0  # of the random operands: the same in every run
+SEED = 0  # seed of the random operands, which are the same in every run
 REPORT = "it is not used; please report this program"
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where kernels are measured.
+    """The device and the settings of a measurement.
 
     Attributes:
-        timer_of: the timer for a kernel with this body on a device.
-        seconds: no kernel is begun after so many.
-        candidates: of each kernel, at most.
+        api: the driver API of the device.
+        timer_of: returns the timer for a kernel with this body on a device.
+        seconds: the time budget, after which no kernel is started.
+        candidates: most candidates per kernel.
         rounds: samples of each candidate.
-        clock: seconds since any moment.
+        clock: returns the seconds since an arbitrary moment.
     """
 
     api: Api
@@ -56,7 +60,7 @@ class Bench:
     clock: Callable[[], float] = time.monotonic
 
     def name_and_capability(self) -> tuple[str, tuple[int, int]]:
-        """The name of the device, as the driver gives it, and its compute capability."""
+        """Return the name of the device, as reported by the driver, and its compute capability."""
         device = Device(self.api, 0)
         name = bytes(self.api.cuda("cuDeviceGetName", 256, self.api.cuda("cuDeviceGet", 0)))
         capability = device.capability
@@ -66,13 +70,15 @@ class Bench:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found for one kernel.
+    """The measurement of one kernel.
 
     Attributes:
         module: digest of its module's manifest.
-        change: what becomes of it in the module, and `row` in a table; None where nothing was measured.
-        others: how many were compared with the shipped one.
-        warnings: MG0612, for each candidate that computes something else.
+        kernel: its name.
+        change: its change in the module, or None if nothing was measured.
+        row: its row in a table, or None if it has no tile to record.
+        others: number of candidates that were compared with the shipped form.
+        warnings: MG0612, for each candidate with different results.
     """
 
     module: str
@@ -85,7 +91,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel of a module, and the predicted seconds that it takes in a step."""
+    """A kernel of a module, with the predicted seconds that its launches take in a step."""
 
     module: LoadedModule
     name: str
@@ -94,7 +100,7 @@ class Job:
 
 
 def jobs_of(modules: Sequence[LoadedModule], capability: tuple[int, int]) -> list[Job]:
-    """The kernels with code for a device, those that take longest first. Raises MissingError MG0602 if there is none."""
+    """Return the kernels with code for a device, the longest first. Raises MissingError MG0602 if there are none."""
     jobs: list[Job] = []
     for module in modules:
         launches = module.schedule.launch_counts()
@@ -106,14 +112,16 @@ def jobs_of(modules: Sequence[LoadedModule], capability: tuple[int, int]) -> lis
                     Job(module, name, arch, launches[name] * kernel_seconds(module.schedule.kernels[name], arch))
                 )
     if not jobs:
-        own = f"sm_{capability[0]}{capability[1]}"
-        hint = f"compile it with --target cuda:{own}"
-        raise MissingError(Diagnostic("MG0602", f"no kernel of the module is compiled for {own}", hint=hint))
+        target = f"sm_{capability[0]}{capability[1]}"
+        hint = f"compile it with --target cuda:{target}"
+        raise MissingError(Diagnostic("MG0602", f"no kernel of the module is compiled for {target}", hint=hint))
     return sorted(jobs, key=lambda job: -job.seconds)
 
 
 def measure(modules: Sequence[LoadedModule], bench: Bench) -> Iterator[Measured]:
-    """What is found for each kernel, one after the other, until the time is over. Raises as `jobs_of`, and RuntimeFailure."""
+    """Yield the measurement of each kernel until the time budget is spent. Raises the same errors as `jobs_of`, and
+    RuntimeFailure.
+    """
     began = bench.clock()
     device, capability = bench.name_and_capability()
     for job in jobs_of(modules, capability):
@@ -123,7 +131,7 @@ def measure(modules: Sequence[LoadedModule], bench: Bench) -> Iterator[Measured]
 
 
 class _Measurement:
-    """One kernel, while its forms are measured."""
+    """Measures the forms of one kernel."""
 
     def __init__(self, job: Job, bench: Bench, device: str) -> None:
         self.job, self.bench, self.device = job, bench, device
@@ -145,18 +153,20 @@ class _Measurement:
         return Measured(key, job.name, change, row if row.tile else None, others, tuple(self.warnings))
 
     def _forms(self) -> list[Form]:
-        """The shipped form, and then those of other candidates."""
+        """Return the shipped form, followed by the forms of other candidates."""
         job = self.job
         try:
             sources = candidates(job.name, self.body, job.module.mesh, job.arch, self.bench.candidates)
-        except CodegenError:  # of a module that another version has compiled
+        except CodegenError:  # Another version of meshgen compiled the module.
             sources = []
-        own = shipped(job.module, job.name, job.arch, sources)
-        others = [source for source in sources if source is not own.source]
-        return [own, *built_forms(job.name, self.body, others, job.arch)]
+        shipped_form = shipped(job.module, job.name, job.arch, sources)
+        other_sources = [source for source in sources if source is not shipped_form.source]
+        return [shipped_form, *built_forms(job.name, self.body, other_sources, job.arch)]
 
     def _on_device(self, forms: Sequence[Form]) -> dict[int, Timing]:
-        """The medians by number of the form, of those that compute what the shipped one does."""
+        """Return the median time of each form that computes the same results as the shipped form, by number of the
+        form.
+        """
         job, rank = self.job, self.mesh.size - 1
         operands = random_operands(self.body, [SEED])
         launched = next(each for each in job.module.schedule.launches() if each.item.kernel == job.name)
@@ -164,16 +174,19 @@ class _Measurement:
             launches = {
                 n: launch for n, form in enumerate(forms) if (launch := kernel.launch(form.kernel, form.member))
             }
-            wanted = kernel.results(launches[0])
-            bounds = allowed(self.body, self.mesh, rank, operands, wanted)
+            expected = kernel.results(launches[0])
+            bounds = allowed(self.body, self.mesh, rank, operands, expected)
             for number in [*launches][1:]:
-                if texts := list(differences(self._results(kernel, launches[number], forms[number]), wanted, bounds)):
+                if texts := list(differences(self._results(kernel, launches[number], forms[number]), expected, bounds)):
                     self.warnings.append(Diagnostic("MG0612", self._text(forms[number], "; ".join(texts)), hint=REPORT))
                     del launches[number]
             return self._medians(self.bench.timer_of(kernel.device, self.body), launches)
 
     def _results(self, kernel: OneKernel, launch: Launch, form: Form) -> list[Array]:
-        """What a candidate computes. Raises RuntimeFailure, with its tile, if it faults: the device cannot be used after that."""
+        """Return the results of a candidate.
+
+        Raises RuntimeFailure with the tile if the candidate faults, as the device is unusable after that.
+        """
         try:
             return kernel.results(launch)
         except RuntimeFailure as failure:
@@ -186,20 +199,23 @@ class _Measurement:
         return f"kernel '{self.job.name}' with tile {form.source.tile} on {self.device}: {what}"
 
     def _medians(self, timer: Timer, launches: Mapping[int, Launch]) -> dict[int, Timing]:
-        """Rounds of all launches, each begun by another one."""
+        """Return the median times of launches. Each round runs all of them, starting with a different one."""
         samples: dict[int, list[Timing]] = {number: [] for number in launches}
         numbers = [*launches]
-        for turn in range(self.bench.rounds):
-            first = turn % len(numbers)
+        for round_number in range(self.bench.rounds):
+            first = round_number % len(numbers)
             for number in numbers[first:] + numbers[:first]:
                 samples[number].append(timer.seconds(launches[number]))
         return {
-            number: Timing(*(statistics.median(getattr(each, side) for each in own) for side in ("warm", "cold")))
-            for number, own in samples.items()
+            number: Timing(*(statistics.median(getattr(each, side) for each in timings) for side in ("warm", "cold")))
+            for number, timings in samples.items()
         }
 
     def _best(self, forms: Sequence[Form], timings: Mapping[int, Timing]) -> tuple[int, Form | None]:
-        """The number of the best form, and the kernel with it on the device's architecture; 0 and None: the shipped one stays."""
+        """Return the number of the fastest form, and the kernel with this form on the device's architecture.
+
+        Returns 0 and None if the shipped form stays.
+        """
         least = (1 - LEAST_GAIN) * timings[0].seconds
         faster = [number for number in timings if number and timings[number].seconds < least]
         best = min(faster, key=lambda number: timings[number].seconds, default=0)

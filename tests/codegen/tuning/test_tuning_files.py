@@ -99,7 +99,7 @@ def test_a_signed_module_is_refused_or_signed_again(module: Path, tmp_path: Path
     public.write_bytes(private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     sign(module, module, key)
     content, (own, timer) = module.read_bytes(), bench()
-    with pytest.raises(UsageError, match=r"MG0001: .* is signed, and no signature fits a changed module"):
+    with pytest.raises(UsageError, match=r"MG0001: .* is signed, and tuning would invalidate its signature"):
         tune_file(Container(module), own, ignore, output=module)
     with pytest.raises(UsageError, match="MG0002"):
         tune_file(Container(module), own, ignore, output=module, key=public)
