@@ -1,7 +1,8 @@
-"""The source of a kernel with numbers for names: what is compiled, so that kernels which differ in names alone are built once.
+"""Kernel source with canonical names, so that kernels that differ only in names are compiled once.
 
-Parameters and local names of the entry function, which come from names of the program, become `v_0`, `v_1`, ... in the order in which they
-appear, and its docstring is empty. Lines stay where they are, so line numbers in PTX are those of the source with names.
+The parameters and local names of the entry function, which derive from names of the program, become `v_0`, `v_1`, ...
+in order of appearance. Its docstring is emptied. Lines do not move, so line numbers in PTX match the source with the
+original names.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import cast
 
-_PARSED = (
-    64  # texts whose syntax is kept: proofs, keys and signatures of a kernel are made of one text soon after each other
-)
+_CACHED_TREES = 64  # chosen: proofs, keys and signatures parse the same kernel in quick succession
 
 
-@lru_cache(_PARSED)
+@lru_cache(_CACHED_TREES)
 def function_of(text: str, entry: str) -> ast.FunctionDef | None:
-    """The syntax of function `entry`, not to be changed; None for a text without one."""
+    """Return the syntax tree of function `entry`, which must not be modified, or None if `text` does not define it."""
     return next((n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry), None)
 
 
 def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str, dict[str, str]]:
-    """The text of a module with other names in function `entry`, and these by the old ones; names of `kept` stay.
+    """Rename the parameters and locals of function `entry`, except the names in `kept`.
 
-    Raises ValueError for a text without that function.
+    Returns:
+        The new source, and the new names by the original ones.
+    Raises:
+        ValueError: `text` does not define the function.
     """
     function = function_of(text, entry)
     if function is None:
@@ -42,29 +44,32 @@ def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str,
             assigned.add(node.arg)
     assigned.difference_update(kept)
     names: dict[str, str] = {}
-    found = [each for each in used if each[2] in assigned]
+    occurrences = [occurrence for occurrence in used if occurrence[2] in assigned]
     lines = text.encode().split(b"\n")
-    for _, _, name in sorted(found):
+    for _, _, name in sorted(occurrences):
         names.setdefault(name, f"v_{len(names)}")
-    for line, column, name in sorted(found, reverse=True):
-        row = lines[line - 1]
-        lines[line - 1] = row[:column] + names[name].encode() + row[column + len(name.encode()) :]
+    for line, column, name in sorted(occurrences, reverse=True):
+        source_line = lines[line - 1]
+        lines[line - 1] = source_line[:column] + names[name].encode() + source_line[column + len(name.encode()) :]
     _empty_docstring(function, lines)
     return b"\n".join(lines).decode(), names
 
 
 def walked(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a tree as `ast.walk` gives them, in another order and without contexts and operators, which are half of them."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
+    """Yield the nodes of a tree like `ast.walk`, in another order.
+
+    Contexts and operators, which are half of all nodes, are skipped.
+    """
+    worklist = [tree]
+    while worklist:
+        node = worklist.pop()
         yield node
         for name in node._fields:
             part = getattr(node, name, None)
             if isinstance(part, list):
-                waiting += [each for each in cast("list[object]", part) if isinstance(each, ast.AST)]
+                worklist += [child for child in cast("list[object]", part) if isinstance(child, ast.AST)]
             elif isinstance(part, ast.AST) and part._fields:
-                waiting.append(part)
+                worklist.append(part)
 
 
 def _empty_docstring(function: ast.FunctionDef, lines: list[bytes]) -> None:
@@ -75,7 +80,7 @@ def _empty_docstring(function: ast.FunctionDef, lines: list[bytes]) -> None:
             rows = range(first.lineno - 1, first.end_lineno)
             for row in rows:
                 lines[row] = b""
-            if len(function.body) == 1:  # nothing else is in it
+            if len(function.body) == 1:  # a function body must not be empty
                 lines[rows[-1]] = indent + b"pass"
         case _:
             pass

@@ -1,12 +1,12 @@
-"""Index expressions: integer sums over variables, with // and % by constants, simplified by known ranges.
+"""Index expressions: integer sums over variables, with // and % by constants, simplified by the variables' ranges.
 
-An expression is kept in one normal form, so equal indices compare equal: a constant plus integer multiples of
-atoms, where an atom is a variable, a quotient or a remainder. Working backwards from an output, reshape,
-transpose, slice, pad and the rest become expressions over the tile's variables; `(x // 4) * 4 + x % 4`
-becomes `x` again, so a chain of reshapes costs nothing. Division rounds down; divisors are positive.
+An expression has one normal form, so equal indices compare equal: a constant plus integer multiples of atoms, where an
+atom is a variable, a quotient or a remainder. Working backwards from an output, reshape, transpose, slice, pad and
+other index maps become expressions over the tile's variables. `(x // 4) * 4 + x % 4` simplifies to `x`, so a chain of
+reshapes costs nothing. Division rounds down; divisors are positive.
 
-Triton's `//` and `%` cut towards zero. So no dividend is ever negative while the variables are in their ranges:
-`(2 - x) // 3` for x < 15 is kept as `(-x + 14) // 3 - 4`, which means the same either way.
+Triton's `//` and `%` round towards zero. Dividends are therefore never negative while the variables are in range: `(2 -
+x) // 3` for x < 15 is stored as `(-x + 14) // 3 - 4`, which has the same value with either rounding.
 """
 
 from __future__ import annotations
@@ -18,68 +18,71 @@ from functools import lru_cache
 from typing import Any
 
 
-class _Part:
-    """What indices are looked up by again and again: its hash is computed once, and stays here: texts have others in another process."""
+class _CachedHash:
+    """A hashable part of an expression with a cached hash.
+
+    The cache is not pickled: string hashes differ between processes.
+    """
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
 
-def _kept(part: _Part, found: int) -> int:
-    part.__dict__["_hash"] = found
-    return found
+def _cache_hash(instance: _CachedHash, hash_value: int) -> int:
+    instance.__dict__["_hash"] = hash_value
+    return hash_value
 
 
 @dataclass(frozen=True)
-class Var(_Part):
-    """A variable with an inclusive range; `text` is how it is spelt in source."""
+class Var(_CachedHash):
+    """A variable with an inclusive range; `text` is its name in source."""
 
     text: str
     low: int
     high: int
 
     def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        return _kept(self, hash((self.text, self.low, self.high))) if found is None else found
+        cached = self.__dict__.get("_hash")
+        return _cache_hash(self, hash((self.text, self.low, self.high))) if cached is None else cached
 
 
 @dataclass(frozen=True)
-class Quotient(_Part):
-    """`of // by`."""
+class Quotient(_CachedHash):
+    """The quotient `of // by`."""
 
     of: Expr
     by: int
 
     def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        return _kept(self, hash((self.of, self.by))) if found is None else found
+        cached = self.__dict__.get("_hash")
+        return _cache_hash(self, hash((self.of, self.by))) if cached is None else cached
 
 
 @dataclass(frozen=True)
-class Remainder(_Part):
-    """`of % by`."""
+class Remainder(_CachedHash):
+    """The remainder `of % by`."""
 
     of: Expr
     by: int
 
     def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        return _kept(self, hash((self.of, self.by))) if found is None else found
+        cached = self.__dict__.get("_hash")
+        return _cache_hash(self, hash((self.of, self.by))) if cached is None else cached
 
 
 Atom = Var | Quotient | Remainder
 
 
 @dataclass(frozen=True)
-class Expr(_Part):
-    """`const + sum(factor * atom)`; terms are sorted by their text and factors are not 0."""
+class Expr(_CachedHash):
+    """The sum `const + sum(factor * atom)`. Terms are sorted by their text, and no factor is 0."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
 
     def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        return _kept(self, hash((self.terms, self.const))) if found is None else found
+        cached = self.__dict__.get("_hash")
+        return _cache_hash(self, hash((self.terms, self.const))) if cached is None else cached
 
     def __add__(self, other: Expr | int) -> Expr:
         return add(self, constant(other) if isinstance(other, int) else other)
@@ -119,13 +122,13 @@ ZERO = constant(0)
 
 @lru_cache(maxsize=4096)
 def variable(text: str, size: int) -> Expr:
-    """A variable that runs over [0, size); a size of 1 leaves nothing to vary."""
+    """Return a variable that ranges over [0, size), or the constant 0 if `size` is at most 1."""
     return ZERO if size <= 1 else Expr(((Var(text, 0, size - 1), 1),))
 
 
 @lru_cache(maxsize=65536)
 def bounds(expr: Expr) -> tuple[int, int]:
-    """Inclusive range of the expression's values (never too small; it may be too large)."""
+    """Return an inclusive range that contains all values of the expression; it may be too wide."""
     low = high = expr.const
     for atom, factor in expr.terms:
         least, most = atom_bounds(atom)
@@ -146,7 +149,7 @@ def atom_bounds(atom: Atom) -> tuple[int, int]:
 
 
 def _normalized_sum(terms: Iterable[tuple[Atom, int]], const: int) -> Expr:
-    """The normal form of a sum whose atoms may repeat."""
+    """Return the normal form of a sum whose atoms may repeat."""
     table: dict[Atom, int] = {}
     for atom, factor in terms:
         table[atom] = table.get(atom, 0) + factor
@@ -156,16 +159,19 @@ def _normalized_sum(terms: Iterable[tuple[Atom, int]], const: int) -> Expr:
 
 @lru_cache(maxsize=65536)
 def add(left: Expr, right: Expr) -> Expr:
-    """The sum; a quotient and a remainder of the same expression are joined where their factors allow it."""
+    """Return the sum; a quotient and a remainder of the same expression are merged where their factors allow it."""
     if not left.terms and not left.const:
         return right
     if not right.terms and not right.const:
         return left
-    return _join(_normalized_sum((*left.terms, *right.terms), left.const + right.const))
+    return _merge_quotients(_normalized_sum((*left.terms, *right.terms), left.const + right.const))
 
 
-def _join(total: Expr) -> Expr:
-    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until no such pair is left; the remainder may be that of another e with the same remainder."""
+def _merge_quotients(total: Expr) -> Expr:
+    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until there is no such pair.
+
+    The remainder may also be written with another expression that is equal to e modulo c.
+    """
     for atom, factor in total.terms:
         if not isinstance(atom, Remainder):
             continue
@@ -174,27 +180,27 @@ def _join(total: Expr) -> Expr:
         del table[atom]
         if all(table.get(other, 0) == f * factor * atom.by for other, f in quotient.terms):
             rest = [(a, f) for a, f in table.items() if a not in dict(quotient.terms)]
-            found = _normalized_sum(rest, total.const - quotient.const * factor * atom.by)
-            return add(found, atom.of * factor)
+            remaining = _normalized_sum(rest, total.const - quotient.const * factor * atom.by)
+            return add(remaining, atom.of * factor)
         for other, f in table.items():
             if (
                 isinstance(other, Quotient)
                 and (other.by, f) == (atom.by, factor * atom.by)
                 and mod(other.of, atom.by) == Expr(((atom, 1),))
             ):
-                found = _normalized_sum([(a, f) for a, f in table.items() if a != other], total.const)
-                return add(found, other.of * factor)
+                remaining = _normalized_sum([(a, f) for a, f in table.items() if a != other], total.const)
+                return add(remaining, other.of * factor)
     return total
 
 
 @lru_cache(maxsize=65536)
 def floordiv(expr: Expr, by: int) -> Expr:
-    """`expr // by`, rounded down."""
+    """Return `expr // by`, rounded down."""
     if by == 1:
         return expr
-    whole = Expr(tuple((a, f // by) for a, f in expr.terms if f % by == 0), expr.const // by)
+    divisible = Expr(tuple((a, f // by) for a, f in expr.terms if f % by == 0), expr.const // by)
     rest = Expr(tuple((a, f) for a, f in expr.terms if f % by), expr.const % by)
-    return add(whole, _quotient(rest, by))
+    return add(divisible, _quotient(rest, by))
 
 
 def _quotient(rest: Expr, by: int) -> Expr:
@@ -216,7 +222,7 @@ def _raised(rest: Expr, by: int) -> Expr:
 
 
 def _split(rest: Expr, by: int) -> tuple[int, Expr, Expr] | None:
-    """(g, u, v) with rest = g*u + v, 0 <= v < g, g > 1 a divisor of `by`; the largest such g."""
+    """Return (g, u, v) with rest = g*u + v and 0 <= v < g for the largest possible divisor g > 1 of `by`, or None."""
     steps = sorted({math.gcd(f, by) for _, f in rest.terms}, reverse=True)
     for step in steps:
         if step == 1:
@@ -230,7 +236,7 @@ def _split(rest: Expr, by: int) -> tuple[int, Expr, Expr] | None:
 
 @lru_cache(maxsize=65536)
 def mod(expr: Expr, by: int) -> Expr:
-    """`expr % by`, never negative."""
+    """Return `expr % by`, which is never negative."""
     if by == 1:
         return ZERO
     rest = Expr(tuple((a, f) for a, f in expr.terms if f % by), expr.const % by)
@@ -265,7 +271,7 @@ def _bracket(expr: Expr) -> str:
 
 
 def render(expr: Expr) -> str:
-    """The expression as Python source: factors largest first, the constant last."""
+    """Return the expression as Python source, with the largest factors first and the constant last."""
     parts: list[str] = []
     for atom, factor in sorted(expr.terms, key=lambda term: -abs(term[1])):
         text = _text(atom)
@@ -282,16 +288,16 @@ def render(expr: Expr) -> str:
 
 @lru_cache(maxsize=65536)
 def variables(expr: Expr) -> tuple[Var, ...]:
-    """Variables in the expression, each once, in the order of its terms."""
-    found: dict[Var, None] = {}
+    """Return the variables of the expression, each once, in the order of its terms."""
+    unique: dict[Var, None] = {}
     for atom, _ in expr.terms:
         for var in (atom,) if isinstance(atom, Var) else variables(atom.of):
-            found[var] = None
-    return tuple(found)
+            unique[var] = None
+    return tuple(unique)
 
 
 def substitute(expr: Expr, table: Mapping[Var, Expr]) -> Expr:
-    """The expression with variables replaced, simplified again."""
+    """Return the expression with variables replaced as in `table`, simplified again."""
     total = constant(expr.const)
     for atom, factor in expr.terms:
         match atom:
@@ -306,7 +312,7 @@ def substitute(expr: Expr, table: Mapping[Var, Expr]) -> Expr:
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
-    """The number that the expression has for given values of its variables."""
+    """Return the value of the expression, given the values of its variables."""
     total = expr.const
     for atom, factor in expr.terms:
         match atom:
@@ -321,7 +327,7 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
 
 
 def linearize(index: Sequence[Expr], shape: Sequence[int]) -> Expr:
-    """Row-major position of an index."""
+    """Return the row-major position of an index."""
     total = ZERO
     for expr, size in zip(index, shape, strict=True):
         total = total * size + expr
@@ -329,9 +335,9 @@ def linearize(index: Sequence[Expr], shape: Sequence[int]) -> Expr:
 
 
 def delinearize(position: Expr, shape: Sequence[int]) -> tuple[Expr, ...]:
-    """The index at a row-major position; the first component is not wrapped."""
-    found: list[Expr] = []
-    for number, size in reversed(list(enumerate(shape))):
-        found.append(position % size if number else position)
+    """Return the index at a row-major position; the first component is not wrapped."""
+    components: list[Expr] = []
+    for dim, size in reversed(list(enumerate(shape))):
+        components.append(position % size if dim else position)
         position = position // size
-    return tuple(reversed(found))
+    return tuple(reversed(components))

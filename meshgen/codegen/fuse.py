@@ -1,7 +1,7 @@
-"""From single ops to kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
+"""Fusion of ops into kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
 
-Every payload op ends up in a kernel or, as a reshape of something that is in memory, in a `view`; collectives
-and control flow stay; the regions of control flow are fused as functions are. Kernels that are equal up to names share one body.
+Every payload op ends up in a kernel, or in a `view` if it is a reshape of a value in memory. Collectives and control
+flow stay, and regions of control flow are fused like functions. Kernels that are equal up to names share one body.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured, rewired
 from meshgen.ops.classes import COMMUNICATING
 
-SIMPLIFICATIONS = (  # of programs whose sizes have names as well
+SIMPLIFICATIONS = (  # Passes that also support programs with symbolic sizes.
     all_reduce_promote,
     expand_composites,
     canonicalize,
 )
-BEFORE_KERNELS = (  # what changes collectives, or the loops around them
+BEFORE_KERNELS = (  # Passes that change collectives, or loops around them.
     *SIMPLIFICATIONS,
     expand_linalg,
     expand_complex,
@@ -87,10 +87,10 @@ PASSES = (
 
 
 def fuse(module: Module, context: Compilation | None = None) -> Module:
-    """The module with kernels, after the passes that prepare it for them; `Module.kernels` holds their bodies.
+    """Run the passes that prepare a module for kernels, then fuse it; `Module.kernels` holds the kernel bodies.
 
     Args:
-        module: at stage partition, with control flow unrolled as far as `loop-unroll` does.
+        module: at stage partition, after `loop-unroll`.
     """
     context = context or Compilation()
     module = context.apply(module, PASSES)
@@ -99,16 +99,18 @@ def fuse(module: Module, context: Compilation | None = None) -> Module:
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 
-def _fused_graph(grouping: Grouping, kernels: Kernels, outside: Mapping[Value, Node] | None = None) -> Graph:
-    """Write one function, or one region of a control flow op, with kernels; values that outlive kernels keep their identity.
+def _fused_graph(grouping: Grouping, kernels: Kernels, outer_producers: Mapping[Value, Node] | None = None) -> Graph:
+    """Write one function, or one region of a control flow op, with kernels.
 
-    `outside` has the producers of captured values.
+    Values that are used outside of kernels keep their identity.
+
+    `outer_producers` maps captured values to their producers.
     """
-    return _FusedGraphWriter(grouping, kernels, {**(outside or {}), **grouping.producer}).write()
+    return _FusedGraphWriter(grouping, kernels, {**(outer_producers or {}), **grouping.producer}).write()
 
 
 class _FusedGraphWriter:
-    """Writes the fused graph: one node per group, in program order as far as dependences allow."""
+    """Writes the fused graph: one node per group, in program order unless dependences require another one."""
 
     def __init__(
         self,
@@ -123,9 +125,9 @@ class _FusedGraphWriter:
         for group in grouping.groups:
             for value in group.reads:
                 self._users.setdefault(value, []).append(group)
-        self._present: set[Value] = set(graph.inputs)
-        self._made: dict[Group, Value] = {}  # a value in memory of each group that is written
-        self._barriers: dict[tuple[Value, ...], Value] = {}  # by operands, the first result
+        self._available: set[Value] = set(graph.inputs)
+        self._made: dict[Group, Value] = {}  # for each emitted group, one value that it stores in memory
+        self._barriers: dict[tuple[Value, ...], Value] = {}  # the first result of each barrier, by its operands
 
     def write(self) -> Graph:
         self._constants()
@@ -137,19 +139,19 @@ class _FusedGraphWriter:
         return self._out
 
     def _stays(self, node: Node) -> bool:
-        """An array constant is data of the module, not of a kernel."""
+        """Whether a node is an array constant, which is data of the module and not part of a kernel."""
         return is_constant(node) and node.attrs.value.ndim > 0
 
     def _constants(self) -> None:
         for node in self._graph.nodes:
             if self._stays(node) or (is_constant(node) and node.result in self._grouping.must):
                 self._out.nodes.append(node)
-                self._present.add(node.result)
+                self._available.add(node.result)
 
     def _view(self, value: Value) -> None:
-        """Make a reshape or a part of something in memory available."""
+        """Emit the views through which `value`, a reshape or part of a value in memory, is available."""
         node, root = self._grouping.producer.get(value), self._grouping.view_root(value)
-        if value in self._present or (root is value and node not in self._grouping.views):
+        if value in self._available or (root is value and node not in self._grouping.views):
             return
         if root is not value:
             self._view(root)
@@ -157,7 +159,7 @@ class _FusedGraphWriter:
         elif node is not None:
             self._view(node.operands[0])
             self._out.nodes.append(node)
-        self._present.add(value)
+        self._available.add(value)
 
     def _group(self, group: Group) -> None:
         (first, *_) = group.members
@@ -166,7 +168,7 @@ class _FusedGraphWriter:
                 self._view(value)
             node = rewired(first, self._ordered(group, [*first.operands, *captured(first)]))
             regions = tuple(self._fused_region(region) for region in node.regions)
-            self._out.nodes.append(replace(node, regions=regions, notes=self._noted(first)))
+            self._out.nodes.append(replace(node, regions=regions, notes=self._loop_notes(first)))
             self._define(group, first.results)
             return
         if first.op == "join":
@@ -179,51 +181,62 @@ class _FusedGraphWriter:
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
         if group.form is KernelForm.OPAQUE:
             for value in (*first.operands, *captured(first)):
-                is_taken = self._producers.get(value) in self._grouping.free.absorbed
-                if not is_taken and self._grouping.in_memory(self._grouping.view_root(value)):
+                is_absorbed = self._producers.get(value) in self._grouping.free.absorbed
+                if not is_absorbed and self._grouping.in_memory(self._grouping.view_root(value)):
                     self._view(value)
-        body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
+        body, reads = Cutter(self._grouping.producer, lambda node: self._is_recomputed(node, group)).cut(
+            members, outputs
+        )
         for value in reads:
             self._view(value)
-        now = self._ordered(group, reads)
-        operands = [now.get(value, value) for value in reads]
+        replaced = self._ordered(group, reads)
+        operands = [replaced.get(value, value) for value in reads]
         self._out.nodes.append(kernel_node(self._kernels, body, operands, outputs, members[-1].loc))
         self._define(group, outputs)
 
-    def _define(self, group: Group, made: Sequence[Value]) -> None:
-        self._present.update(made)
-        self._made.update((group, value) for value in made[:1])
+    def _define(self, group: Group, results: Sequence[Value]) -> None:
+        self._available.update(results)
+        self._made.update((group, value) for value in results[:1])
 
     def _ordered(self, group: Group, reads: Sequence[Value]) -> dict[Value, Value]:
-        """What a launch reads instead of one of its operands so that it comes after what its group waits for, if it must be said."""
+        """Return replacements for the launch's operands that order it after the groups in `group.waits`.
+
+        The first operand is replaced by the result of a barrier. Returns no replacements if data dependences already
+        imply the order.
+        """
         waits = makers_of(group.waits, self._grouping)
         waits.pop(group, None)
         owner, root = self._grouping.owner, self._grouping.memory_root
-        makers = {owner[root(value)]: None for value in reads if root(value) in owner}
-        needs = functools.reduce(operator.or_, (each.needs for each in (*waits, *makers)), 0)
-        late = [self._made[g] for g in waits if g in self._made and g not in makers and not needs >> g.number & 1]
-        if not late or not reads:
+        producers = {owner[root(value)]: None for value in reads if root(value) in owner}
+        needs = functools.reduce(operator.or_, (other.needs for other in (*waits, *producers)), 0)
+        unordered = [
+            self._made[g] for g in waits if g in self._made and g not in producers and not needs >> g.number & 1
+        ]
+        if not unordered or not reads:
             return {}
-        key = (reads[0], *late)
+        key = (reads[0], *unordered)
         if key not in self._barriers:
             results = [Value(value.type, value.name, loc=value.loc) for value in key]
             self._out.nodes.append(Node("optimization_barrier", list(key), results, {}, reads[0].loc))
             self._barriers[key] = results[0]
         return {reads[0]: self._barriers[key]}
 
-    def _noted(self, node: Node) -> Notes:
-        """With the trip count of a loop, if known; its counter is in kernels from here on."""
+    def _loop_notes(self, node: Node) -> Notes:
+        """Return the notes of a node, with the trip count if it is a loop with a known one.
+
+        Later stages cannot see the counter: it is in kernels.
+        """
         trips = trip_count(node, self._producers) if is_loop(node) else None
         return node.notes if trips is None else replace(node.notes, trips=max(1, trips))
 
     def _fused_region(self, region: Graph) -> Graph:
-        """A region with kernels; its constants are data of the module, outside of the region."""
+        """Fuse a region. Its constants move out of the region, because they are data of the module."""
         fused = _fused_graph(grouped(region), self._kernels, self._producers)
         self._out.nodes += [node for node in fused.nodes if is_constant(node)]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if not is_constant(n)], fused.outputs)
 
-    def _copied(self, node: Node, group: Group) -> bool:
-        """Whether the kernel of a group recomputes a free node or one of another group."""
+    def _is_recomputed(self, node: Node, group: Group) -> bool:
+        """Whether the kernel of a group recomputes a node, which is either free or also belongs to another group."""
         if node in group.extra:
             return True
         return (
@@ -235,28 +248,35 @@ class _FusedGraphWriter:
 
 
 def _ordered_groups(grouping: Grouping) -> list[Group]:
-    """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
-    place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
-    made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view its operand
-    makers = {g: dict.fromkeys(grouping.owner[v] for v in made_in[g] if v in grouping.owner) for g in grouping.groups}
+    """Return the groups in dependence order.
+
+    Among the groups that are ready, the one that ends first in the program comes first.
+    """
+    end = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
+    memory_reads = {
+        g: map(grouping.memory_root, g.reads) for g in grouping.groups
+    }  # a view reads the memory of its operand
+    producers = {
+        g: dict.fromkeys(grouping.owner[v] for v in memory_reads[g] if v in grouping.owner) for g in grouping.groups
+    }
     for group in grouping.groups:
-        makers[group].update((g, None) for g in makers_of(group.waits, grouping) if g is not group)
+        producers[group].update((g, None) for g in makers_of(group.waits, grouping) if g is not group)
     for earlier, later in itertools.pairwise(grouping.messages):
-        makers[later][earlier] = None
-    missing = {g: len(makers[g]) for g in grouping.groups}
+        producers[later][earlier] = None
+    pending = {g: len(producers[g]) for g in grouping.groups}
     users: dict[Group, list[Group]] = {g: [] for g in grouping.groups}
-    for group, needed in makers.items():
-        for maker in needed:
-            users[maker].append(group)
-    ready = [(place[g], g.number, g) for g in grouping.groups if not missing[g]]
+    for group, needed_groups in producers.items():
+        for producer in needed_groups:
+            users[producer].append(group)
+    ready = [(end[g], g.number, g) for g in grouping.groups if not pending[g]]
     heapq.heapify(ready)
-    found: list[Group] = []
+    order: list[Group] = []
     while ready:
         group = heapq.heappop(ready)[2]
-        found.append(group)
+        order.append(group)
         for user in users[group]:
-            missing[user] -= 1
-            if not missing[user]:
-                heapq.heappush(ready, (place[user], user.number, user))
-    assert len(found) == len(grouping.groups), "the groups depend on each other in a circle"
-    return found
+            pending[user] -= 1
+            if not pending[user]:
+                heapq.heappush(ready, (end[user], user.number, user))
+    assert len(order) == len(grouping.groups), "the groups depend on each other in a circle"
+    return order

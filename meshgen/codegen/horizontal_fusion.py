@@ -1,12 +1,15 @@
-"""Kernels that do not need each other become segments of one: a launch updates all parameters.
+"""Merge independent kernels into one launch, in which each is a segment.
+
+For example, one launch updates all parameters.
 
     before   %p0n = kernel @update(%p0, %g0)    %p1n = kernel @update_2(%p1, %g1)
-    after    %p0n, %p1n = kernel @update_update_2(%p0, %g0, %p1, %g1)           a range of programs each
+    after    %p0n, %p1n = kernel @update_update_2(%p0, %g0, %p1, %g1)           a range of thread blocks each
 
-A kernel is delayed to the place of a later one, if nothing in between reads its results, or made with an earlier one, if its
-operands are there; in neither case may the step need more memory. Both have to wait for the same collectives and come before the
-same ones, so that nothing is held back. What comes after all collectives, such as updates that wait for gradients of
-different ones, is joined unless that makes the predicted step longer. Products are joined with products, where one tile suits all.
+A kernel is delayed to the position of a later one if no launch in between reads its results, or moved up to an earlier
+one if its operands are ready there. In neither case may the step need more memory. To delay no collective, both kernels
+must depend on the same collectives and precede the same ones. Kernels after all collectives, such as parameter updates,
+may depend on different collectives: they are merged unless the predicted step becomes longer. GEMMs are merged only
+with GEMMs, if one tile size suits all.
 """
 
 from __future__ import annotations
@@ -43,22 +46,25 @@ from meshgen.runtime.plan import COMPUTE
 
 @module_pass("horizontal-fusion", "fuse")
 def horizontal_fusion(module: Module, context: Compilation) -> Module:
-    """A fused module with kernels side by side in one launch; itself where there are none."""
+    """Return a fused module with independent kernels merged into one launch.
+
+    Returns the module itself if there are none.
+    """
     kernels = Kernels.of(module.kernels)
     graph = _with_kernels_joined(module, kernels)
     return module if graph is module.graph else with_kernels(module, graph, kernels)
 
 
 def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
-    """The graph of a module, or of a region that is given as one."""
+    """Return the graph of a module, or of a region wrapped in a module, with kernels merged."""
     nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
         graph = module.graph
         module = with_kernels(module, Graph(graph.name, graph.inputs, nodes, graph.outputs), kernels)
     if sum(map(is_kernel, nodes)) < 2:
         return module.graph
-    places = _Places(launches_of(module, default_costs(DEFAULT_TARGET), inputs_are), module)
-    return places.written(kernels) if places.join() else module.graph
+    order = _LaunchOrder(launches_of(module, default_costs(DEFAULT_TARGET), inputs_are), module)
+    return order.written(kernels) if order.join() else module.graph
 
 
 def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
@@ -74,7 +80,7 @@ def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
 
 @dataclass(frozen=True)
 class _Launch:
-    """A launch that may become a segment of another one: attributes as those of `_Set`."""
+    """A launch that may become a segment of another one; the attributes are those of `_LaunchSet`."""
 
     form: KernelForm
     is_small: bool
@@ -83,15 +89,18 @@ class _Launch:
 
 
 @dataclass(eq=False)
-class _Set:
-    """Launches that become one: their numbers, and the place of the launch among those of the program.
+class _LaunchSet:
+    """Launches that are merged into one.
 
     Attributes:
+        members: their indices in the program.
+        at: the position of the merged launch in program order.
         form: the form of its members' kernels.
-        is_small: whether its kernel takes less time than a launch, and so shares one with maps and reductions alike.
-        around: the collectives that it waits for, and those that need it, as bits.
-        pointers: how many its kernel is given.
-        products: of its members.
+        is_small: whether the kernel takes less time than a launch; it may then be merged with maps and reductions
+            alike.
+        around: two bit sets of collectives: those that it depends on, and those that depend on it.
+        pointers: the number of its pointer parameters.
+        products: the dots of its members.
     """
 
     members: list[int]
@@ -102,7 +111,7 @@ class _Set:
     pointers: int
     products: list[Node]
 
-    def add(self, other: _Set) -> None:
+    def add(self, other: _LaunchSet) -> None:
         self.members += other.members
         if self.is_small:
             self.form, self.is_small = other.form, other.is_small
@@ -110,182 +119,192 @@ class _Set:
         self.products += other.products
 
 
-class _Places:
-    """Where launches are in the program's order, and which share a place."""
+class _LaunchOrder:
+    """The position of each launch in the new program order, and the sets of launches that share a position."""
 
     def __init__(self, program: Program, module: Module) -> None:
         self.program, self.module, self.tasks = program, module, program.tasks
         self.at = list(range(len(self.tasks)))
         self.users: list[list[int]] = [[] for _ in self.tasks]
-        for number, task in enumerate(self.tasks):
+        for index, task in enumerate(self.tasks):
             for need in task.needs:
-                self.users[need].append(number)
+                self.users[need].append(index)
         self._live = LiveBytes(program)
-        self._known: dict[str, _Launch | None] = {}  # by kernel; None: it joins no other
-        self.sets = [each for number in range(len(self.tasks)) if (each := self._single(number))]
+        self._launch_of_kernel: dict[str, _Launch | None] = {}  # by kernel name; None if it cannot be merged
+        self.sets = [single for index in range(len(self.tasks)) if (single := self._single(index))]
 
-    def _single(self, number: int) -> _Set | None:
-        name = self.program.names[number]
-        if not is_kernel(self.program.nodes[number]):
+    def _single(self, index: int) -> _LaunchSet | None:
+        name = self.program.names[index]
+        if not is_kernel(self.program.nodes[index]):
             return None
-        if name not in self._known:
-            self._known[name] = _launch_of(self.program.kernels[name])
-        if (found := self._known[name]) is None:
+        if name not in self._launch_of_kernel:
+            self._launch_of_kernel[name] = _launch_of(self.program.kernels[name])
+        if (launch := self._launch_of_kernel[name]) is None:
             return None
-        around = self._collectives[0][number], self._collectives[1][number]
-        return _Set([number], number, found.form, found.is_small, around, found.pointers, [*found.products])
+        around = self._collectives[0][index], self._collectives[1][index]
+        return _LaunchSet([index], index, launch.form, launch.is_small, around, launch.pointers, [*launch.products])
 
     @cached_property
     def _collectives(self) -> tuple[list[int], list[int]]:
-        """For each launch the communicating ones that it needs, and that need it, over others."""
+        """For each launch, the collectives that it transitively depends on and those that depend on it, as bit sets."""
         before, after = [0] * len(self.tasks), [0] * len(self.tasks)
-        own = [1 << n if task.stream != COMPUTE else 0 for n, task in enumerate(self.tasks)]
-        for number, task in enumerate(self.tasks):
+        bits = [1 << n if task.stream != COMPUTE else 0 for n, task in enumerate(self.tasks)]
+        for index, task in enumerate(self.tasks):
             for need in task.needs:
-                before[number] |= before[need] | own[need]
-        for number in reversed(range(len(self.tasks))):
-            for user in self.users[number]:
-                after[number] |= after[user] | own[user]
+                before[index] |= before[need] | bits[need]
+        for index in reversed(range(len(self.tasks))):
+            for user in self.users[index]:
+                after[index] |= after[user] | bits[user]
         return before, after
 
-    # ---- joining
+    # ---- merging
 
     def join(self) -> bool:
-        """Join what gains; whether anything did."""
+        """Merge launches where that saves time. Returns whether any were merged."""
         longest = self._seconds()
-        first = [[*each.members] for each in self.sets]
+        before = [[*launch_set.members] for launch_set in self.sets]
         self._delay()
         self._advance()
         if self._seconds() > longest:
             return False
         self._join_last(longest)
-        return [each.members for each in self.sets] != first
+        return [launch_set.members for launch_set in self.sets] != before
 
     def _delay(self) -> None:
-        """Delay launches to the place of later ones."""
-        later: list[_Set] = []
-        for own in sorted(self.sets, key=lambda each: -each.at):
-            end = self._end(own)
-            found = next((s for s in later if s.at < end and self._fits(s, own)), None)
-            if found:
-                self._move(own, found)
+        """Delay launches to the position of later ones."""
+        later: list[_LaunchSet] = []
+        for candidate in sorted(self.sets, key=lambda launch_set: -launch_set.at):
+            end = self._end(candidate)
+            target = next((s for s in later if s.at < end and self._fits(s, candidate)), None)
+            if target:
+                self._move(candidate, target)
             else:
-                later.append(own)
+                later.append(candidate)
         self.sets = later
 
     def _advance(self) -> None:
-        """Make launches at the place of earlier ones."""
-        earlier: list[_Set] = []
-        for own in sorted(self.sets, key=lambda each: each.at):
-            start = max((self.at[need] for n in own.members for need in self.tasks[n].needs), default=-1)
-            found = next((s for s in earlier if start < s.at and self._fits(s, own)), None)
-            if found:
-                self._move(own, found)
+        """Move launches up to the position of earlier ones."""
+        earlier: list[_LaunchSet] = []
+        for candidate in sorted(self.sets, key=lambda launch_set: launch_set.at):
+            start = max((self.at[need] for n in candidate.members for need in self.tasks[n].needs), default=-1)
+            target = next((s for s in earlier if start < s.at and self._fits(s, candidate)), None)
+            if target:
+                self._move(candidate, target)
             else:
-                earlier.append(own)
+                earlier.append(candidate)
         self.sets = earlier
 
-    def _end(self, own: _Set) -> int:
-        """The first place of what reads its results."""
-        return min((self.at[user] for n in own.members for user in self.users[n]), default=len(self.tasks))
+    def _end(self, launches: _LaunchSet) -> int:
+        """Return the first position of a user of its results."""
+        return min((self.at[user] for n in launches.members for user in self.users[n]), default=len(self.tasks))
 
-    def _fits(self, into: _Set, own: _Set) -> bool:
-        if into.around != own.around or (own.products and self._message_between(own.at, into.at)):
+    def _fits(self, into: _LaunchSet, candidate: _LaunchSet) -> bool:
+        if into.around != candidate.around or (candidate.products and self._message_between(candidate.at, into.at)):
             return False
-        return self._has_room(into, own) and self._live.fits(own.members, own.at, into.at)
+        return self._has_room(into, candidate) and self._live.fits(candidate.members, candidate.at, into.at)
 
     def _message_between(self, start: int, to: int) -> bool:
-        """Whether a message is sent between two places: products hide it best in launches of their own."""
+        """Whether a collective is launched between two positions. Separate launches of GEMMs overlap with it best."""
         return any(task.stream != COMPUTE for task in self.tasks[min(start, to) : max(start, to)])
 
-    def _has_room(self, into: _Set, own: _Set) -> bool:
-        forms = {into.form, own.form}
-        is_alike = len(forms) == 1 or ((into.is_small or own.is_small) and KernelForm.GEMM not in forms)
-        if not is_alike or into.pointers + own.pointers > DEFAULT.fusion.segment_pointers:
+    def _has_room(self, into: _LaunchSet, candidate: _LaunchSet) -> bool:
+        forms = {into.form, candidate.form}
+        is_compatible = len(forms) == 1 or ((into.is_small or candidate.is_small) and KernelForm.GEMM not in forms)
+        if not is_compatible or into.pointers + candidate.pointers > DEFAULT.fusion.segment_pointers:
             return False
-        return not into.products or is_faster_together(into.products, own.products, device_of(DEFAULT_TARGET))
+        return not into.products or is_faster_together(into.products, candidate.products, device_of(DEFAULT_TARGET))
 
-    def _move(self, own: _Set, into: _Set) -> None:
-        self._live.move(own.members, own.at, into.at)
-        for number in own.members:
-            self.at[number] = into.at
-        into.add(own)
+    def _move(self, candidate: _LaunchSet, into: _LaunchSet) -> None:
+        self._live.move(candidate.members, candidate.at, into.at)
+        for index in candidate.members:
+            self.at[index] = into.at
+        into.add(candidate)
 
     def _join_last(self, longest: float) -> None:
-        """Join launches that come after all collectives, unless the step would take longer."""
+        """Merge launches that come after all collectives, unless the predicted step becomes longer."""
         last = sorted(
-            (each for each in self.sets if not each.around[1] and not each.products), key=lambda each: each.at
+            (launch_set for launch_set in self.sets if not launch_set.around[1] and not launch_set.products),
+            key=lambda launch_set: launch_set.at,
         )
         for _ in range(_TRIALS):
             if len(last) < 2:
                 return
             into = last[-1]
             joined = self._joinable(last[:-1], into)
-            moved = dict.fromkeys((n for each in joined for n in each.members), into.at)
+            moved = dict.fromkeys((n for launch_set in joined for n in launch_set.members), into.at)
             if joined and self._seconds(moved) <= longest:
-                for each in joined:
-                    self._move(each, into)
-                self.sets = [each for each in self.sets if each not in joined]
-                last = [each for each in last if each not in joined]
+                for launch_set in joined:
+                    self._move(launch_set, into)
+                self.sets = [launch_set for launch_set in self.sets if launch_set not in joined]
+                last = [launch_set for launch_set in last if launch_set not in joined]
             last = last[:-1]
 
-    def _joinable(self, candidates: Sequence[_Set], into: _Set) -> list[_Set]:
-        """The launches of which `into` can take all at once."""
-        found, room, live = list[_Set](), replace(into, members=[*into.members], products=[]), copy(self._live)
-        for own in candidates:
-            if self._end(own) > into.at and self._has_room(room, own) and live.fits(own.members, own.at, into.at):
-                found.append(own)
-                room.add(own)
-                live.move(own.members, own.at, into.at)
-        return found
+    def _joinable(self, candidates: Sequence[_LaunchSet], into: _LaunchSet) -> list[_LaunchSet]:
+        """Return the candidates that can all be merged into `into` together."""
+        joinable, merged, live = (
+            list[_LaunchSet](),
+            replace(into, members=[*into.members], products=[]),
+            copy(self._live),
+        )
+        for candidate in candidates:
+            if (
+                self._end(candidate) > into.at
+                and self._has_room(merged, candidate)
+                and live.fits(candidate.members, candidate.at, into.at)
+            ):
+                joinable.append(candidate)
+                merged.add(candidate)
+                live.move(candidate.members, candidate.at, into.at)
+        return joinable
 
     def _seconds(self, moved: Mapping[int, int] = {}) -> float:
-        """The predicted step, with some launches moved to other places."""
+        """Return the predicted time of the step, with the launches in `moved` at other positions."""
         return step_seconds(self.tasks, [moved.get(n, at) for n, at in enumerate(self.at)])
 
     # ---- the result
 
     def written(self, kernels: Kernels) -> Graph:
-        """The graph with the sets as launches, in an order in which all that they need comes first."""
+        """Return the graph with each set merged into one launch, in dependence order."""
         graph, nodes = self.module.graph, self.program.nodes
-        instead: dict[Node, Node] = {}
-        for own in self.sets:
-            if len(own.members) > 1:
-                members = [nodes[n] for n in sorted(own.members)]
+        merged: dict[Node, Node] = {}
+        for launch_set in self.sets:
+            if len(launch_set.members) > 1:
+                members = [nodes[n] for n in sorted(launch_set.members)]
                 if (launch := _joined(members, kernels)) is not None:
-                    instead.update(dict.fromkeys(members, launch))
-        first = {nodes[own.at] for own in self.sets}
-        found = [instead.get(node, node) for node in graph.nodes if node not in instead or node in first]
-        makers = {value: node for node in found for value in node.results}
-        before = {n: [makers[v] for v in (*n.operands, *captured(n)) if v in makers] for n in found}
-        launched = [instead.get(node) or makers[node.results[0]] for node in nodes]  # a received message is a copy here
-        for own, task in zip(launched, self.tasks, strict=True):
-            before[own] += [need for n in task.needs if (need := launched[n]) is not own]
-        return Graph(graph.name, graph.inputs, stable_order(found, before), graph.outputs)
+                    merged.update(dict.fromkeys(members, launch))
+        first = {nodes[launch_set.at] for launch_set in self.sets}
+        remaining = [merged.get(node, node) for node in graph.nodes if node not in merged or node in first]
+        producers = {value: node for node in remaining for value in node.results}
+        before = {n: [producers[v] for v in (*n.operands, *captured(n)) if v in producers] for n in remaining}
+        # a received message is a copy in this program
+        launched = [merged.get(node) or producers[node.results[0]] for node in nodes]
+        for launch_set, task in zip(launched, self.tasks, strict=True):
+            before[launch_set] += [need for n in task.needs if (need := launched[n]) is not launch_set]
+        return Graph(graph.name, graph.inputs, stable_order(remaining, before), graph.outputs)
 
 
-_TRIALS = 6  # unions of the last launches that are tried (chosen: each is one schedule of the whole step)
+_TRIALS = 6  # Number of merges of the last launches that are tried (chosen: each trial schedules the entire step once).
 
 
 def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
-    """The predicted step where tasks with one place are one."""
-    places = sorted({*at})
-    number_of = {place: number for number, place in enumerate(places)}
+    """Return the predicted time of the step if tasks with the same position in `at` are one launch."""
+    positions = sorted({*at})
+    index_of = {position: index for index, position in enumerate(positions)}
     launch = device_of(DEFAULT_TARGET).launch_seconds
-    seconds, needs = [0.0] * len(places), [set[int]() for _ in places]
-    streams = [0] * len(places)
+    seconds, needs = [0.0] * len(positions), [set[int]() for _ in positions]
+    streams = [0] * len(positions)
     for n, task in enumerate(tasks):
-        own = number_of[at[n]]
-        seconds[own] += task.seconds - (launch if seconds[own] else 0.0)
-        needs[own].update(number_of[at[need]] for need in task.needs)
-        streams[own] = task.stream
-    found = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
-    path = longest_paths(found)
-    return start_times(found, list_order(found, lambda n: (-round(path[n], 12), n)).numbers)[1]
+        merged = index_of[at[n]]
+        seconds[merged] += task.seconds - (launch if seconds[merged] else 0.0)
+        needs[merged].update(index_of[at[need]] for need in task.needs)
+        streams[merged] = task.stream
+    merged_tasks = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
+    path = longest_paths(merged_tasks)
+    return start_times(merged_tasks, list_order(merged_tasks, lambda n: (-round(path[n], 12), n)).numbers)[1]
 
 
 def is_faster_together(first: Sequence[Node], second: Sequence[Node], device: Device) -> bool:
-    """Whether one launch of the matmuls of two is predicted to take no longer than both."""
+    """Whether one launch of all matmuls is predicted to take no longer than two launches."""
     if len({(common_type(dot), multiplied_as(dot)) for dot in (*first, *second)}) > 1:
         return False
     together, *alone = (rank_side_by_side_tiles(dots, device)[0][0] for dots in ([*first, *second], first, second))
@@ -293,7 +312,7 @@ def is_faster_together(first: Sequence[Node], second: Sequence[Node], device: De
 
 
 def _launch_of(body: Graph) -> _Launch | None:
-    """The launch of a body; None if it cannot be a segment of another one."""
+    """Return the launch of a body, or None if it cannot be a segment of another launch."""
     template = recorded_template(body)
     if template is None or not template.joins:
         return None
@@ -305,17 +324,17 @@ def _launch_of(body: Graph) -> _Launch | None:
 
 
 def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
-    """One launch of what several compute; None where some read the same in ways that no template has."""
+    """Return one launch that computes what `members` compute, or None if no template supports the merged body."""
     reads: dict[Value, Value] = {}
     body, outputs = Graph(""), list[Value]()
     for member in members:
-        given = kernels.bodies[member.attrs.kernel]
-        now: dict[Value, Value] = {}
-        for value, formal in zip(member.operands, given.inputs, strict=True):
-            now[formal] = reads.setdefault(value, Value(formal.type, formal.name, loc=formal.loc))
-        for node in given.nodes:
-            copy_node(node, body, now)
-        body.outputs += [now[value] for value in given.outputs]
+        member_body = kernels.bodies[member.attrs.kernel]
+        copies: dict[Value, Value] = {}
+        for value, formal in zip(member.operands, member_body.inputs, strict=True):
+            copies[formal] = reads.setdefault(value, Value(formal.type, formal.name, loc=formal.loc))
+        for node in member_body.nodes:
+            copy_node(node, body, copies)
+        body.outputs += [copies[value] for value in member_body.outputs]
         outputs += member.results
     body.inputs = list(reads.values())
     if recorded_template(body) is None:

@@ -2,10 +2,11 @@
 
     tile = tl.program_id(0)                      Let("tile", program_id())
     i = tile * 64 + tl.arange(0, BLOCK)          Let("i", integer("tile") * 64 + lanes("BLOCK"))
-    x = tl.load(x_ptr + i, mask=i < 100)         Touch("tl.load(x_ptr + i, mask=i < 100)", moved(integer("x_ptr"), "i"), integer("i").below(100))
+    x = tl.load(x_ptr + i, mask=i < 100)         Touch("tl.load(x_ptr + i, mask=i < 100)", moved(integer("x_ptr"), "i"),
+    integer("i").below(100))
 
-Emitters build these expressions, from which the text of the kernel is printed and its accesses are proven (`bounds/`).
-Everything else in a kernel is text that decides no address.
+Emitters build these expressions. The kernel source is printed from them, and its accesses are proven to be in bounds
+(`bounds/`). All other parts of a kernel are plain text, which affects no address.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
 from meshgen.ops.triton.registers import both
 
-_SUM, _PRODUCT, _SIGNED, _WHOLE = range(4)  # how tightly the outermost operation of a text binds
+_SUM, _PRODUCT, _SIGNED, _WHOLE = range(4)  # Binding strength of the outermost operation of a text.
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
 
 
 @dataclass(frozen=True)
 class Int:
-    """An integer of a kernel, the same in all lanes or one per lane, or an address.
+    """An integer of a kernel (uniform, or one per lane) or an address.
 
     Attributes:
         text: its source.
         op: "name", "number", "index" (an index expression), an operator, or the name of a function.
         args: operands of the operator or function.
-        level: how tightly the outermost operation of `text` binds, which decides where brackets are written.
+        level: how tightly the outermost operation of `text` binds, which decides where parentheses are needed.
     """
 
     text: str
@@ -66,19 +67,25 @@ class Int:
         return _binary(self, "%", other)
 
     def to(self, kind: str) -> Int:
-        """The integer in a register of a type, as `tl.int64`; unknown to proofs if that is not a type of integers."""
+        """Convert the integer to a type, such as `tl.int64`.
+
+        Proofs treat the result as unknown if that is not an integer type.
+        """
         return Int(f"{_within(self, _WHOLE)}.to({kind})", "to", (self, kind))
 
     def turned(self, side: str) -> Int:
-        """One lane per row (`[:, None]`) or per column (`[None, :]`) of a tile; the integer itself for no side."""
+        """Index the lanes as rows (`[:, None]`) or columns (`[None, :]`) of a tile.
+
+        Returns the integer itself if `side` is empty.
+        """
         return Int(f"{_within(self, _WHOLE)}{side}", "turned", (self, side)) if side else self
 
     def bracketed(self) -> Int:
-        """The integer in brackets, whether or not its text needs them."""
+        """Return the integer in parentheses, whether or not its text needs them."""
         return Int(f"({self.text})", self.op, self.args)
 
     def compared(self, relation: str, other: Operand) -> Condition:
-        """The condition that the integer is `<`, `<=`, `==`, `>=` or `>` another one."""
+        """Return the condition that the integer is `<`, `<=`, `==`, `>=` or `>` another one."""
         return Condition.of(f"{self} {relation} {other}", Comparison(self, relation, integer(other)))
 
     def below(self, other: Operand) -> Condition:
@@ -95,9 +102,9 @@ class Comparison(NamedTuple):
 
 
 class Condition(str):
-    """Source of a condition, with the comparisons that all hold where it does. Plain text says nothing.
+    """The source of a condition, with comparisons that all hold if it is true. Plain text implies no comparison.
 
-    A condition that has a name is the name; what it stands for is in a `Let`.
+    A named condition is its name; the condition itself is the value of a `Let`.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -105,13 +112,16 @@ class Condition(str):
 
     @classmethod
     def of(cls, text: str, *comparisons: Comparison, names: Iterable[str] = ()) -> Condition:
-        found = cls(text)
-        found.comparisons, found.names = comparisons, tuple(names)
-        return found
+        condition = cls(text)
+        condition.comparisons, condition.names = comparisons, tuple(names)
+        return condition
 
 
 def integer(value: Operand) -> Int:
-    """An integer of Python, an index expression, or other source, of which nothing is known unless it is a name."""
+    """Convert a Python integer, an index expression or other source to an `Int`.
+
+    Source that is not a name is opaque to proofs.
+    """
     match value:
         case Int():
             return value
@@ -145,9 +155,9 @@ def _binary(left: Int, op: str, right: Operand) -> Int:
 
 
 def called(function: str, *args: Operand) -> Int:
-    """`tl.function(args)`."""
-    given = tuple(map(integer, args))
-    return Int(f"tl.{function}({', '.join(each.text for each in given)})", function, given)
+    """Return the call `tl.function(args)`."""
+    operands = tuple(map(integer, args))
+    return Int(f"tl.{function}({', '.join(operand.text for operand in operands)})", function, operands)
 
 
 def minimum(left: Operand, right: Operand) -> Int:
@@ -159,23 +169,23 @@ def maximum(left: Operand, right: Operand) -> Int:
 
 
 def clamped(value: Operand, low: int, high: Operand) -> Int:
-    """The integer, or the nearest end of a range."""
+    """Return the integer clamped to the range [low, high]."""
     return minimum(maximum(value, low), high)
 
 
 def where(condition: str, value: Operand, otherwise: Operand) -> Int:
-    """One of two integers: proofs take either."""
-    one, other = integer(value), integer(otherwise)
-    return Int(f"tl.where({condition}, {one}, {other})", "where", (one, other))
+    """Return a select between two integers; proofs consider both."""
+    if_true, if_false = integer(value), integer(otherwise)
+    return Int(f"tl.where({condition}, {if_true}, {if_false})", "where", (if_true, if_false))
 
 
 def full_of(value: Operand, kind: str) -> Int:
-    """The integer in all lanes, in a register of a type."""
+    """Return the integer in all lanes, in a register of type `kind`."""
     return Int(f"tl.full([], {value}, {kind})", "to", (integer(value), kind))
 
 
 def lanes(count: Operand) -> Int:
-    """0, 1, ... in the lanes of a program."""
+    """Return 0, 1, ..., count - 1, one per lane."""
     return Int(f"tl.arange(0, {count})", "arange", (integer(count),))
 
 
@@ -184,19 +194,19 @@ def program_id() -> Int:
 
 
 def moved(pointer: Int, offset: Operand) -> Int:
-    """The address so many elements after another one: `pointer + a + b`, each summand added to the address."""
+    """Return the address `offset` elements after `pointer`, with each summand of `offset` added to the address."""
     return Int(f"{pointer} + {offset}", "moved", (pointer, integer(offset)), _SUM)
 
 
 def summands(value: Int) -> Iterator[tuple[int, Int]]:
-    """The summands of a text without the brackets around it, from the left, each with its sign."""
+    """Yield the summands of a text without the parentheses around it, from the left, each with its sign."""
     match value.op, value.args:
         case "+" | "-", (left, right) if value.level == _SUM:
             yield from summands(left) if left.level == _SUM else [(1, left)]
             yield (1 if value.op == "+" else -1), right
         case "index", (Expr() as expr,) if value.level == _SUM:
             (first, factor), *rest = rendered_terms(expr)
-            yield 1, integer(Expr(((first, factor),)))  # a sign before it belongs to it
+            yield 1, integer(Expr(((first, factor),)))  # its sign is part of the factor
             for atom, factor in rest:
                 yield (1 if factor > 0 else -1), integer(Expr(((atom, abs(factor)),)))
             if expr.const:
@@ -206,17 +216,17 @@ def summands(value: Int) -> Iterator[tuple[int, Int]]:
 
 
 def rendered_terms(expr: Expr) -> list[tuple[Var | Quotient | Remainder, int]]:
-    """The terms in the order in which `expr.render` prints them."""
+    """Return the terms in the order in which `expr.render` prints them."""
     return sorted(expr.terms, key=lambda term: -abs(term[1]))
 
 
 def all_of(conditions: Iterable[str]) -> str:
-    """All of the conditions as one; "" if there are none."""
-    once = list(dict.fromkeys(conditions))
-    known = [each for each in once if isinstance(each, Condition)]
-    comparisons = [comparison for each in known for comparison in each.comparisons]
-    names = [own for each in once for own in (each.names if isinstance(each, Condition) else _name_in(each))]
-    return Condition.of(both(once), *comparisons, names=names)
+    """Return the conjunction of the conditions, or "" if there are none."""
+    unique = list(dict.fromkeys(conditions))
+    structured = [each for each in unique if isinstance(each, Condition)]
+    comparisons = [comparison for each in structured for comparison in each.comparisons]
+    names = [own for each in unique for own in (each.names if isinstance(each, Condition) else _name_in(each))]
+    return Condition.of(both(unique), *comparisons, names=names)
 
 
 def _name_in(text: str) -> tuple[str, ...]:
@@ -227,24 +237,24 @@ def _name_in(text: str) -> tuple[str, ...]:
 
 
 class Let(NamedTuple):
-    """`target = value`."""
+    """The assignment `target = value`."""
 
     target: str
     value: Int | Condition
 
 
 class Advance(NamedTuple):
-    """`target += by`: an address that moves on by as many elements in each iteration of a loop."""
+    """The statement `target += by`: an address that advances by the same number of elements in each loop iteration."""
 
     target: str
     by: Int
 
 
 class Touch(NamedTuple):
-    """A load or store of the element at an address, in the lanes where the mask holds.
+    """A load or store of the element at an address, in the lanes where the mask is true.
 
     Attributes:
-        text: the access in source.
+        text: source of the access.
     """
 
     text: str
@@ -253,11 +263,13 @@ class Touch(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """A tensor descriptor: copies through it touch nothing outside of the tensor, so all of the tensor must be inside.
+    """A TMA descriptor.
+
+    Copies through it access nothing outside the described tensor, so the entire tensor must be in bounds.
 
     Attributes:
-        start: the address of the first element.
-        sizes, strides: of each dim, strides in elements.
+        start: address of the first element.
+        sizes, strides: of each dim; strides in elements.
     """
 
     text: str
@@ -268,7 +280,7 @@ class Describe(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """`for target in range(*ends)`."""
+    """The loop `for target in range(*ends)`."""
 
     target: str
     ends: tuple[Int, ...]
@@ -277,7 +289,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Branch:
-    """`if test: body else: otherwise`, which all lanes of a program decide alike."""
+    """The branch `if test: body else: otherwise`, which is uniform across the lanes of a program."""
 
     test: str
     body: list[Statement] = field(default_factory=list["Statement"])

@@ -2,9 +2,9 @@
 
     kernel @softmax(%x)      @softmax: meshgen.kernel = "reduce"
 
-The template is matched once, when the body is made; later passes, reports and code generation read the record. A body that no template
-generates has no record: its graph keeps the result of the match. Both are for the default target. Another target on which the recorded
-template does not generate the body matches again.
+Each body is matched to a template once, when it is created. Later passes, reports and code generation read the recorded
+template. If no template can generate a body, its graph caches that. Both are for the default target: a target for which
+the recorded template cannot generate the body matches again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from meshgen.ir.graph import Graph, Node, Value
 def kernel_node(
     kernels: Kernels, body: Graph, operands: Sequence[Value], results: Sequence[Value], loc: Location | None
 ) -> Node:
-    """Return a launch of a body, which is added to `kernels` with its template recorded."""
+    """Return a launch of `body`, which is added to `kernels` with its template recorded."""
     name = kernels.name_of(body)
     recorded_template(kernels.bodies[name])
     return Node("kernel", list(operands), list(results), {"kernel": name}, loc)
 
 
 def recorded_template(body: Graph) -> Template | None:
-    """Return the template of a kernel body, and record it in a body that has no record.
+    """Return the template of a kernel body, or None if no template can generate it.
 
-    Returns:
-        None for a body that no template generates.
+    The first call records the template in the body.
     """
     if (template := template_named(body.template)) is not None:
         return template
@@ -46,7 +45,7 @@ def recorded_template(body: Graph) -> Template | None:
 
 @graph_analysis
 def _default_template(body: Graph) -> Template | None:
-    """Return the template that generates a body for the default target; None if no template does."""
+    """Return the template that generates a body for the default target, or None if no template does."""
     try:
         return plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
     except CodegenError:

@@ -24,31 +24,38 @@ from meshgen.runtime.plan import Schedule
 
 
 def flat(module: Module, context: Compilation) -> Module:
-    """A program of stage partition with control flow that communicates unrolled; itself if there is none."""
+    """Unroll the control flow that communicates in a partition-stage program.
+
+    Returns the program itself if there is none.
+    """
     return context.made("flat", module, lambda inner: inner.apply(module, (loop_unroll,)))
 
 
 def fused(module: Module, context: Compilation) -> Module:
-    """A program of stage partition with kernels, control flow that communicates unrolled."""
+    """Fuse a partition-stage program, after unrolling the control flow that communicates."""
     module = flat(module, context)
     return context.made("fuse", module, lambda inner: _fused(module, inner))
 
 
 def _fused(module: Module, context: Compilation) -> Module:
     require_agreement(module)
-    found = fuse(module, context)
-    require_defined(found, "fuse")
-    return context.apply(readers_first(donated_updates(found)), (product_fusion, horizontal_fusion))
+    fused_module = fuse(module, context)
+    require_defined(fused_module, "fuse")
+    return context.apply(readers_first(donated_updates(fused_module)), (product_fusion, horizontal_fusion))
 
 
 def planned(module: Module, target: str, memory_limit: int | None, context: Compilation) -> Schedule:
-    """The schedule of a fused module. Raises CodegenError MG0303 where the step does not fit into memory."""
+    """Return the schedule of a fused module.
+
+    Raises:
+        CodegenError: MG0303, the step does not fit into memory.
+    """
     return Candidate(module, target, memory_limit, context).plan()
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Schedules for a target, of steps that may take so many bytes (None: what the program's own order takes)."""
+    """Creates schedules for a target and a memory limit in bytes (None: the memory that program order needs)."""
 
     target: str
     memory_limit: int | None
@@ -60,41 +67,45 @@ class Planner:
         return cls(*predicted_on(context.target, context.memory_limit, mesh), context)
 
     def flat(self, module: Module) -> Module:
-        """A local program with control flow that communicates unrolled."""
+        """Unroll the control flow that communicates."""
         return flat(module, self.context.trial())
 
     def _fused(self, module: Module) -> Module:
         return fused(module, self.context.trial())
 
     def candidate(self, module: Module) -> Candidate:
-        """A local program, to be compared with others."""
+        """Return a local program as a candidate, to be compared with others."""
         return Candidate(self._fused(module), self.target, self.memory_limit, self.context)
 
     def with_chunks(self, module: Module, decisions: tuple[ChunkDecision, ...], memory_cap: int) -> Module:
-        """Note in a local program how it came to be in chunks. What is known of the program is kept: its schedule stays."""
+        """Record in a local program how it was split into chunks. Its cached fusion and schedule stay valid."""
 
-        def changed(each: Module) -> Module:
-            return replace(each, chunks=decisions, memory_cap=memory_cap)
+        def changed(original: Module) -> Module:
+            return replace(original, chunks=decisions, memory_cap=memory_cap)
 
         self._fused(module)
-        found = changed(module)
-        self.context.take(found, module, changed)
-        return found
+        noted = changed(module)
+        self.context.take(noted, module, changed)
+        return noted
 
 
 class Candidate:
-    """A fused program that may be chosen: bounds of its step are known before it is scheduled."""
+    """A fused program that may be chosen. Bounds on its step time are available before it is scheduled."""
 
     def __init__(self, module: Module, target: str, memory_limit: int | None, context: Compilation) -> None:
         self.module = module
         self._target, self._memory_limit, self._context = target, memory_limit, context
 
     def plan(self) -> Schedule:
-        """Raises CodegenError where the step does not fit into memory, or cannot be scheduled."""
+        """Return the schedule.
+
+        Raises:
+            CodegenError: the step does not fit into memory, or cannot be scheduled.
+        """
         key = "schedule", self._target, self._memory_limit
         return self._context.once(self.module, key, lambda: self.steps.plan(self._memory_limit))
 
     @cached_property
     def steps(self) -> Steps:
-        """Orders of its launches."""
+        """The possible orders of the program's launches."""
         return Steps(self.module, default_costs(self._target))

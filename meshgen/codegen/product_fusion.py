@@ -1,11 +1,13 @@
-"""Products whose results meet element by element become one kernel: sums in one accumulator, gated units in two.
+"""Fuse GEMMs whose results are combined element-wise into one kernel: sums share one accumulator, gated units use two.
 
     before   %d0 = kernel @dot(%q, %wq)    %d = kernel @dot_add(%k, %wk, %d0)
-    after    %d = kernel @dot_dot_add(%q, %wq, %k, %wk)          one main loop goes on where the other ended; %d0 is not written
+    after    %d = kernel @dot_dot_add(%q, %wq, %k, %wk)          the main loops run one after the other; %d0 is never
+    written
 
-A kernel of products is delayed to the place of the one that reads its result, element-wise or as another product's epilogue, if nothing
-in between reads it, both wait for the same collectives and come before the same ones, no more memory is needed, and the predicted time
-is not longer: accumulators that wait take registers, with which tiles may have to be smaller.
+The user of a GEMM's result may be an element-wise kernel or the epilogue of another GEMM. The GEMM is delayed to the
+position of that user if no launch in between reads the result, and if the step needs no more memory. Both must depend
+on the same collectives and precede the same ones. The predicted time must not increase: an additional accumulator takes
+registers, so tiles may have to be smaller.
 """
 
 from __future__ import annotations
@@ -30,15 +32,18 @@ from meshgen.ops.classes import COMMUNICATING, LOOPS, MATRIX_PRODUCTS, UNLAUNCHE
 
 @module_pass("product-fusion", "fuse")
 def product_fusion(module: Module, context: Compilation) -> Module:
-    """A fused module whose products are joined; itself where none are."""
+    """Return a fused module with such GEMMs fused.
+
+    Returns the module itself if there are none, or if the step would need more memory.
+    """
     kernels = Kernels.of(module.kernels)
     graph = _with_products_joined(module.graph, kernels)
     if graph is module.graph:
         return module
     used = {node.attrs.kernel for node in _all_kernels(graph)}
-    found = replace(module, graph=graph, kernels={name: body for name, body in kernels.bodies.items() if name in used})
-    needs = [sequential_bytes(each, DEFAULT_TARGET) for each in (module, found)]
-    return found if needs[1] <= needs[0] else module
+    fused = replace(module, graph=graph, kernels={name: body for name, body in kernels.bodies.items() if name in used})
+    needs = [sequential_bytes(candidate, DEFAULT_TARGET) for candidate in (module, fused)]
+    return fused if needs[1] <= needs[0] else module
 
 
 def _all_kernels(graph: Graph) -> list[Node]:
@@ -47,7 +52,7 @@ def _all_kernels(graph: Graph) -> list[Node]:
 
 
 def _with_products_joined(graph: Graph, kernels: Kernels) -> Graph:
-    """The graph with products joined, also in its regions."""
+    """Return the graph with GEMMs fused, also in its regions."""
     nodes = [_with_regions(node, kernels) for node in graph.nodes]
     joins = _Joins(replace_nodes(graph, nodes), kernels)
     while joins.join_next():
@@ -67,85 +72,100 @@ def _with_regions(node: Node, kernels: Kernels) -> Node:
 
 
 class _Joins:
-    """The launches of one graph; each join replaces two by one at the place of the second."""
+    """The launches of one graph; each fusion replaces two of them by one, at the position of either."""
 
     def __init__(self, graph: Graph, kernels: Kernels) -> None:
         self.nodes, self._graph, self._kernels = list(graph.nodes), graph, kernels
         self._refused: set[tuple[Node, Node]] = set()
-        self._known: dict[str, tuple[int, bool]] = {}  # by kernel
-        self._unlike: set[Hashable] = set()  # of pairs that stay apart, as those of equal layers
-        self._look()
+        # by kernel name: the number of GEMMs, and whether it has no other loops
+        self._products_of_kernel: dict[str, tuple[int, bool]] = {}
+        self._unprofitable_forms: set[Hashable] = (
+            set()
+        )  # forms of pairs that are not fused; equal layers have equal forms
+        self._analyze()
 
-    def _look(self) -> None:
-        """What is where, and needs what."""
-        self._made = {value: node for node in self.nodes for value in node.results}
-        self._place = {node: number for number, node in enumerate(self.nodes)}
+    def _analyze(self) -> None:
+        """Analyze the graph: producers, positions, users, and the collectives before and after each node."""
+        self._producers = {value: node for node in self.nodes for value in node.results}
+        self._place = {node: index for index, node in enumerate(self.nodes)}
         self._readers: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in dict.fromkeys(_reads(node)):
                 self._readers.setdefault(value, []).append(node)
         messages = {n: 1 << i for i, n in enumerate(node for node in self.nodes if node.op in COMMUNICATING)}
-        self._waits = _reached(self.nodes, messages, lambda n: [self._made[v] for v in _reads(n) if v in self._made])
+        self._collectives_before = _reached(
+            self.nodes, messages, lambda n: [self._producers[v] for v in _reads(n) if v in self._producers]
+        )
         readers = self._readers
-        self._waited = _reached(
+        self._collectives_after = _reached(
             self.nodes[::-1], messages, lambda n: [r for v in n.results for r in readers.get(v, ())]
         )
 
     def join_next(self) -> bool:
-        """Join the first two launches that gain; whether there were any."""
+        """Fuse the first profitable pair of launches. Returns whether there was one."""
         for reader in self.nodes:
             if not is_kernel(reader):
                 continue
             for value in reader.operands:
-                maker = self._made.get(value)
-                if maker is not None and is_kernel(maker) and (maker, reader) not in self._refused:
-                    place = self._place_of_both(maker, reader) if self._are_products(maker, reader) else None
-                    if place is not None and (launch := self._joined(maker, reader)) is not None:
-                        self._take(launch, place, (maker, reader))
+                producer = self._producers.get(value)
+                if producer is not None and is_kernel(producer) and (producer, reader) not in self._refused:
+                    position = self._fused_position(producer, reader) if self._are_products(producer, reader) else None
+                    if position is not None and (launch := self._joined(producer, reader)) is not None:
+                        self._replace_pair(launch, position, (producer, reader))
                         return True
-                    self._refused.add((maker, reader))
+                    self._refused.add((producer, reader))
         return False
 
-    def _take(self, launch: Node, place: Node, both: tuple[Node, Node]) -> None:
-        """Put a launch at the place of one of the two that it computes; both come to the same collectives, so no other node comes to more."""
-        self.nodes = [launch if n is place else n for n in self.nodes if n is place or n not in both]
-        self._place = {node: number for number, node in enumerate(self.nodes)}
-        self._made |= dict.fromkeys(launch.results, launch)
-        for value in dict.fromkeys(value for node in both for value in _reads(node)):
-            others = [node for node in self._readers[value] if node not in both]
-            self._readers[value] = [*others, launch] if value in launch.operands else others
-        self._waits[launch], self._waited[launch] = self._waits[place], self._waited[place]
+    def _replace_pair(self, launch: Node, place: Node, pair: tuple[Node, Node]) -> None:
+        """Replace two launches by `launch`, at the position of `place`.
 
-    def _joined(self, maker: Node, reader: Node) -> Node | None:
-        """One launch of both; None where they stay apart."""
-        bodies = [self._kernels.bodies[node.attrs.kernel] for node in (maker, reader)]
-        outside = {v for v in maker.results if any(r is not reader for r in self._readers.get(v, ()))}
-        outside.update(v for v in maker.results if v in self._graph.outputs)
-        if (key := _form_of_both(maker, reader, outside)) in self._unlike:
+        Both depend on and precede the same collectives, so the sets of collectives of other nodes do not change.
+        """
+        self.nodes = [launch if n is place else n for n in self.nodes if n is place or n not in pair]
+        self._place = {node: index for index, node in enumerate(self.nodes)}
+        self._producers |= dict.fromkeys(launch.results, launch)
+        for value in dict.fromkeys(value for node in pair for value in _reads(node)):
+            other_readers = [node for node in self._readers[value] if node not in pair]
+            self._readers[value] = [*other_readers, launch] if value in launch.operands else other_readers
+        self._collectives_before[launch], self._collectives_after[launch] = (
+            self._collectives_before[place],
+            self._collectives_after[place],
+        )
+
+    def _joined(self, producer: Node, reader: Node) -> Node | None:
+        """Return one launch of both kernels, or None if fusing them is unsupported or not profitable."""
+        bodies = [self._kernels.bodies[node.attrs.kernel] for node in (producer, reader)]
+        outside = {v for v in producer.results if any(r is not reader for r in self._readers.get(v, ()))}
+        outside.update(v for v in producer.results if v in self._graph.outputs)
+        if (key := _form_of_both(producer, reader, outside)) in self._unprofitable_forms:
             return None
-        reads, outputs, body = joined_body(maker, reader, outside, self._kernels.bodies)
-        if not self._gains(body, bodies):
-            self._unlike.add(key)
+        reads, outputs, body = joined_body(producer, reader, outside, self._kernels.bodies)
+        if not self._is_profitable(body, bodies):
+            self._unprofitable_forms.add(key)
             return None
         return kernel_node(self._kernels, body, reads, outputs, reader.loc)
 
-    def _gains(self, body: Graph, apart: Sequence[Graph]) -> bool:
-        """Whether a kernel of both can be made, and takes no longer."""
+    def _is_profitable(self, body: Graph, apart: Sequence[Graph]) -> bool:
+        """Whether a kernel can compute the fused body and takes no longer than the separate ones."""
         if not self._fits(body) or not joint_products(body):
             return False
-        return kernel_seconds(body, DEFAULT_TARGET) <= sum(kernel_seconds(each, DEFAULT_TARGET) for each in apart)
+        return kernel_seconds(body, DEFAULT_TARGET) <= sum(
+            kernel_seconds(separate_body, DEFAULT_TARGET) for separate_body in apart
+        )
 
-    def _are_products(self, maker: Node, reader: Node) -> bool:
-        """Whether several dots would be in the kernel, and no other loops."""
-        (first, is_plain), (second, is_also_plain) = map(self._products_of, (maker.attrs.kernel, reader.attrs.kernel))
+    def _are_products(self, producer: Node, reader: Node) -> bool:
+        """Whether the fused kernel would have several dots and no other loops."""
+        (first, is_plain), (second, is_also_plain) = map(
+            self._products_of, (producer.attrs.kernel, reader.attrs.kernel)
+        )
         return first > 0 and first + second > 1 and is_plain and is_also_plain
 
     def _products_of(self, kernel: str) -> tuple[int, bool]:
-        """How many products a kernel has, and whether it has no other loops."""
-        if (found := self._known.get(kernel)) is None:
+        """Return the number of GEMMs in a kernel, and whether it has no other loops."""
+        if (counted := self._products_of_kernel.get(kernel)) is None:
             loops = [node.op in MATRIX_PRODUCTS for node in self._kernels.bodies[kernel].nodes if node.op in LOOPS]
-            found = self._known[kernel] = sum(loops), all(loops)
-        return found
+            counted = self._products_of_kernel[kernel] = sum(loops), all(loops)
+        return counted
 
     def _fits(self, body: Graph) -> bool:
         limits = DEFAULT.fusion
@@ -156,49 +176,57 @@ class _Joins:
         template = recorded_template(body)
         return template is not None and template.form is KernelForm.GEMM
 
-    def _place_of_both(self, maker: Node, reader: Node) -> Node | None:
-        """The one of the two at whose place both may be launched."""
-        if (self._waits[maker], self._waited[maker]) != (self._waits[reader], self._waited[reader]):
+    def _fused_position(self, maker: Node, reader: Node) -> Node | None:
+        """Return `maker` or `reader`, whichever position the fused launch can take, or None if it can take neither."""
+        if (self._collectives_before[maker], self._collectives_after[maker]) != (
+            self._collectives_before[reader],
+            self._collectives_after[reader],
+        ):
             return None
         between = self.nodes[self._place[maker] + 1 : self._place[reader]]
-        made = {v for node in between for v in node.results}
-        if made.isdisjoint(reader.operands) and _bytes(reader.results) <= _bytes(maker.results):
+        results_between = {v for node in between for v in node.results}
+        if results_between.isdisjoint(reader.operands) and _bytes(reader.results) <= _bytes(maker.results):
             return maker
-        read = {v for node in between for v in _reads(node)}
-        if not read.isdisjoint(maker.results):
+        reads_between = {v for node in between for v in _reads(node)}
+        if not reads_between.isdisjoint(maker.results):
             return None
         is_next = all(node.op in UNLAUNCHED for node in between)
         return reader if is_next or self._ending(maker, reader) <= _bytes(maker.results) else None
 
     def _ending(self, maker: Node, reader: Node) -> int:
-        """Bytes of what the maker reads, and nothing at the place of the reader or later."""
+        """Return the bytes of the operands of `maker` that are dead from the position of `reader` on."""
         later = {v for node in self.nodes[self._place[reader] :] for v in _reads(node)} | {*self._graph.outputs}
-        return _bytes(v for v in dict.fromkeys(maker.operands) if v in self._made and v not in later)
+        return _bytes(v for v in dict.fromkeys(maker.operands) if v in self._producers and v not in later)
 
 
 def _form_of_both(maker: Node, reader: Node, outside: set[Value]) -> Hashable:
-    """What the body of both depends on, up to the names of values."""
+    """Return a key of everything that the fused body depends on, up to the names of values."""
     values = (*maker.operands, *maker.results, *reader.operands)
-    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-    places = (*map(numbers.__getitem__, values), *(value in outside for value in maker.results))
-    return maker.attrs.kernel, reader.attrs.kernel, places
+    indices = {value: index for index, value in enumerate(dict.fromkeys(values))}
+    pattern = (*map(indices.__getitem__, values), *(value in outside for value in maker.results))
+    return maker.attrs.kernel, reader.attrs.kernel, pattern
 
 
 def joined_body(
     maker: Node, reader: Node, outside: set[Value], bodies: Mapping[str, Graph]
 ) -> tuple[list[Value], list[Value], Graph]:
-    """What a launch that computes both reads and makes, and its body; of what the maker makes others read `outside`."""
+    """Return the operands, the results and the body of a launch that computes both kernels.
+
+    `outside` are the results of `maker` that other nodes read.
+    """
     body, now = Graph(""), dict[Value, Value]()
     for node in (maker, reader):
-        given, inner = bodies[node.attrs.kernel], dict[Value, Value]()
-        for value, formal in zip(node.operands, given.inputs, strict=True):
+        kernel_body, inner = bodies[node.attrs.kernel], dict[Value, Value]()
+        for value, formal in zip(node.operands, kernel_body.inputs, strict=True):
             if value not in now:
                 now[value] = Value(formal.type, formal.name, loc=formal.loc)
                 body.inputs.append(now[value])
             inner[formal] = now[value]
-        for each in given.nodes:
-            copy_node(each, body, inner)
-        now |= {value: inner[own] for value, own in zip(node.results, given.outputs, strict=True)}
+        for inner_node in kernel_body.nodes:
+            copy_node(inner_node, body, inner)
+        now |= {
+            value: inner[formal_result] for value, formal_result in zip(node.results, kernel_body.outputs, strict=True)
+        }
     reads = [value for value in (*maker.operands, *reader.operands) if value not in maker.results]
     outputs = [v for v in (*maker.results, *reader.results) if v not in maker.results or v in outside]
     body.outputs = [now[v] for v in outputs]
@@ -216,10 +244,13 @@ def _reads(node: Node) -> tuple[Value, ...]:
 def _reached(
     nodes: Sequence[Node], own: Mapping[Node, int], following: Callable[[Node], Iterable[Node]]
 ) -> dict[Node, int]:
-    """The collectives, as bits, that each node comes to over others: `nodes` are in an order in which those come first."""
-    found: dict[Node, int] = {}
+    """Return for each node the bit set of collectives that it reaches through `following`.
+
+    `nodes` must be in an order in which the nodes in `following` come first; `own` has the bit of each collective.
+    """
+    reached: dict[Node, int] = {}
     for node in nodes:
-        found[node] = 0
+        reached[node] = 0
         for other in following(node):
-            found[node] |= found[other] | own.get(other, 0)
-    return found
+            reached[node] |= reached[other] | own.get(other, 0)
+    return reached

@@ -1,10 +1,11 @@
-"""How much of the memory that a kernel's loads and stores touch they use, from the addresses that its index code computes.
+"""Memory efficiency of a kernel: the share of the moved bytes that its loads and stores use, from its index code.
 
     tl.load(x_ptr + i)           f32, i = 0 .. 1023        128 sectors of 32 bytes, all used       1.0
     tl.load(x_ptr + i * 4)                                1024 sectors, 4 bytes of each used       0.125
 
-Memory moves in sectors. All lanes of a program are looked at together, in programs and trips of loops from the first to
-the last: what lanes share counts once, as it does in a cache. Where data decide an address, all lanes have the same data.
+Memory moves in sectors. All lanes of a program are evaluated together, for a few programs and loop iterations from the
+first to the last. Elements that lanes share count once, because a cache serves them. Where data decides an address, all
+lanes get the same data.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from meshgen.codegen.index_code import Statement
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.ir.graph import Graph
 
-SECTOR = 32  # bytes; what the L2 cache of an NVIDIA GPU moves at least (Nsight Compute, "Memory Tables")
-_SAMPLES = 3  # of programs and trips: the first, the middle and the last
-_MOST_LANES = 2**18  # of a program's tile; more are not looked at
+SECTOR = 32  # bytes; the L2 cache of an NVIDIA GPU moves at least this much (Nsight Compute, "Memory Tables")
+_SAMPLES = 3  # samples of programs and loop iterations (chosen: the first, the middle and the last)
+_MAX_LANES = 2**18  # Largest number of lanes of a program that is evaluated (chosen: larger tiles take too long).
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one load or store moves in a launch.
+    """The memory traffic of one load or store in a launch.
 
     Attributes:
-        text: of the access.
-        wanted: bytes of the different elements that it touches.
-        moved: bytes of the sectors that they are in.
+        text: source of the access.
+        wanted: bytes of the distinct elements that it accesses.
+        moved: bytes of the sectors that contain these elements.
     """
 
     text: str
@@ -47,35 +48,35 @@ class Traffic:
 
     @property
     def efficiency(self) -> float:
-        """The share of what is moved that is wanted, 0 to 1."""
+        """The fraction of the moved bytes that is used, 0 to 1."""
         return self.wanted / self.moved if self.moved else 1.0
 
 
-def efficiency(found: Iterable[Traffic]) -> float:
-    """The share of all bytes that are moved that is wanted, 0 to 1."""
-    each = list(found)
-    return Traffic("", sum(one.wanted for one in each), sum(one.moved for one in each)).efficiency
+def efficiency(measured: Iterable[Traffic]) -> float:
+    """Return the fraction of all moved bytes that is used, 0 to 1."""
+    traffics = list(measured)
+    return Traffic("", sum(access.wanted for access in traffics), sum(access.moved for access in traffics)).efficiency
 
 
 def kernel_traffic(source: KernelSource, body: Graph) -> list[Traffic]:
-    """What each load and store of a generated kernel moves in a launch; one device along every axis of the mesh."""
+    """Return the traffic of each load and store of a generated kernel in one launch, on a mesh of one device."""
     values = {"operand": body.inputs, "result": body.outputs}
-    found = list(zip(parameters(source.text, source.entry), source.params, strict=False))
-    types = {name: values[kind][number].type for name, (kind, number) in found if kind in values}
-    counts = {name: 1 for name, (kind, _) in found if kind == "coordinate"}
+    params_by_name = list(zip(parameters(source.text, source.entry), source.params, strict=False))
+    types = {name: values[kind][index].type for name, (kind, index) in params_by_name if kind in values}
+    counts = {name: 1 for name, (kind, _) in params_by_name if kind == "coordinate"}
     constants = {name: value for name, value in source.constants.items() if isinstance(value, int)}
-    given = Given({name: kind.size for name, kind in types.items()}, counts, source.grid[0], constants)
-    return traffic(source.code, given, {n: kind.nbytes / max(1, kind.size) for n, kind in types.items()})
+    setting = Given({name: kind.size for name, kind in types.items()}, counts, source.grid[0], constants)
+    return traffic(source.code, setting, {n: kind.nbytes / max(1, kind.size) for n, kind in types.items()})
 
 
 def traffic(code: Sequence[Statement], given: Given, widths: Mapping[str, float]) -> list[Traffic]:
-    """What each load and store of a kernel moves in a launch, in the order of its text.
+    """Return the traffic of each load and store of a kernel in one launch, in the order of its text.
 
     Args:
         widths: bytes of an element of each pointer parameter.
     """
-    found, numbers = accesses(code, given)
-    return [_traffic(access, numbers, given, widths) for access in found]
+    touched, numbers = accesses(code, given)
+    return [_traffic(access, numbers, given, widths) for access in touched]
 
 
 def _traffic(access: Access, numbers: Arithmetic, given: Given, widths: Mapping[str, float]) -> Traffic:
@@ -84,18 +85,18 @@ def _traffic(access: Access, numbers: Arithmetic, given: Given, widths: Mapping[
     question = opened_question(access.question, numbers.definitions)
     width = max(widths[name] for name in access.names)
     counted = [_counted(question, table, width) for table in _tables(question, numbers)]
-    often = access.trips * given.programs / max(1, len(counted))
-    wanted, moved = (often * sum(pair[side] for pair in counted) for side in (0, 1))
+    repetitions = access.trips * given.programs / max(1, len(counted))
+    wanted, moved = (repetitions * sum(pair[side] for pair in counted) for side in (0, 1))
     return Traffic(access.text, wanted, moved)
 
 
 def _tables(question: Question, numbers: Arithmetic) -> Iterator[Mapping[Var, Exact]]:
-    """Values of the variables: all lanes, in a few programs and trips."""
+    """Yield values for the variables: all lanes, in a few programs and loop iterations."""
     exprs = [question.offset, *(fact.expr for fact in question.facts)]
     exprs += [need.expr for fact in question.facts for need in fact.needs]
     leaves = list(dict.fromkeys(v for e in exprs for v in ex.variables(e)))
     lanes = [v for v in leaves if v.text.startswith(LANE)]
-    if math.prod(v.high - v.low + 1 for v in lanes) > _MOST_LANES:
+    if math.prod(v.high - v.low + 1 for v in lanes) > _MAX_LANES:
         return
     axes = np.ogrid[tuple(slice(v.low, v.high + 1) for v in lanes)] if lanes else []
     table = dict(zip(lanes, (np.asarray(axis, np.int64) for axis in axes), strict=True))
@@ -105,7 +106,7 @@ def _tables(question: Question, numbers: Arithmetic) -> Iterator[Mapping[Var, Ex
 
 
 def _sampled(var: Var, sample: int, numbers: Arithmetic) -> int:
-    """The first value of a variable, one between and the last."""
+    """Return the first, middle or last value of a variable, for sample 0, 1 or 2."""
     if (exact := numbers.exact.get(var)) is not None:
         return int(exact[(len(exact) - 1) * sample // (_SAMPLES - 1)])
     low, high = max(var.low, 0), min(var.high, 2**31 - 1)
@@ -113,7 +114,7 @@ def _sampled(var: Var, sample: int, numbers: Arithmetic) -> int:
 
 
 def _counted(question: Question, table: Mapping[Var, Exact], width: float) -> tuple[float, float]:
-    """Bytes that the lanes want, and those of the sectors that they touch."""
+    """Return the bytes of the distinct elements that the lanes access, and of the sectors that contain them."""
     offset = values_of(question.offset, table)
     lanes = between(Need(question.offset, 0, FAR), table)
     for fact in question.facts:

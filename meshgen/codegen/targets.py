@@ -1,4 +1,4 @@
-"""Targets of compilation: `cpu`, or `cuda:` and GPU architectures, such as `cuda:sm_90,sm_80`."""
+"""Compilation targets: `cpu`, or `cuda:` followed by GPU architectures, such as `cuda:sm_90,sm_80`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HINT = f"write cpu, cuda:sm_90 or cuda:sm_90,sm_80; the architectures are {', '
 
 
 def target_faults(target: Any) -> list[Diagnostic]:
-    """The faults of a user's target."""
+    """Return diagnostics for an invalid target."""
     if not isinstance(target, str) or not (target == "cpu" or target.startswith("cuda:")):
         near = nearest_names(str(target).lower(), ["cpu", *(f"cuda:{a}" for a in ARCHITECTURES)], 1)
         return [_target_fault(f"unknown target {target!r:.80}", near)]
@@ -35,27 +35,27 @@ def target_faults(target: Any) -> list[Diagnostic]:
 
 
 def architectures_of(target: str) -> tuple[str, ...]:
-    """The GPU architectures of a target; none for the CPU."""
+    """Return the GPU architectures of a target; empty for the CPU."""
     _, colon, names = target.partition(":")
     return tuple(names.split(",")) if colon else ()
 
 
 def unneeded_passes(target: str) -> frozenset[str]:
-    """Passes that prepare for kernels what NumPy has: complex numbers on CPUs."""
+    """Return the passes that the target does not need: NumPy on CPUs supports complex numbers."""
     return frozenset() if architectures_of(target) else frozenset(("expand-complex",))
 
 
 def predicted_on(target: str, memory_limit: int | None, mesh: Mesh) -> tuple[str, int | None]:
-    """Return the target whose times are predicted, and the bytes of a device that a step may take."""
+    """Return the target whose times are predicted, and the device memory in bytes that a step may use."""
     machine = predicted_machine(target, mesh.machine)
     return f"cuda:{machine.device}", machine.memory_bytes if memory_limit is None else memory_limit
 
 
 def predicted_machine(target: str, machine: Machine | None) -> Machine:
-    """Return the machine whose times are predicted, with its device.
+    """Return the machine whose times are predicted, with its device filled in.
 
     Args:
-        target: its first architecture is the device of a machine that names none; `cpu` stands for `DEFAULT_TARGET`.
+        target: its first architecture is the device if the machine names none; for `cpu`, that is `DEFAULT_TARGET`.
         machine: default: `DEFAULT_MACHINE`.
     """
     machine = machine or MACHINES[DEFAULT_MACHINE]
@@ -64,21 +64,22 @@ def predicted_machine(target: str, machine: Machine | None) -> Machine:
 
 
 def machine_title(machine: Machine) -> str:
-    """Return the names of a machine and of its devices: `dgx-h100 (H100)`."""
+    """Return the names of a machine and of its devices, such as `dgx-h100 (H100)`."""
     return f"{machine.name} ({device_of(machine.device).product})" if machine.device else machine.name
 
 
 def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:
-    """The user's target, or if there is none, the architecture of the machine's device.
+    """Return the user's target, or the architecture of the machine's device if the user named no target.
 
-    Raises UsageError MG0001 where the machine's device has another architecture than the first of the user's.
+    Raises:
+        UsageError: MG0001, the machine's device has another architecture than the first of the user's target.
     """
     machines = dict.fromkeys(mesh.machine for mesh in meshes)
     devices = {machine.device: machine for machine in machines if machine and machine.device}
     for device, machine in devices.items():
         arch = device_of(device).architecture
-        asked = architectures_of(target or f"cuda:{arch}")
-        if asked and asked[0] != arch:
+        architectures = architectures_of(target or f"cuda:{arch}")
+        if architectures and architectures[0] != arch:
             text = f"the devices of machine '{machine}' are {arch}, but the target is {target}"
             raise UsageError(Diagnostic("MG0001", text, hint=f"leave the target out, or name {arch} first in it"))
         target = target or f"cuda:{arch}"
@@ -86,7 +87,7 @@ def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:
 
 
 def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:
-    """The faults of the name of a GPU architecture."""
+    """Return diagnostics for an invalid name of a GPU architecture; `where` completes the message."""
     if name in ARCHITECTURES:
         return []
     if not name:

@@ -1,4 +1,4 @@
-"""One readable, self-contained Triton module per kernel body."""
+"""Generation of one readable, self-contained Triton module per kernel body."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
 
-_IN_A_ROW = 5  # parameters of a line of source
-_NOT_CHOSEN = frozenset({"speed", "kept", "reduced"})  # fields of candidates: a prediction, and sizes of the body
+_PARAMS_PER_LINE = 5  # Number of parameters per source line.
+# Fields of plan candidates that are not choices: a prediction, and sizes of the body.
+_NOT_CHOSEN = frozenset({"speed", "kept", "reduced"})
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel as source, and how to launch it.
+    """The source of a kernel, and how to launch it.
 
     Attributes:
         text: the module; `entry` is its kernel function.
-        params: what to pass, in order: ("operand", number of the body's input), ("result", number of its
-            output) or ("coordinate", mesh axes): the i32 index of the device in its group over them.
-            Operands and results are pointers; all buffers are aligned to at least 16 bytes.
-        grid: number of programs; a grid with a 0 is not launched.
+        params: the arguments, in order: ("operand", index of the body's input), ("result", index of its output) or
+            ("coordinate", mesh axes): the i32 index of the device in its group over these axes. Operands and results
+            are pointers; all buffers are aligned to at least 16 bytes.
+        grid: number of programs along each grid dim; a grid with a 0 is not launched.
         constants: compile-time parameters, after `params` in the signature.
         flops, bytes: arithmetic operations and device memory traffic of one launch.
-        code: the index code of the kernel, with which its accesses are proven.
-        template: name of the template that it is made from; tile: the candidate of its plan, empty where all kernels have one form.
-        is_measured: whether the tile was measured to be the best.
+        code: the index code of the kernel, from which its accesses are proven in bounds.
+        template: name of the template that generated it.
+        tile: the chosen candidate of the kernel's plan; empty if the template has only one form.
+        is_measured: whether a measurement found this tile to be the best.
     """
 
     text: str
@@ -62,10 +64,10 @@ class KernelSource:
 
 
 def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> KernelSource:
-    """Generate the kernel of a body for the target's (first) architecture, with the tile that is predicted to be best.
+    """Generate the kernel of a body for the first architecture of `target`, with the tile predicted to be fastest.
 
     Raises:
-        CodegenError: MG0301, for every op or type that no kernel can be generated for.
+        CodegenError: MG0301, for each op or type that kernels do not support.
     """
     return next(kernel_sources(name, body, mesh, target))
 
@@ -75,9 +77,9 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     """Generate the kernel with each candidate of its plan on demand, in the order of their predicted times.
 
     Args:
-        is_first: whether a candidate with this tile comes before all others.
+        is_first: whether the candidate with this tile comes before all others.
     Raises:
-        CodegenError: as `kernel_source`.
+        CodegenError: the same as `kernel_source`.
     """
     if faults := lacking_faults([(body, 1)]):
         raise CodegenError(*faults)
@@ -85,19 +87,17 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     lowered = lower_convolutions(body)
     plan = plan_body(lowered, device, body.template)
     tiles = sorted(plan.candidates, key=lambda tile: not is_first(tile_of(tile)))
-    for number in range(max(1, len(tiles))):
-        source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+    for rank in range(max(1, len(tiles))):
+        source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[rank:])), device)
         if source is not None:
-            yield replace(source, tile=tile_of(tiles[number]) if tiles else {})
+            yield replace(source, tile=tile_of(tiles[rank]) if tiles else {})
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:
-    """Return what a candidate of a plan chooses, by the names of its fields, with lists for tuples as JSON has them.
+    """Return the choices of a plan candidate by field name, with lists for tuples as in JSON.
 
-    A candidate is a dataclass or a named tuple. Segments are described by the tile of their products.
-
-    Returns:
-        An empty dict for segments without products.
+    A candidate is a dataclass or a named tuple. Segments are described by the tile of their GEMMs: without GEMMs, the
+    dict is empty.
     """
     if isinstance(candidate, Segments):
         return {} if candidate.tile is None else tile_of(candidate.tile)
@@ -110,9 +110,9 @@ def tile_of(candidate: Any) -> dict[str, Any]:
 def _source(
     name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
 ) -> KernelSource | None:
-    """The source of the first candidate of a plan; None if that candidate is of no use."""
+    """Return the source of the plan's first candidate, or None if the template rejects that candidate."""
     entry = entry_name(name)
-    if (written := _emit_inside(entry, body, lowered, mesh, plan, device)) is None:
+    if (written := _emit_in_bounds(entry, body, lowered, mesh, plan, device)) is None:
         return None
     evaluator, launch, text = written
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
@@ -124,25 +124,31 @@ def _source(
     )  # fmt: skip
 
 
-def _emit_inside(
+def _emit_in_bounds(
     entry: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
 ) -> tuple[Evaluator, Launch, str] | None:
-    """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so.
+    """Generate source whose loads and stores are proven in bounds.
 
-    None if the first candidate of the plan is of no use. `lowered` is what is generated, `body` what it is called.
+    Accesses that cannot be proven get an explicit bounds mask.
+
+    Args:
+        body: the kernel body, whose name and values appear in the source.
+        lowered: the lowered body, from which code is generated.
+    Returns:
+        The evaluator, the launch and the text, or None if the template rejects the plan's first candidate.
     """
-    outside = frozenset[int]()
+    masked_accesses = frozenset[int]()
     while True:
-        evaluator = Evaluator(lowered, mesh, outside)
+        evaluator = Evaluator(lowered, mesh, masked_accesses)
         if (launch := plan.template.emit(evaluator, lowered, plan, device)) is None:
             return None
         text = _module(entry, body, evaluator, launch)
-        found = unproven(evaluator.code, _given(body, evaluator, launch))
-        if not found:
+        unproven_accesses = unproven(evaluator.code, _given(body, evaluator, launch))
+        if not unproven_accesses:
             return evaluator, launch, text
-        if all(access.number in outside for access in found):
-            raise CodegenError(_not_inside(body, found))
-        outside |= {access.number for access in found}
+        if all(access.number in masked_accesses for access in unproven_accesses):
+            raise CodegenError(_unproven_fault(body, unproven_accesses))
+        masked_accesses |= {access.number for access in unproven_accesses}
 
 
 def _given(body: Graph, evaluator: Evaluator, launch: Launch) -> Given:
@@ -152,11 +158,11 @@ def _given(body: Graph, evaluator: Evaluator, launch: Launch) -> Given:
     return Given(sizes, counts, launch.grid[0], launch.constants)
 
 
-def _not_inside(body: Graph, found: Sequence[Access]) -> Diagnostic:
+def _unproven_fault(body: Graph, accesses: Sequence[Access]) -> Diagnostic:
     return Diagnostic(
         "MG0301",
         f"kernel '{body.name}': no proof that it stays inside its operands and results: "
-        + "; ".join(access.text for access in found),
+        + "; ".join(access.text for access in accesses),
         body.nodes[0].loc,
         hint="compile it with --target cpu: it runs on the reference device",
     )
@@ -180,15 +186,17 @@ def _ops(nodes: Sequence[Node]) -> str:
 
 
 def _signature(entry: str, names: Sequence[str]) -> str:
-    """As many lines for names of any length: lines of equal kernels have equal numbers."""
-    if len(names) <= _IN_A_ROW:
+    """Return the signature. Its number of lines does not depend on names, so equal kernels have equal line numbers."""
+    if len(names) <= _PARAMS_PER_LINE:
         return f"def {entry}({', '.join(names)}):"
-    rows = [f"    {', '.join(names[start : start + _IN_A_ROW])}," for start in range(0, len(names), _IN_A_ROW)]
+    rows = [
+        f"    {', '.join(names[start : start + _PARAMS_PER_LINE])}," for start in range(0, len(names), _PARAMS_PER_LINE)
+    ]
     return f"def {entry}(\n" + "\n".join(rows) + "\n):"
 
 
 def _docstring(body: Graph, evaluator: Evaluator) -> str:
-    """The body in a few lines: what each pointer holds, and the work."""
+    """Return the docstring of the kernel: the type of each pointer."""
 
     def entries(names: Sequence[str], values: Sequence[Value]) -> str:
         return ", ".join(f"{n.removesuffix('_ptr')} {v.type}" for n, v in zip(names, values, strict=True))

@@ -1,4 +1,4 @@
-"""Check that control flow around collectives is uniform over devices; otherwise they would deadlock."""
+"""Check that control flow around collectives is uniform across devices; divergent control flow would deadlock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def require_agreement(module: Module) -> None:
 
 
 def _flows(graph: Graph) -> Iterator[Node]:
-    """Control flow that communicates, nested ones included; a scan runs as often on all devices."""
+    """Yield the loops and branches that communicate, including nested ones.
+
+    Scans have the same trip count on all devices.
+    """
     for node in graph.nodes:
         if any(map(communicates, node.regions)):
             if not is_scan(node):
@@ -38,15 +41,15 @@ def _flows(graph: Graph) -> Iterator[Node]:
 
 
 def _choice(node: Node) -> Value:
-    """The values that decide the branch."""
+    """Return the loop condition or the branch index."""
     return node.regions[0].outputs[0] if is_loop(node) else node.operands[0]
 
 
 def _divergence(node: Node, axes: list[str]) -> Diagnostic:
-    what = "the condition" if is_loop(node) else "the branch index"
+    deciding_value = "the condition" if is_loop(node) else "the branch index"
     return Diagnostic(
         "MG0401",
-        f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would deadlock",
+        f"'{node.op}' holds collectives, but {deciding_value} may differ between devices along {', '.join(axes)}: they would deadlock",
         node.loc,
         hint="reduce it over these axes first (all_reduce, psum), or move the collectives out",
     )

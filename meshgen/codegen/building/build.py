@@ -1,7 +1,8 @@
-"""Triton source to cubins, ahead of time and without a GPU: cached, in parallel, with what each kernel needs.
+"""Ahead-of-time compilation of Triton source to cubins, without a GPU: cached, in parallel, with kernel resources.
 
-The same source gives the same bytes: cubins have no line information, PTX only numbers of lines, options are explicit, and the cache's key
-holds the source without names of the program, launch options, architecture and the versions of Triton and ptxas.
+Builds are reproducible: equal source gives equal bytes. Cubins have no line information, PTX has line numbers only, and
+all options are explicit. The cache key contains the source without names of the program, the launch options, the
+architecture, and the versions of Triton and ptxas.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ from meshgen.packages import install_line
 from meshgen.printable import bytes_apart
 from meshgen.reproducers import keep_reproducer
 
-FORMAT = 6  # of the cache's entries
-DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
-MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
+FORMAT = 6  # version of the cache entries' format
+DIVISOR = 16  # bytes (chosen: buffers are aligned to more, and vector loads need no more)
+# registers per block, on every architecture from sm_80 on (CUDA C Programming Guide, "Compute Capabilities")
+MAX_REGISTERS = 65536
 
-Progress = Callable[[int, int, str], None]  # built so far, of how many, name of the last
+Progress = Callable[[int, int, str], None]  # (kernels built so far, number of kernels, name of the last one)
 
 
 class Request(NamedTuple):
-    """One kernel to build: parameters are (name, Triton type) in launch order, constants (name, value)."""
+    """A kernel to build. Parameters are (name, Triton type) in launch order, constants are (name, value)."""
 
     name: str
     text: str
@@ -54,7 +56,7 @@ class Request(NamedTuple):
         return tuple(name for name, kind in self.signature if kind.startswith("*"))
 
     def content(self, arch: str) -> dict[str, Any]:
-        """What is compiled, which is also the cache key: everything that decides the cubin, and no names of the program."""
+        """Return everything that decides the cubin, without names of the program; it is also the cache key."""
         constants = dict(self.constants)
         text, names = canonical_source(self.text, self.entry, constants)
         return {
@@ -74,9 +76,9 @@ class Request(NamedTuple):
 
 
 def request_of(name: str, source: Source, body: Graph) -> Request:
-    """How to build a kernel: the Triton signature follows from the types of its body.
+    """Return the build request of a kernel. The Triton signature follows from the types of its body.
 
-    Raises CodegenError MG0301 for an element type that kernels cannot hold.
+    Raises CodegenError MG0301 for an element type that Triton does not support.
     """
     names = [n for n in parameters(source.text, source.entry) if n not in source.constants]
     assert len(names) == len(source.params), f"'{name}': {names} do not match {source.params}"
@@ -99,7 +101,7 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
 
 
 def parameters(text: str, entry: str) -> list[str]:
-    """Names of the parameters of function `entry`."""
+    """Return the parameter names of function `entry`."""
     function = function_of(text, entry)
     assert function is not None, f"unknown function '{entry}' of the source"
     return [argument.arg for argument in function.args.args]
@@ -108,7 +110,11 @@ def parameters(text: str, entry: str) -> list[str]:
 def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                   progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                   ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
-    """As `compile_kernels`. Raises also CodegenError MG0303 for each kernel that cannot be launched."""
+    """Build like `compile_kernels`, and check that every kernel can be launched.
+
+    Raises:
+        CodegenError: also MG0303, for each kernel that exceeds a launch limit.
+    """
     built = compile_kernels(requests, archs, cache_dir, workers, progress, warn)
     if faults := [
         fault
@@ -127,12 +133,12 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
 
     Args:
         cache_dir: default `MESHGEN_CACHE_DIR`, else the user's cache directory.
-        workers: compiler processes; default one per core.
+        workers: number of compiler processes; default one per core.
         progress: called for each kernel as it is ready.
         warn: called with MG0004 if the cache cannot be used.
     Raises:
-        CodegenError: MG0302 for each kernel that does not compile, MG0301 for each that holds numbers which an architecture
-            lacks.
+        CodegenError: MG0302, for each kernel that does not compile; MG0301, for each that uses a type that an
+            architecture does not support.
         UsageError: MG0001, an unknown architecture.
         MissingError: MG0602, Triton is not installed or its ptxas cannot be run.
     """
@@ -145,42 +151,47 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
 def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                  progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                  ) -> tuple[dict[tuple[str, str], BuiltKernel], dict[tuple[str, str], Diagnostic]]:  # fmt: skip
-    """As `compile_kernels`: what was built, and why the rest was not (MG0302)."""
+    """Build like `compile_kernels`, but return compile errors (MG0302) instead of raising them.
+
+    Returns:
+        The built kernels and the diagnostics of the others, each by (kernel, architecture).
+    """
     _check_archs(archs, requests)
     cache = Cache(cache_dir)
-    work = [(request, arch) for request in requests for arch in archs]
-    keys = [key_of(format=FORMAT, versions=toolchain(a), **r.content(a)) for r, a in work]
-    wanted = dict(zip(reversed(keys), reversed(work), strict=True))  # equal ones go by the name of the first
-    wanted = {key: wanted[key] for key in keys}
-    found, faults = _built(wanted, cache, workers or os.cpu_count() or 1, progress)
+    jobs = [(request, arch) for request in requests for arch in archs]
+    keys = [key_of(format=FORMAT, versions=toolchain(a), **r.content(a)) for r, a in jobs]
+    # Equal kernels are built under the name of the first.
+    by_key = dict(zip(reversed(keys), reversed(jobs), strict=True))
+    by_key = {key: by_key[key] for key in keys}
+    built, faults = _built(by_key, cache, workers or os.cpu_count() or 1, progress)
     if cache.warning and warn:
         warn(cache.warning)
-    names = [((r.name, arch), key) for (r, arch), key in zip(work, keys, strict=True)]
-    return {name: found[key] for name, key in names if key in found}, {
+    names = [((r.name, arch), key) for (r, arch), key in zip(jobs, keys, strict=True)]
+    return {name: built[key] for name, key in names if key in built}, {
         name: faults[key] for name, key in names if key in faults
     }
 
 
 def _built(
-    wanted: Mapping[str, tuple[Request, str]], cache: Cache, workers: int, progress: Progress | None
+    jobs: Mapping[str, tuple[Request, str]], cache: Cache, workers: int, progress: Progress | None
 ) -> tuple[dict[str, BuiltKernel], dict[str, Diagnostic]]:
-    """The kernels by key, from the cache or compiled, and why others could not be."""
-    found: dict[str, BuiltKernel] = {}
+    """Return the kernels by key, from the cache or compiled, and the diagnostics of those that do not compile."""
+    built: dict[str, BuiltKernel] = {}
     faults: dict[str, Diagnostic] = {}
 
     def tell(key: str) -> None:
         if progress:
-            progress(len(found) + len(faults), len(wanted), wanted[key][0].name)
+            progress(len(built) + len(faults), len(jobs), jobs[key][0].name)
 
-    for key, (request, arch) in wanted.items():
+    for key, (request, arch) in jobs.items():
         if kernel := _cached(cache, key, request, arch):
-            found[key] = kernel
+            built[key] = kernel
             tell(key)
-    todo = [key for key in wanted if key not in found]
+    uncached = [key for key in jobs if key not in built]
 
-    def done(number: int, reply: Reply) -> None:
-        key = todo[number]
-        request, arch = wanted[key]
+    def done(index: int, reply: Reply) -> None:
+        key = uncached[index]
+        request, arch = jobs[key]
         if "error" in reply:
             faults[key] = _compile_fault(request, arch, reply)
         else:
@@ -188,17 +199,17 @@ def _built(
             kernel = built_kernel(code, description, request.entry, arch, cached=False)
             assert kernel, f"'{request.name}': the compiler failed with {description}"
             cache.put(key, code, description)
-            found[key] = kernel
+            built[key] = kernel
         tell(key)
 
-    if todo:
+    if uncached:
         remove_abandoned()
-    compile_all([request.content(arch) for request, arch in map(wanted.__getitem__, todo)], workers, done)
-    return found, faults
+    compile_all([request.content(arch) for request, arch in map(jobs.__getitem__, uncached)], workers, done)
+    return built, faults
 
 
 def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:
-    """The kernel as the cache has it. A malformed entry is deleted."""
+    """Return the kernel from the cache, or None. Deletes a malformed entry."""
     if (entry := cache.get(key)) is None:
         return None
     kernel = built_kernel(*entry, request.entry, arch)
@@ -208,33 +219,37 @@ def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel 
 
 
 def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
-    """Refuse unknown architectures, on which Triton's compiler would crash."""
+    """Refuse unknown architectures, on which Triton's compiler would crash, and unsupported element types."""
     if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
         raise UsageError(*faults)
-    if lacking := [
-        _lacks_type(each, arch, lacks) for each in requests for arch in archs for lacks in _lacking(each, arch)
+    if unsupported := [
+        _unsupported_fault(request, arch, operation)
+        for request in requests
+        for arch in archs
+        for operation in _unsupported_operations(request, arch)
     ]:
-        raise CodegenError(*lacking)
+        raise CodegenError(*unsupported)
 
 
-def _lacking(request: Request, arch: str) -> list[str]:
-    """Return the operations on 8-bit floats that the architecture lacks: f8E4M3FN, rounding to f8E5M2."""
+def _unsupported_operations(request: Request, arch: str) -> list[str]:
+    """Return the f8 operations that the architecture does not support: f8E4M3FN values, and rounding to f8E5M2."""
     if ARCHITECTURES[arch].has_f8:
         return []
     types = [kind for _, kind in request.signature]
-    found = ["element type f8E4M3FN"] if "*fp8e4nv" in types or "tl.float8e4nv" in request.text else []
-    return found + (["rounding to f8E5M2"] if ".to(tl.float8e5" in request.text else [])
+    unsupported = ["element type f8E4M3FN"] if "*fp8e4nv" in types or "tl.float8e4nv" in request.text else []
+    return unsupported + (["rounding to f8E5M2"] if ".to(tl.float8e5" in request.text else [])
 
 
-def _lacks_type(request: Request, arch: str, lacks: str) -> Diagnostic:
+def _unsupported_fault(request: Request, arch: str, lacks: str) -> Diagnostic:
     hint = "compile for sm_89 or newer, or with --target cpu: it runs on the reference device"
     return Diagnostic("MG0301", f"kernel '{request.name}' needs {lacks}, which {arch} lacks", hint=hint)
 
 
 def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
-    """A fault with the compiler's message, shortened: its first and last line, and the first errors of its log.
+    """Return a diagnostic with the first and last line of the compiler's message, and the first errors of its log.
 
-    The source and the complete log are kept for a report, unless the compiler does not know the architecture.
+    The source and the complete log are stored for a bug report, unless the installed Triton does not support the
+    architecture.
     """
     supported = assembled_architectures(arch)
     if supported and arch not in supported:
@@ -242,27 +257,27 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
             f"target cuda:{arch} is not supported by the installed Triton, whose assembler knows {', '.join(supported)}"
         )
         return Diagnostic("MG0302", text, hint="name one of these, or install a newer Triton")
-    kept = keep_reproducer(
+    reproducer = keep_reproducer(
         {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}
     )
-    words, log = ([x.strip() for x in reply[part].splitlines() if x.strip()] for part in ("error", "log"))
-    telling = [line for line in log if "error" in line.lower()]
-    excerpt = "; ".join(dict.fromkeys(line[:300] for line in [*words[:1], *words[-1:], *telling[:3]]))
+    message, log = ([x.strip() for x in reply[part].splitlines() if x.strip()] for part in ("error", "log"))
+    error_lines = [line for line in log if "error" in line.lower()]
+    excerpt = "; ".join(dict.fromkeys(line[:300] for line in [*message[:1], *message[-1:], *error_lines[:3]]))
     return Diagnostic(
         "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}",
-        Location(str(kept / "kernel.py"), 0) if kept else None,
+        Location(str(reproducer / "kernel.py"), 0) if reproducer else None,
         hint="this is a fault of meshgen; please report it with the file and its log",
     )  # fmt: skip
 
 
 def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
-    """Reasons why the driver would refuse to launch the kernel."""
+    """Return the reasons why the driver would refuse to launch the kernel."""
     texts: list[str] = []
     limit = ARCHITECTURES[arch].shared_bytes
     if built.shared > limit:
         needed, available = bytes_apart(built.shared, limit)
         texts.append(f"{needed} of shared memory per block, but {arch} has {available}")
-    needed = -(-built.regs // 8) * 8 * built.threads  # registers are given out in eights
+    needed = -(-built.regs // 8) * 8 * built.threads  # registers are allocated in units of eight
     if needed > MAX_REGISTERS:
         texts.append(f"{built.regs} registers x {built.threads} threads = {needed}, but a block has {MAX_REGISTERS}")
     hint = f"it was built with num_warps={request.num_warps}, num_stages={request.num_stages}"
@@ -270,17 +285,20 @@ def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagno
 
 
 def toolchain(arch: str) -> dict[str, str]:
-    """Versions that decide what a cubin is. Raises MissingError without Triton, which is not imported."""
+    """Return the versions that decide the cubin, without importing Triton.
+
+    Raises MissingError if it is not installed.
+    """
     tool = _tool_of(arch)
     return _versions(tool, os.environ.get(_variable_of(tool), ""))
 
 
 @functools.cache
 def assembled_architectures(arch: str) -> tuple[str, ...]:
-    """Return the architectures that the ptxas for this one knows, of those that meshgen does; none where it does not say."""
-    shown = subprocess.run([_binary(_tool_of(arch)), "--help"], capture_output=True, text=True, check=False).stdout
-    known = {*re.findall(r"'(sm_\d+)'", shown)}
-    return tuple(each for each in ARCHITECTURES if each in known)
+    """Return the architectures that meshgen and the ptxas for `arch` both support; empty if ptxas lists none."""
+    help_text = subprocess.run([_binary(_tool_of(arch)), "--help"], capture_output=True, text=True, check=False).stdout
+    supported = {*re.findall(r"'(sm_\d+)'", help_text)}
+    return tuple(name for name in ARCHITECTURES if name in supported)
 
 
 def _tool_of(arch: str) -> str:
@@ -288,22 +306,22 @@ def _tool_of(arch: str) -> str:
 
 
 def _binary(tool: str) -> str:
-    """The path of an assembler of Triton, which an environment variable may set."""
+    """Return the path of one of Triton's assemblers, which an environment variable may override."""
     return os.environ.get(_variable_of(tool), "") or str(_triton() / "backends" / "nvidia" / "bin" / tool)
 
 
 def _variable_of(tool: str) -> str:
-    """The environment variable that names another binary."""
+    """Return the environment variable that overrides the path of an assembler."""
     return f"TRITON_{tool.upper().replace('-', '_')}_PATH"
 
 
 @functools.cache
 def _versions(tool: str, path: str) -> dict[str, str]:
-    place = _triton()
-    binary = path or str(place / "backends" / "nvidia" / "bin" / tool)
+    folder = _triton()
+    binary = path or str(folder / "backends" / "nvidia" / "bin" / tool)
     try:
-        shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
-        version = shown.strip().splitlines()[-1]
+        output = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+        version = output.strip().splitlines()[-1]
     except (OSError, ValueError, subprocess.CalledProcessError, IndexError) as error:
         hint = (
             f"unset {_variable_of(tool)}"
@@ -311,12 +329,12 @@ def _versions(tool: str, path: str) -> dict[str, str]:
             else f"install Triton again: {install_line('triton')} --force-reinstall"
         )
         raise MissingError(Diagnostic("MG0602", f"'{binary}' cannot be run: {error}", hint=hint)) from error
-    triton = re.search(r"^__version__ = ['\"]([^'\"]+)", (place / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    triton = re.search(r"^__version__ = ['\"]([^'\"]+)", (folder / "__init__.py").read_text("utf-8"), re.MULTILINE)
     return {"triton": triton[1] if triton else "unknown", "ptxas": version}
 
 
 def _triton() -> Path:
-    """The folder of Triton, which is not imported: that takes longer than most compilations. Raises MissingError MG0602."""
+    """Return the folder of Triton. An import would take longer than most compilations. Raises MissingError MG0602."""
     spec = importlib.util.find_spec("triton")
     if spec is None or not spec.submodule_search_locations:
         raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint=install_line("triton")))

@@ -1,8 +1,8 @@
-"""The process that compiles: one JSON request per line in, one JSON reply per line out.
+"""The compiler process: reads one JSON request per line, writes one JSON reply per line.
 
-Triton and ptxas write to stdout and stderr below Python; here both go to a file, and the replies to a private
+Triton and ptxas write to stdout and stderr below Python. Both are redirected to a file, and replies go to a private
 copy of stdout. The source of a kernel comes with the request and is read from nowhere else. The process ends when its
-input does, and removes its working directory, because the parent may have been killed.
+input ends. It then removes its working directory, because its parent may have been killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from meshgen.codegen.building.ptx_text import portable_ptx
 
-_KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align",
+_METADATA_FIELDS = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align",
          "profile_scratch_size", "profile_scratch_align", "tmem_size", "launch_cooperative_grid", "launch_pdl")  # fmt: skip
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -44,9 +44,9 @@ def main() -> None:
 
 
 def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
-    """Compile one kernel; any exception becomes a reply, because the caller must name the kernel.
+    """Compile one kernel. Any exception becomes a reply, because the caller must name the kernel.
 
-    A request whose `assembled` is False gets its PTX, and an empty cubin.
+    If `assembled` is False in the request, the reply has the PTX and an empty cubin.
     """
     log.seek(0)
     log.truncate()
@@ -79,32 +79,36 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     constants = request["constants"]
     signature = {name: "constexpr" if name in constants else request["signature"][name] for name in kernel.arg_names}
     hints = {
-        (place,): [["tt.divisibility", request["divisor"]]]
-        for place, name in enumerate(kernel.arg_names)
+        (position,): [["tt.divisibility", request["divisor"]]]
+        for position, name in enumerate(kernel.arg_names)
         if name in request["divisible"]
     }
     source = ASTSource(kernel, signature, constexprs=constants, attrs=hints)
     target = GPUTarget("cuda", int(request["arch"].removeprefix("sm_")), 32)
-    # Lines of the source go into the PTX, not into the cubin.
+    # Source lines go into the PTX, not into the cubin.
     options = request["options"] | {"ptx_options": "-suppress-debug-info"}
     settings: Any = knobs.runtime
     settings.add_stages_inspection_hook = hook = _Hook(request.get("assembled", True))
-    # Triton keys its own cache, a directory of this request alone, by a hash of all of its files, 400 MB.
+    # By default, Triton keys its cache by a hash of all of its files (400 MB). The cache directory serves this request
+    # only.
     triton.runtime.cache.triton_key = lambda: triton.__version__
     built: Any = triton.compile(source, target=target, options=options)
-    metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}
+    metadata = {name: getattr(built.metadata, name) for name in _METADATA_FIELDS if hasattr(built.metadata, name)}
     return {"cubin": base64.b64encode(built.asm["cubin"]).decode(), "ptx": hook.ptx, "metadata": metadata}
 
 
 class _Hook:
-    """Triton's hook on the stages of a compilation: ptxas assembles the text that modules keep, or nothing where no cubin is asked for."""
+    """Triton's hook on compilation stages: ptxas assembles the portable PTX, or nothing unless `assembled`."""
 
     def __init__(self, assembled: bool) -> None:
         self._assembled = assembled
         self.ptx = ""
 
     def __call__(self, *pipeline: Any) -> tuple[str, str] | None:
-        """Change the stages (`pipeline` is a backend, stages by name, ...); newer versions of Triton also ask without arguments, for their key."""
+        """Replace the stages. `pipeline` is (backend, stages by name, ...).
+
+        Newer versions of Triton also call the hook without arguments, to get its cache key.
+        """
         if not pipeline:
             return _Hook.__name__, _Hook.__name__
         stages = pipeline[1]
@@ -121,7 +125,7 @@ class _Hook:
 
 
 def _load(text: str) -> types.ModuleType:
-    """The source as a module. Triton reads it back with `inspect`, which finds its lines in `linecache`."""
+    """Load the source as a module. Triton reads the text back with `inspect`, which finds its lines in `linecache`."""
     name = f"meshgen_kernel_{hashlib.sha256(text.encode()).hexdigest()}"
     if name not in sys.modules:
         module = types.ModuleType(name)
@@ -131,7 +135,7 @@ def _load(text: str) -> types.ModuleType:
         try:
             exec(compile(text, file, "exec"), module.__dict__)
         except BaseException:
-            del sys.modules[name]  # a second request for it fails alike
+            del sys.modules[name]  # A second request for it fails in the same way.
             raise
     return sys.modules[name]
 

@@ -1,4 +1,4 @@
-"""A built kernel: its cubin, PTX and resources, as in the replies of compiler processes and in the cache."""
+"""A built kernel: its cubin, PTX and resources, as they are in the replies of compiler processes and in the cache."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class BuiltKernel:
     """A cubin and its resources.
 
     Attributes:
-        ptx: the source of the cubin, in the form of `ptx_text.portable_ptx`.
+        ptx: the PTX that the cubin was assembled from, in the form of `ptx_text.portable_ptx`.
         regs: registers per thread.
-        spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
+        spill_bytes: bytes of spill stores and loads per thread, as reported by ptxas.
         stack_bytes: stack frame per thread.
         shared: bytes of dynamic shared memory per block.
-        threads: per block, after what the compiler made of `num_warps`.
+        threads: threads per block; the compiler may have changed `num_warps`.
         instructions: counts by mnemonic, see `cubin.Resources`.
-        metadata: Triton's, for the launch (scratch sizes, cluster, ...).
-        seconds: what the compile took; of the first build if it came from the cache.
+        metadata: Triton's launch metadata (scratch sizes, cluster, ...).
+        seconds: compile time, also if the kernel came from the cache.
     """
 
     cubin: bytes
@@ -44,7 +44,7 @@ class BuiltKernel:
 
 
 def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
-    """The code of a compiler process's reply, cubin and PTX in one, and the description stored with it."""
+    """Convert the reply of a compiler process to a cache entry: cubin and PTX in one byte string, and a description."""
     cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
     resources = read_resources(cubin, metadata["name"])
     spills = reply["spill_bytes"]
@@ -63,7 +63,7 @@ def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
 def built_kernel(
     code: bytes, description: dict[str, Any], entry: str, arch: str, *, cached: bool = True
 ) -> BuiltKernel | None:
-    """The kernel that is described; None where the description is malformed, or that of another kernel than `entry`."""
+    """Return the described kernel, or None if the description is malformed or is of another kernel than `entry`."""
     fields = {"arch", "cubin_bytes", "instructions", "metadata", "seconds", *_COUNTS}
     if set(description) != fields or description["arch"] != arch or type(description["cubin_bytes"]) is not int:
         return None

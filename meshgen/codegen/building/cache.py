@@ -1,9 +1,9 @@
-"""A directory of built kernels, keyed by content: safe under concurrent processes, self-healing, private.
+"""A content-addressed directory of built kernels: safe under concurrent processes, self-healing, private.
 
-An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written to a temporary file
-and renamed, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
-built again. Entries run on GPUs, so nothing is read that another user could have written. Entries that are unused
-for long are deleted: old kernels, and entries of other versions.
+An entry is one file: a SHA-256 digest of the rest, a JSON line with the key, and the code (cubin and PTX). It is
+written to a temporary file and renamed, so a reader sees all of it or nothing. An entry that does not match its digest
+or key is deleted and built again. Entries run on GPUs, so files that another user could have written are never read.
+Entries that are unused for 30 days (old kernels, other versions) are deleted.
 """
 
 from __future__ import annotations
@@ -25,36 +25,39 @@ from meshgen.locks import replacing
 VARIABLE = "MESHGEN_CACHE_DIR"
 _FOLDER = "kernels"
 _DAY = 24 * 3600  # seconds
-_UNUSED = 30 * _DAY  # entries not read or written for this long are deleted
+_UNUSED = 30 * _DAY  # Seconds without a read or write after which an entry is deleted (chosen).
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def default_directory() -> Path | None:
-    """`MESHGEN_CACHE_DIR`, else the platform's place for a user's caches; None for a user without a home directory."""
+    """Return `MESHGEN_CACHE_DIR`, else the platform's cache directory, or None if the user has no home directory."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     try:
         home = Path.home()
     except RuntimeError:
         home = None
-    variable, place = {
+    variable, subfolder = {
         "darwin": ("", "Library/Caches/meshgen"),
         "win32": ("LOCALAPPDATA", "AppData/Local/meshgen"),
     }.get(sys.platform, ("XDG_CACHE_HOME", ".cache/meshgen"))
     if base := os.environ.get(variable):
         return Path(base) / "meshgen"
-    return home / place if home else None
+    return home / subfolder if home else None
 
 
 def key_of(**parts: Any) -> str:
-    """Digest of everything that decides what is built."""
+    """Return the digest of everything that decides a build result."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 class Cache:
-    """Entries below a directory, which is made. One that cannot be used costs the cache, not the build.
+    """The entries below a directory, which is created on demand.
 
-    `warning` is the reason why nothing is cached, or None.
+    An unusable directory disables the cache; the build continues.
+
+    Attributes:
+        warning: the reason why nothing is cached, or None.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -67,7 +70,7 @@ class Cache:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             distrust = _distrust(self.directory)
             self.directory = self.directory.resolve()
-        except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
             self._give_up(_reason(error))
         else:
             if distrust:
@@ -80,23 +83,23 @@ class Cache:
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """The code and its description, or None without a sound entry."""
+        """Return an entry's code and description, or None if there is no valid entry."""
         if self.directory is None:
             return None
-        place = _entry_path(self.directory, key)
+        path = _entry_path(self.directory, key)
         try:
-            content = _read_own(place)
+            content = _read_own(path)
         except OSError:
             return None
         entry = _decoded(key, content)
         if entry is None:
             self.drop(key)
         else:
-            _mark_used(place)
+            _mark_used(path)
         return entry
 
     def put(self, key: str, code: bytes, description: dict[str, Any]) -> None:
-        """Store an entry; the last of several writers wins, with the same bytes."""
+        """Store an entry. If several processes write it, the last one wins, with the same bytes."""
         if self.directory is None:
             return
         rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + code
@@ -124,17 +127,18 @@ def _entry_path(directory: Path, key: str) -> Path:
     return directory / _FOLDER / key[:2] / f"{key}.bin"
 
 
-def _mark_used(place: Path) -> None:
-    """Record the use of a file in its modification time, once a day."""
+def _mark_used(path: Path) -> None:
+    """Record the use of a file in its modification time, at most once a day."""
     with contextlib.suppress(OSError):
-        if time.time() - place.stat().st_mtime > _DAY:
-            os.utime(place)
+        if time.time() - path.stat().st_mtime > _DAY:
+            os.utime(path)
 
 
 def _delete_unused(folder: Path) -> None:
-    """Delete the files that are unused for long; failures are ignored.
+    """Delete the files that were unused for long; failures are ignored.
 
-    They are looked for once a day: the folder's time of change says when, or that a folder in it is new.
+    The scan runs at most once a day: the modification time of the folder is that of the last scan, or of a new
+    subfolder.
     """
     now = time.time()
     with contextlib.suppress(OSError):
@@ -147,43 +151,50 @@ def _delete_unused(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Files in the folders of a folder; links are skipped."""
-    with os.scandir(folder) as inner:
-        for each in list(inner):
-            if each.is_dir(follow_symlinks=False):
-                with os.scandir(each) as files:
+    """Yield the files in the subfolders of a folder; symbolic links to folders are skipped."""
+    with os.scandir(folder) as subfolders:
+        for subfolder in list(subfolders):
+            if subfolder.is_dir(follow_symlinks=False):
+                with os.scandir(subfolder) as files:
                     yield from (file for file in list(files) if not file.is_dir(follow_symlinks=False))
 
 
 def _distrust(directory: Path) -> str:
-    """Why a directory is not its user's alone: whose it is, who may write, who made a link on the way. Empty if it is private."""
-    if sys.platform == "win32":  # a user's profile is private there
+    """Return why a directory is not private, or "" if it is.
+
+    Reasons are another owner, write access for others, and a symbolic link on the path that another user created.
+    """
+    if sys.platform == "win32":  # user profiles are private there
         return ""
     user = os.geteuid()
-    for link in (place for place in (directory, *directory.parents) if place.is_symlink()):
+    for link in (path for path in (directory, *directory.parents) if path.is_symlink()):
         if link.lstat().st_uid not in (0, user):
             return f"the link '{link}' belongs to user {link.lstat().st_uid}"
-    found = directory.stat()
-    if found.st_uid != user:
-        return f"it belongs to user {found.st_uid}, not to {user}"
-    if found.st_mode & _OTHERS_WRITE:
-        return f"others may write to it (its mode is {stat.S_IMODE(found.st_mode):o}; chmod go-w makes it private)"
+    status = directory.stat()
+    if status.st_uid != user:
+        return f"it belongs to user {status.st_uid}, not to {user}"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"others may write to it (its mode is {stat.S_IMODE(status.st_mode):o}; chmod go-w makes it private)"
     return ""
 
 
-def _read_own(place: Path) -> bytes:
-    """The content of a regular file of this user that no other user may write to. Raises OSError for any other file."""
+def _read_own(path: Path) -> bytes:
+    """Return the content of a regular file that belongs to this user and that no other user may write to.
+
+    Raises:
+        OSError: any other file.
+    """
     if sys.platform == "win32":
-        return place.read_bytes()
-    with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
-            raise PermissionError(f"'{place}' is not a private file")
+        return path.read_bytes()
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+            raise PermissionError(f"'{path}' is not a private file")
         return file.read()
 
 
 def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
-    """The content of an entry, or None if it is damaged or has another key."""
+    """Return the code and description of an entry, or None if it is damaged or has another key."""
     digest, _, rest = content.partition(b"\n")
     if digest != hashlib.sha256(rest).hexdigest().encode():
         return None
@@ -201,8 +212,8 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
     return code, cast("dict[str, Any]", description)
 
 
-def _write_atomically(place: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically. Raises OSError."""
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with replacing(place, ".", 0o600) as file:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(path, ".", 0o600) as file:
         file.write(content)

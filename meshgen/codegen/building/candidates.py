@@ -1,11 +1,12 @@
-"""Choose the candidate of each kernel that is shipped: the first whose build has no fault.
+"""Choice of the candidate (tile) to ship for each kernel: the first whose build has no fault.
 
-`candidate_sources` says in which order they are built: the measured tile, then by predicted time. A measured tile may spill, because its
-measured time contains that.
+Candidates are built in the order of `candidate_sources`: the measured tile, then by predicted time. A measured tile may
+spill, because its measured time includes that.
 
-What a tile costs in registers is known only once it is built with its epilogue. Further candidates are built only for kernels that
-spill registers, need more than a device has, or miss the tensor cores or asynchronous copies that their products could use; of candidates that
-all have faults the one that spills least is kept, and of these the first that misses least. One that the compiler refuses is dropped.
+The register use of a tile is known only after it is built with its epilogue. Further candidates are built only if a
+kernel spills registers, exceeds a device limit, or does not use the tensor cores or asynchronous copies that its GEMMs
+could use. If all candidates have faults, the one that spills least is shipped; ties go to the one that misses fewest of
+these instructions. Candidates that do not compile are dropped.
 """
 
 from __future__ import annotations
@@ -28,30 +29,32 @@ if TYPE_CHECKING:
     from meshgen.codegen.building.build import Progress
 
 WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
-_WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
-_MOST_WARPS = 16  # chosen: blocks of more leave half of a multiprocessor's threads to one
-_TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something
-# Instructions that copy to shared memory while others compute; see `cubin.Resources`.
+_WARPS = "warps"  # The field of a measured tile with the number of warps, if only that was tuned.
+_MAX_WARPS = 16  # Chosen: with more warps, a block occupies more than half of a multiprocessor's threads.
+# Number of candidates that are built for a kernel that launches without spills but misses instructions (chosen).
+_MAX_TRIALS_FOR_SPEED = 3
+# Instructions that copy to shared memory asynchronously; see `cubin.Resources`.
 _ASYNCHRONOUS = ("UTMALDG", "LDGSTS")
-_NARROW = (
+_TENSOR_CORE_DTYPES = (
     "bf16",
     "f16",
     "i8",
     "f8E4M3FN",
     "f8E5M2",
-)  # element types of operands of tensor cores, whatever the precision
+)  # Operand types that tensor cores support at any precision setting.
 
 Binaries = dict[tuple[str, str], BuiltKernel]  # by kernel and architecture
 
 
 def candidate_sources(name: str, body: Graph, mesh: Mesh, target: str,
                       measured: Mapping[str, Any] | None = None) -> Iterator[KernelSource]:  # fmt: skip
-    """Generate the kernel of a body with each candidate on demand, in the order in which they are built.
+    """Generate the kernel of a body with each candidate on demand, in build order.
 
     Args:
-        measured: the tile that was measured to be best, which comes first if it is a candidate; the others follow by predicted time.
+        measured: the tile that was measured to be fastest; it comes first if it is a candidate. The others follow by
+            predicted time.
     Raises:
-        CodegenError: MG0301, for every op or type that no kernel can be generated for.
+        CodegenError: MG0301, for every op or type that kernels do not support.
     """
     measured_tile = {field: value for field, value in (measured or {}).items() if field != _WARPS}
     for source in kernel_sources(name, body, mesh, target, is_first=lambda tile: tile == measured_tile):
@@ -66,7 +69,7 @@ def candidate_sources(name: str, body: Graph, mesh: Mesh, target: str,
 
 
 def with_warps(source: KernelSource, warps: int) -> KernelSource:
-    """Return the same kernel with another number of warps per block, which its tile says."""
+    """Return the same kernel with another number of warps per block, which is recorded in its tile."""
     return replace(source, num_warps=warps, tile={**source.tile, _WARPS: warps})
 
 
@@ -76,7 +79,7 @@ class _Candidate:
 
     Attributes:
         limits: reasons why some architecture cannot launch it.
-        multiplies: whether it has tiles of types that tensor cores multiply.
+        multiplies: whether its operands have types that tensor cores support.
     """
 
     source: KernelSource
@@ -86,7 +89,10 @@ class _Candidate:
 
     @property
     def faults(self) -> tuple[int, int, int]:
-        """What speaks against it, the worst first: limits exceeded and, unless it was measured, bytes that each thread spills, what it misses."""
+        """The faults to compare candidates by: exceeded limits, spilled bytes per thread, missing instructions.
+
+        Only limits count for a measured tile.
+        """
         if self.source.is_measured:
             return len(self.limits), 0, 0
         spilled = max(kernel.spill_bytes for kernel in self.built.values())
@@ -95,55 +101,66 @@ class _Candidate:
 
 
 def missing(instructions: Mapping[str, int], arch: str) -> int:
-    """How much a kernel of products misses: two for the tensor cores of its architecture, one for asynchronous copies."""
+    """Return how much a GEMM kernel misses: 2 if it uses no tensor cores, plus 1 if it uses no asynchronous copies."""
     return 2 * (not any(map(instructions.get, tensor_cores(arch).instructions))) + (
         not any(map(instructions.get, _ASYNCHRONOUS))
     )
 
 
 def multiplies_tiles(body: Graph) -> bool:
-    """Whether tensor cores can take the operands of a kernel's products as they are."""
+    """Whether tensor cores support the operand types of all GEMMs of a kernel."""
     products = [node for node in body.nodes if node.op in PRODUCTS and not is_depthwise(node)]
-    return bool(products) and all(value.type.dtype in _NARROW for node in products for value in node.operands[:2])
+    return bool(products) and all(
+        value.type.dtype in _TENSOR_CORE_DTYPES for node in products for value in node.operands[:2]
+    )
 
 
 def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator[KernelSource]], archs: Sequence[str],
                progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                ) -> tuple[dict[str, KernelSource], Binaries]:  # fmt: skip
-    """The source to ship of each kernel, and its binary for each architecture.
+    """Build and choose the source of each kernel.
 
     Args:
-        candidates: the sources to choose from by name of the kernel, the best predicted first; taken as they are needed.
-        progress, warn: as for `build.compile_kernels`, once per round of candidates.
+        candidates: yields the sources to choose from by kernel name, fastest predicted first; consumed on demand.
+        progress, warn: as for `build.compile_kernels`, called once per round of candidates.
+    Returns:
+        The source to ship of each kernel, and its binary for each architecture.
     Raises:
-        CodegenError, UsageError, MissingError: as `build.build_kernels`; MG0302 where no candidate compiles, MG0303 where none
-            that does can be launched.
+        CodegenError, UsageError, MissingError: as `build.build_kernels`; MG0302 if no candidate compiles, MG0303 if
+            none of those that compile can be launched.
     """
     best: dict[str, _Candidate] = {}
-    refused: dict[str, list[Diagnostic]] = {}  # by the compiler
-    left = {name: _with_more_warps(candidates(name)) for name in bodies}
+    refused: dict[str, list[Diagnostic]] = {}  # diagnostics of the compiler
+    remaining = {name: _with_more_warps(candidates(name)) for name in bodies}
     tried = dict.fromkeys(bodies, 0)
-    while left:
-        for name, found in _round(bodies, left, archs, progress, warn).items():
+    while remaining:
+        for name, outcome in _round(bodies, remaining, archs, progress, warn).items():
             tried[name] += 1
-            if not isinstance(found, _Candidate):
-                refused.setdefault(name, found)
-            elif name not in best or found.faults < best[name].faults:
-                best[name] = found
-        left = {name: rest for name, rest in left.items() if name not in best or _goes_on(best[name], tried[name])}
-    lost = [fault for name in bodies if name not in best for fault in refused[name]]
-    if faults := lost + [fault for candidate in best.values() for fault in candidate.limits]:
+            if not isinstance(outcome, _Candidate):
+                refused.setdefault(name, outcome)
+            elif name not in best or outcome.faults < best[name].faults:
+                best[name] = outcome
+        remaining = {
+            name: rest
+            for name, rest in remaining.items()
+            if name not in best or _should_continue(best[name], tried[name])
+        }
+    compile_faults = [fault for name in bodies if name not in best for fault in refused[name]]
+    if faults := compile_faults + [fault for candidate in best.values() for fault in candidate.limits]:
         raise CodegenError(*dict.fromkeys(faults))
-    binaries = {(name, arch): kernel for name, found in best.items() for arch, kernel in found.built.items()}
-    return {name: found.source for name, found in best.items()}, binaries
+    binaries = {(name, arch): kernel for name, outcome in best.items() for arch, kernel in outcome.built.items()}
+    return {name: outcome.source for name, outcome in best.items()}, binaries
 
 
 def build_best_of_each(bodies: Mapping[str, Graph], candidates: Callable[[str, str], Iterator[KernelSource]], archs: Sequence[str],
                        progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                        ) -> tuple[dict[tuple[str, str], KernelSource], Binaries]:  # fmt: skip
-    """As `build_best`, by itself for each architecture: the source of each kernel for each, and its binary.
+    """Build and choose like `build_best`, separately for each architecture.
 
-    `candidates`: by name of the kernel and architecture.
+    Args:
+        candidates: called with the kernel and the architecture.
+    Returns:
+        The source and the binary, each by (kernel, architecture).
     """
     sources, binaries = dict[tuple[str, str], KernelSource](), Binaries()
     for arch in archs:
@@ -158,26 +175,30 @@ def _for(candidates: Callable[[str, str], Iterator[KernelSource]], arch: str, na
 
 
 def _with_more_warps(sources: Iterator[KernelSource]) -> Iterator[KernelSource]:
-    """The sources; after the only one of a kernel the same with more warps, whose threads hold fewer elements each."""
+    """Yield the sources. A single source is followed by variants with more warps, whose threads hold fewer elements."""
     first = next(sources)
     yield first
     if (second := next(sources, None)) is None:
-        yield from (with_warps(first, warps) for warps in WARPS_OF_A_BLOCK if first.num_warps < warps <= _MOST_WARPS)
+        yield from (with_warps(first, warps) for warps in WARPS_OF_A_BLOCK if first.num_warps < warps <= _MAX_WARPS)
     else:
         yield second
         yield from sources
 
 
-def _goes_on(best: _Candidate, tried: int) -> bool:
-    """Whether another candidate is built."""
+def _should_continue(best: _Candidate, tried: int) -> bool:
+    """Whether another candidate should be built."""
     limits, spilled, missed = best.faults
-    return bool(limits or spilled or (missed and tried < _TRIED_FOR_SPEED))
+    return bool(limits or spilled or (missed and tried < _MAX_TRIALS_FOR_SPEED))
 
 
 def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]], archs: Sequence[str],
            progress: Progress | None, warn: Callable[[Diagnostic], object] | None,
            ) -> dict[str, _Candidate | list[Diagnostic]]:  # fmt: skip
-    """The next candidate of every kernel that is left, built, or why it does not compile; a kernel without one leaves the list."""
+    """Build the next candidate of every kernel in `left`, and remove kernels without further candidates from `left`.
+
+    Returns:
+        For each kernel the built candidate, or diagnostics if it does not compile.
+    """
     from meshgen.codegen.building.build import compile_each, limit_faults, request_of
 
     sources = {name: source for name, rest in left.items() if (source := next(rest, None))}
@@ -185,12 +206,12 @@ def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]],
         del left[name]
     requests = {name: request_of(name, source, bodies[name]) for name, source in sources.items()}
     built, faults = compile_each(list(requests.values()), archs, progress=progress, warn=warn)
-    found: dict[str, _Candidate | list[Diagnostic]] = {}
+    outcome: dict[str, _Candidate | list[Diagnostic]] = {}
     for name, source in sources.items():
         if refused := [faults[name, arch] for arch in archs if (name, arch) in faults]:
-            found[name] = refused
+            outcome[name] = refused
             continue
         binaries = {arch: built[name, arch] for arch in archs}
         limits = [fault for arch in archs for fault in limit_faults(requests[name], arch, binaries[arch])]
-        found[name] = _Candidate(source, binaries, limits, multiplies_tiles(bodies[name]))
-    return found
+        outcome[name] = _Candidate(source, binaries, limits, multiplies_tiles(bodies[name]))
+    return outcome

@@ -1,7 +1,7 @@
-"""PTX as stored in a module: the code and the lines of its Triton source, independent of the build machine.
+"""PTX as stored in a module: the code and the line numbers of its Triton source, independent of the build machine.
 
-The compiler writes names of files, debug sections and comments into it. ptxas assembles what is left, so that a module's PTX is that of its
-machine code; lines of functions that were inlined become those in the kernel that called them.
+File names, debug sections and comments of the compiler are removed. ptxas assembles the remaining text, so a module's
+PTX matches its machine code. Lines of inlined functions become the lines of their call sites in the kernel.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 SOURCE = (
-    "kernel.py"  # the file name of the kernel's own source, independent of the kernel's name: equal code is equal text
+    # The file name of the kernel's source. It does not contain the kernel's name, so equal code has equal text.
+    "kernel.py"
 )
 _COMMENT = re.compile(r"[ \t]*//[^\n]*")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"[^\n]*\n', re.M)
@@ -17,26 +18,30 @@ _SECTION = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{[^{}]*\}[^\n]*\n", re.M)
 _LABEL = re.compile(r"^\$L__(?:tmp|func_begin|func_end|info_string)\d*:[ \t]*\n", re.M)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)\n", re.M)
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
-Place = tuple[int, int, int]  # file, line, column
+Place = tuple[int, int, int]  # (file, line, column)
 
 
 def portable_ptx(text: str) -> str:
-    """The text without comments, debug sections and paths; lines are those of the kernel's own source.
+    """Return the PTX without comments, debug sections and paths; line numbers refer to the kernel's own source.
 
-    Raises ValueError if it has no line of that.
+    Raises:
+        ValueError: the PTX has no line table of the kernel's source.
     """
     text = _COMMENT.sub("", text)
-    own = next((int(number) for number, name in _FILE.findall(text) if "meshgen_kernel" in name), None)
-    if own is None:
+    source_file = next((int(number) for number, name in _FILE.findall(text) if "meshgen_kernel" in name), None)
+    if source_file is None:
         raise ValueError("the PTX has no line table of the kernel")
     text = _SECTION.sub("", _FILE.sub("", text))
-    text = _lines_of(own, _LABEL.sub("", text))
+    text = _lines_of(source_file, _LABEL.sub("", text))
     text = re.sub(r"\n\s*\n+", "\n", text).strip() + "\n"
     return f'{text}\t.file\t1 "{SOURCE}"\n'
 
 
 def _lines_of(own: int, text: str) -> str:
-    """`.loc` of the kernel's own source only, and only where the line changes; a caller's place stands for what it calls."""
+    """Keep only the `.loc` directives of file `own`, and only where the line changes.
+
+    Inlined code gets the line of its call site.
+    """
     callers: dict[Place, Place] = {}
     last = ""
 

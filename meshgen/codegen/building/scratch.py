@@ -1,4 +1,4 @@
-"""Private temporary directories that are removed, however a process ends."""
+"""Private temporary directories that are removed however the process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PREFIX = "meshgen-build-"
 
 
 class Scratch:
-    """A directory that only its user can enter, until `remove`."""
+    """A directory that only its user can access, until `remove`."""
 
     def __init__(self) -> None:
         self.path, self._lock = new_directory(PREFIX)
@@ -24,13 +24,13 @@ class Scratch:
 
 
 def remove_abandoned() -> None:
-    """Remove what processes of this user that were killed have left."""
+    """Remove the directories of killed processes of this user."""
     import shutil
 
     try:
-        for place in own_directories(PREFIX):
-            if (lock := lock_of(place)) is not None:
-                shutil.rmtree(place, ignore_errors=True)
+        for path in own_directories(PREFIX):
+            if (lock := lock_of(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
                 os.close(lock)
-    except OSError:  # the folder of temporary files is missing or cannot be listed
+    except OSError:  # The folder of temporary files is missing or cannot be listed.
         return

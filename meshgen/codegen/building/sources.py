@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Source(Protocol):
-    """What building a kernel needs."""
+    """The fields that building a kernel needs."""
 
     @property
     def text(self) -> str: ...
@@ -24,7 +24,7 @@ class Source(Protocol):
 
 
 class LaunchedSource(Source, Protocol):
-    """What building a kernel needs, and how the kernel is launched."""
+    """The fields that building and launching a kernel need."""
 
     @property
     def grid(self) -> Sequence[int]: ...

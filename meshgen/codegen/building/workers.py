@@ -1,7 +1,7 @@
-"""Compiler processes that live from build to build and take requests in parallel.
+"""A pool of compiler processes that serve requests in parallel and live across builds.
 
-Not `multiprocessing`: its spawn imports the user's main script again, which breaks scripts without a guard.
-A worker that crashes or takes too long is replaced, and the request that it had gets an error.
+`multiprocessing` is not used: its spawn imports the user's main script again, which breaks scripts without a main
+guard. A worker that crashes or takes too long is replaced, and its request gets an error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 from meshgen.codegen.building.scratch import Scratch
 
-SECONDS_PER_KERNEL = 600.0  # far longer than any compile: a compiler that hangs is stopped
-# A user's own settings of Triton and LLVM (dumps, overrides, debug, plugins) must not change what is built.
-_COMPILERS_OWN = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_")
-_KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+SECONDS_PER_KERNEL = 600.0  # chosen: far longer than any compilation, so only a compiler that hangs is stopped
+# A user's settings of Triton and LLVM (dumps, overrides, debugging, plugins) must not affect builds.
+_COMPILER_PREFIXES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_")
+_INHERITED_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 _idle: list[Worker] = []
 _living: list[Worker] = []
 _lock = threading.Lock()
@@ -30,27 +30,29 @@ Reply = dict[str, Any]
 
 
 class Worker:
-    """One compiler process."""
+    """A compiler process."""
 
     def __init__(self) -> None:
         self._scratch = Scratch()
-        place = str(self._scratch.path)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(_COMPILERS_OWN) or k in _KEPT_VARIABLES}
+        scratch_path = str(self._scratch.path)
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith(_COMPILER_PREFIXES) or k in _INHERITED_VARIABLES
+        }
         environment |= {
             "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
-            "TMPDIR": place,
-            "TRITON_CACHE_DIR": os.path.join(place, "cache"),
+            "TMPDIR": scratch_path,
+            "TRITON_CACHE_DIR": os.path.join(scratch_path, "cache"),
             "TRITON_ALWAYS_COMPILE": "1",
             "TRITON_DUMP_PTXAS_LOG": "1",
-            "TRITON_STORE_BINARY_ONLY": "1",  # the forms in between are not printed
+            "TRITON_STORE_BINARY_ONLY": "1",  # intermediate forms are not stored
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "meshgen.codegen.building.build_worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=place,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=scratch_path,
         )  # fmt: skip
 
     def compile(self, request: dict[str, Any]) -> Reply:
-        """The worker's reply; `{"error": ...}` if it died or was stopped after `SECONDS_PER_KERNEL`."""
+        """Return the worker's reply, or `{"error": ...}` if it died or was stopped after `SECONDS_PER_KERNEL`."""
         assert self._process.stdin and self._process.stdout
         timer = threading.Timer(SECONDS_PER_KERNEL, self._process.kill)
         timer.start()
@@ -83,20 +85,20 @@ class Worker:
 
 
 def compile_all(requests: Sequence[dict[str, Any]], workers: int, done: Callable[[int, Reply], None]) -> None:
-    """Compile all requests; `done(number, reply)` is called for each as it ends, one call at a time."""
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in range(len(requests)):
-        waiting.put(number)
+    """Compile all requests; `done(index, reply)` is called for each as it completes, one call at a time."""
+    pending: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for index in range(len(requests)):
+        pending.put(index)
     failures: list[BaseException] = []
-    calling = threading.Lock()
+    callback_lock = threading.Lock()
 
     def serve() -> None:
         try:
             while not failures:
-                number = waiting.get_nowait()
-                reply = _with_worker(requests[number])
-                with calling:
-                    done(number, reply)
+                index = pending.get_nowait()
+                reply = _with_worker(requests[index])
+                with callback_lock:
+                    done(index, reply)
         except queue.Empty:
             return
         except BaseException as error:
@@ -129,7 +131,7 @@ def _with_worker(request: dict[str, Any]) -> Reply:
 
 @atexit.register
 def close_all() -> None:
-    """End all workers; the next build starts new ones."""
+    """End all workers. The next build starts new ones."""
     with _lock:
         _idle.clear()
         while _living:
@@ -137,7 +139,7 @@ def close_all() -> None:
 
 
 def _forget() -> None:
-    """A forked child must not talk to its parent's workers."""
+    """Forget the workers in a forked child, which must not talk to its parent's workers."""
     _idle.clear()
     _living.clear()
 

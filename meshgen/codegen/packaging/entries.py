@@ -1,4 +1,4 @@
-"""Writes a module with several entry functions: the members of each one's module, equal ones once."""
+"""Writer of a module with several entry functions: the members of each function's module, equal members stored once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from meshgen.runtime.module_file.limits import beyond, name_faults, over, refuse
 
 
 def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
-    """The members of the file; `held` are those of each entry function. Raises ModuleError MG0504."""
+    """Return the members of the file; `held` are the members of each entry function's module.
+
+    Raises ModuleError MG0504.
+    """
     for fault in [*over("entries", len(held)), *name_faults([name, *held])]:
         raise beyond(name, fault)
     members, digests = distinct_members("entries", list(held.values()))
@@ -22,21 +25,24 @@ def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[
 
 
 def distinct_members(folder: str, held: list[Mapping[str, bytes]], taken: frozenset[str] = frozenset()) -> tuple[dict[str, bytes], list[dict[str, str]]]:  # fmt: skip
-    """Each distinct content of several modules once, as `folder/NN/member` of the first that has it; and per module its digests.
+    """Return each distinct member of several modules once, as `folder/NN/member` of the first module that has it.
 
-    `taken`: digests of what is in the file anyway.
+    Args:
+        taken: digests of members that are in the file anyway.
+    Returns:
+        The distinct members, and for each module the digests of its members by name.
     """
-    seen, found = set(taken), dict[str, bytes]()
+    seen, distinct = set(taken), dict[str, bytes]()
     digests: list[dict[str, str]] = []
-    for number, own in enumerate(held):
-        digests.append({name: digest(content) for name, content in sorted(own.items())})
-        for name, each in digests[-1].items():
-            if each not in seen:
-                seen.add(each)
-                found[f"{folder}/{number:02}/{name}"] = own[name]
-    return found, digests
+    for index, module_members in enumerate(held):
+        digests.append({name: digest(content) for name, content in sorted(module_members.items())})
+        for name, member_digest in digests[-1].items():
+            if member_digest not in seen:
+                seen.add(member_digest)
+                distinct[f"{folder}/{index:02}/{name}"] = module_members[name]
+    return distinct, digests
 
 
 def digest(content: bytes) -> str:
-    """SHA-256, as manifests have it."""
+    """Return the SHA-256 in hexadecimal, as in manifests."""
     return hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""Writes the module of a program with open sizes: its text, and a module for each combination of sizes made ahead of time."""
+"""Writer of a program with symbolic sizes: its text, and a module for each combination of sizes that was compiled."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ Array = np.ndarray[Any, Any]
 
 def open_members(program: OpenProgram, text: str, held: Mapping[Sizes, Mapping[str, bytes]],
                  weights: Mapping[str, Array]) -> dict[str, bytes]:  # fmt: skip
-    """The members of the file; `held` are those of each specialisation. Equal ones are stored once. Raises ModuleError MG0504."""
-    for fault in name_faults([program.name, *program.axes, *(each.name for _, each in program.signature)]):
+    """Return the members of the file; `held` are the members of each specialization.
+
+    Equal ones are stored once. Raises ModuleError MG0504.
+    """
+    for fault in name_faults([program.name, *program.axes, *(argument.name for _, argument in program.signature)]):
         raise beyond(program.name, fault)
     members = code_members({}, {program.stage: text})
     if weights:
         members["weights.safetensors"] = tensors.encode(weights)
     taken = frozenset(map(digest, members.values()))
-    more, digests = distinct_members("sizes", list(held.values()), taken)
-    members |= more
+    specialized, digests = distinct_members("sizes", list(held.values()), taken)
+    members |= specialized
     program = replace(program, held=dict(zip(held, digests, strict=True)))
     for fault in open_faults(program):
         raise beyond(program.name, fault)

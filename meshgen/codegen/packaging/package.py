@@ -1,6 +1,6 @@
-"""Writes the deployable module: manifest, stages, kernel sources, cubins, PTX, constants and weights in one file.
+"""Writer of deployable modules: manifest, stages, kernel sources, cubins, PTX, constants and weights in one file.
 
-The same program gives the same bytes: nothing that depends on time, place or process goes in.
+The output is reproducible: nothing in it depends on time, machine or process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from meshgen.codegen.building.built import BuiltKernel
 
 Array = np.ndarray[Any, Any]
-Names = tuple[Sequence[str], Sequence[str]]  # of arguments and results
+Names = tuple[Sequence[str], Sequence[str]]  # names of arguments and of results
 
 
 Forms = Mapping[tuple[str, str], LaunchedSource]  # by kernel and architecture
@@ -45,13 +45,13 @@ Forms = Mapping[tuple[str, str], LaunchedSource]  # by kernel and architecture
 def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
                  forms: Forms | None = None, built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
                  weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None) -> Manifest:  # fmt: skip
-    """Write `module` (stage `fuse` or `partition`) with its schedule; returns its manifest.
+    """Write `module` (stage `fuse` or `partition`) with its schedule, and return its manifest.
 
     Args:
-        sources: Triton source per kernel; a kernel without one runs as its body only.
-        forms: source per (kernel, architecture), where it is another one.
+        sources: Triton source per kernel; a kernel without source is interpreted from its body.
+        forms: source per (kernel, architecture), for kernels whose source depends on the architecture.
         built: cubin per (kernel, architecture).
-        stages: text of each stage that is to be kept.
+        stages: text of each stage to include.
         weights: values of inputs by name (global arrays), which callers then do not pass.
         report: JSON values that `inspect` shows.
     Raises:
@@ -59,11 +59,11 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
         ScheduleError: the plan has a race or can deadlock.
         UsageError: MG0003, the file cannot be written.
     """
-    members, described = module_members(
+    members, manifest = module_members(
         module, plan, sources=sources, forms=forms, built=built, stages=stages, weights=weights, report=report
     )
     container.write(Path(path), members)
-    return described
+    return manifest
 
 
 def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
@@ -71,17 +71,21 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
                    weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None,
                    resources: Mapping[str, Content] | None = None, names: Names | None = None,
                    call: Signature | None = None, decisions: Mapping[str, bytes] | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
-    """The members of a module's file, and its manifest, as `write_module` writes them; the stages refer to `resources`.
+    """Return the members of a module's file as `write_module` writes them, and its manifest.
 
-    `names` are those of a part (`part_names`), `call` what callers pass and get, if not arrays in order. `decisions` is the member
-    that explanations read.
+    Args:
+        resources: data that the texts of the stages refer to.
+        names: names of arguments and results, if the module is a part of a program (`part_names`).
+        call: the signature for callers, unless they pass arrays in order.
+        decisions: the member that explanations read.
+        others: as for `write_module`.
     """
     check(plan, module.mesh)
     sources, forms, built, weights = sources or {}, forms or {}, built or {}, weights_of(weights)
     in_names, out_names = names or _names(module)
     pairs = settled(module).pairs
     inputs = _bindings(in_names, module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
-    inputs = tuple(b._replace(donated_to=pairs.get(number)) for number, b in enumerate(inputs))
+    inputs = tuple(b._replace(donated_to=pairs.get(index)) for index, b in enumerate(inputs))
     _check_weights(inputs, weights)
     members = code_members(sources, stages or {})
     members |= {form_member(*key): form.text.encode() for key, form in forms.items()}
@@ -116,10 +120,10 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
 def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
                   resources: Mapping[str, Content], report: Mapping[str, Any],
                   call: Signature | None = None, decisions: Mapping[str, bytes] | None = None) -> dict[str, bytes]:  # fmt: skip
-    """The members of a program on several meshes: those of each part (`module_members`) in a folder of its own."""
+    """Return the members of a program on several meshes. Each part (`module_members`) has a folder of its own."""
     members = code_members({}, stages)
-    for number, part in enumerate(parts):
-        members |= {f"parts/{number:02}/{name}": content for name, content in part.items()}
+    for index, part in enumerate(parts):
+        members |= {f"parts/{index:02}/{name}": content for name, content in part.items()}
     members |= {**resource_members(resources, members), **(decisions or {})}
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     described = Parts(
@@ -137,7 +141,7 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
 
 
 def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> None:
-    """Write a program with the schedule of every mesh, its kernels as bodies only and no stages."""
+    """Write a program with the schedule of every mesh; kernels are included as bodies only, and no stages."""
     if module.parts:
         pairs = zip(module.parts, plans, strict=True)
         named = part_names(module)
@@ -148,7 +152,7 @@ def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> 
 
 
 def code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:
-    """The members with texts of stages and sources of kernels."""
+    """Return the members with the texts of stages and the sources of kernels."""
     members = {stage_member(stage): packed(text) for stage, text in stages.items()}
     return members | {f"kernels/{name}.py": source.text.encode() for name, source in sources.items()}
 
@@ -157,39 +161,39 @@ def add_binaries(
     members: dict[str, bytes], built: Mapping[tuple[str, str], BuiltKernel]
 ) -> dict[tuple[str, str], Binary]:
     """Add each distinct cubin and PTX once, under the name of the first kernel that has it."""
-    place: dict[bytes, str] = {}
-    found: dict[tuple[str, str], Binary] = {}
+    member_of: dict[bytes, str] = {}
+    binaries: dict[tuple[str, str], Binary] = {}
     for (name, arch), kernel in built.items():
-        file = place.setdefault(kernel.cubin, f"cubins/{arch}/{name}.cubin")
+        file = member_of.setdefault(kernel.cubin, f"cubins/{arch}/{name}.cubin")
         members[file] = kernel.cubin
-        ptx = place.setdefault(kernel.ptx, f"ptx/{arch}/{name}.ptx") if kernel.ptx else ""
+        ptx = member_of.setdefault(kernel.ptx, f"ptx/{arch}/{name}.ptx") if kernel.ptx else ""
         if ptx:
             members[ptx] = kernel.ptx
-        found[name, arch] = Binary(
+        binaries[name, arch] = Binary(
             file, kernel.regs, kernel.spill_bytes, kernel.stack_bytes, kernel.shared, kernel.threads, kernel.instructions,
             kernel.metadata, ptx,
         )  # fmt: skip
-    return found
+    return binaries
 
 
 def _toolchains(built: Mapping[tuple[str, str], BuiltKernel]) -> dict[str, dict[str, str]]:
     """Return the versions of the tools that built the kernels, by architecture."""
     if not built:
         return {}
-    from meshgen.codegen.building.build import toolchain  # only programs for GPUs are built
+    from meshgen.codegen.building.build import toolchain  # Imported here because only programs for GPUs are built.
 
     return {arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)}
 
 
 def form_member(name: str, arch: str) -> str:
-    """The member with the source of a kernel for one architecture alone."""
+    """Return the name of the member with a kernel's source for one architecture."""
     return f"kernels/{name}.{arch}.py"
 
 
 def kernel_entry(
     name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary], forms: Forms | None = None
 ) -> Kernel:
-    """A kernel's launch configuration; without a source it runs as its body."""
+    """Return a kernel's launch configuration; it is empty for a kernel without source."""
     if source is None:
         return Kernel()
     form, others = form_of_source(f"kernels/{name}.py", source), forms or {}
@@ -204,7 +208,7 @@ def kernel_entry(
 
 
 def form_of_source(member: str, source: LaunchedSource) -> Form:
-    """How a source, which is in a member of the module, is launched."""
+    """Return the launch configuration of a source that is stored in `member`."""
     grid = (*source.grid, 1, 1, 1)[:3]
     sizes = int(grid[0]), int(grid[1]), int(grid[2])
     return Form(member, sizes, dict(source.constants), source.num_warps, source.num_stages)
@@ -215,14 +219,14 @@ def _param(kind: str, what: Any) -> Param:
 
 
 def signature_names(word: str, values: Sequence[Value]) -> list[str]:
-    """The names of arguments or results; values without a name, or with a duplicate one, are numbered."""
-    taken = {value.name for value in values}
-    found: dict[str, None] = {}
-    for number, value in enumerate(values):
-        numbered = (f"{word}{n}" for n in itertools.count(number) if f"{word}{n}" not in taken)
-        name = value.name if value.name and value.name not in found else next(n for n in numbered if n not in found)
-        found[name] = None
-    return list(found)
+    """Return the names of arguments or results; values without a name, or with a duplicate one, are numbered."""
+    used = {value.name for value in values}
+    names: dict[str, None] = {}
+    for index, value in enumerate(values):
+        numbered = (f"{word}{n}" for n in itertools.count(index) if f"{word}{n}" not in used)
+        name = value.name if value.name and value.name not in names else next(n for n in numbered if n not in names)
+        names[name] = None
+    return list(names)
 
 
 def _names(module: Module) -> Names:
@@ -230,36 +234,40 @@ def _names(module: Module) -> Names:
 
 
 def part_names(module: Module) -> list[Names]:
-    """The names of the arguments and results of each part: names and numbers are those of the whole program."""
+    """Return the names of the arguments and results of each part, as they are in the entire program."""
     ins, outs = _names(module)
     return [([ins[n] for n in inputs], [outs[n] for n in outputs]) for _, inputs, outputs in parts_of(module)]
 
 
 def _bindings(names: Sequence[str], values: Sequence[Value], types: Sequence[TensorType], shardings: Sequence[Sharding],
               buffers: Sequence[int], weights: Mapping[str, Array]) -> tuple[Binding, ...]:  # fmt: skip
-    """The signature."""
-    rows = zip(names, values, types, shardings, buffers, strict=True)
+    """Return the bindings of arguments or results."""
+    signature = zip(names, values, types, shardings, buffers, strict=True)
     return tuple(
         Binding(name, kind, sharding, value.type.sizes, buffer, name in weights)
-        for name, value, kind, sharding, buffer in rows
+        for name, value, kind, sharding, buffer in signature
     )
 
 
 def weights_of(given: Any) -> dict[str, Array]:
-    """A caller's weights as arrays by name. Raises ArgumentError MG0601 for anything else."""
+    """Return a caller's weights as arrays by name.
+
+    Raises:
+        ArgumentError: MG0601, an invalid container or value.
+    """
     if not isinstance(given, Mapping | None):
         hint = 'write for example weights={"w": array}'
         raise ArgumentError(
             Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
         )
-    found = {str(name): array_of(str(name), value) for name, value in (given or {}).items()}
-    if faults := [Diagnostic("MG0601", fault) for _, fault in found.values() if fault]:
+    converted = {str(name): array_of(str(name), value) for name, value in (given or {}).items()}
+    if faults := [Diagnostic("MG0601", fault) for _, fault in converted.values() if fault]:
         raise ArgumentError(*faults)
-    return {name: array for name, (array, _) in found.items()}
+    return {name: array for name, (array, _) in converted.items()}
 
 
 def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:
-    """Raise ArgumentError MG0601 with every weight of an unknown input or another type."""
+    """Raise ArgumentError MG0601 for weights of unknown inputs or of other types than the inputs."""
     types = {b.name: b.type for b in inputs}
     texts = [f"weight for an unknown input '{name}'" for name in weights if name not in types]
     for name, array in weights.items():

@@ -1,8 +1,9 @@
-"""What the body of a scan computes, for all trips at once: each value gets a first dim, over the trips.
+"""Vectorize the body of a scan over its iterations: each value gets a leading dim, the iteration.
 
-    y = reduce add (b * row of x), dims 0        ys = reduce add (broadcast b * x), dims 1
+    one iteration      y = reduce add (b * row of x), dims 0
+    all iterations     ys = reduce add (broadcast b * x), dims 1
 
-The inverse of what a loop over an array does; as `jax.vmap`, for the ops that are element-wise, index maps, reductions and products.
+Works like `jax.vmap`, for element-wise ops, index maps, reductions and dots.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Shift = Callable[[Any, int], Any]
 
 
 def _dims_after(attrs: Any, trips: int) -> Any:
-    """Dims of an operand, one further on."""
+    """Shift all dims by one."""
     del trips
     return replace(attrs, dims=tuple(dim + 1 for dim in attrs.dims))
 
@@ -52,7 +53,7 @@ def _concatenate(attrs: Any, trips: int) -> Any:
 
 
 def _dot(attrs: Any, trips: int) -> Any:
-    """A batch dim more, the first."""
+    """Add a leading batch dim."""
     del trips
     sides = {
         name: tuple(dim + 1 for dim in getattr(attrs, name))
@@ -78,53 +79,62 @@ _SHIFTS: dict[str, Shift] = {
     **dict.fromkeys(DOTS, _dot),
     **dict.fromkeys(POINTWISE - {"to_partial"}, _same),
 }
-_SCALARS = {"pad", *REDUCTIONS}  # their second operand stays a scalar
+_SCALARS = {"pad", *REDUCTIONS}  # Ops whose second operand stays a scalar.
 BATCHED = frozenset(_SHIFTS)
 
 
 def for_all_trips(
     graph: Graph, body: Graph, trips: int, known: Mapping[Value, Value], wanted: Sequence[Value]
 ) -> list[Value] | None:
-    """Write the wanted values of a body into a graph, each with a first dim over the trips; None if that cannot be.
+    """Append to `graph` the nodes that compute `wanted` values of `body` for all iterations at once.
 
-    `known` has those that exist so. Values that are the same at each trip get the dim where something else comes in.
+    `known` maps values of the body to their stacked versions, which have the leading iteration dim. Loop-invariant
+    values are broadcast along that dim only where a user combines them with values that change.
+
+    Returns:
+        The stacked version of each value in `wanted`, or None if an op on the way cannot be vectorized.
     """
     changing, producer = dependent(body, [*body.inputs, *known]), body.index.producers
     needed = _needed(wanted, producer, known)
     nodes = [node for node in body.nodes if not needed.isdisjoint(node.results)]
     if any(value in needed and value not in known for value in body.inputs):
         return None
-    if not all(_can_take(node, changing) for node in nodes if not changing.isdisjoint(node.results)):
+    if not all(_can_batch(node, changing) for node in nodes if not changing.isdisjoint(node.results)):
         return None
-    now = dict(known)  # with the dim, or without it
+    mapping = dict(known)  # stacked if the value changes between iterations, else without the iteration dim
 
-    def whole(value: Value) -> Value:
-        found, kind = now.get(value, value), _type(value.type, trips)
-        return found if value in changing else Builder(graph).spread(found, kind.shape, range(1, kind.rank))
+    def stacked(value: Value) -> Value:
+        mapped, stacked_type = mapping.get(value, value), _stacked_type(value.type, trips)
+        return (
+            mapped
+            if value in changing
+            else Builder(graph).spread(mapped, stacked_type.shape, range(1, stacked_type.rank))
+        )
 
     for node in nodes:
         if changing.isdisjoint(node.results):
-            copies = [Value(each.type, each.name, loc=each.loc) for each in node.results]
-            graph.nodes.append(replace(node, operands=[now.get(v, v) for v in node.operands], results=copies))
-            now.update(zip(node.results, copies, strict=True))
+            copies = [Value(output.type, output.name, loc=output.loc) for output in node.results]
+            graph.nodes.append(replace(node, operands=[mapping.get(v, v) for v in node.operands], results=copies))
+            mapping.update(zip(node.results, copies, strict=True))
             continue
         operands = [
-            now.get(v, v) if number and node.op in _SCALARS else whole(v) for number, v in enumerate(node.operands)
+            mapping.get(v, v) if number and node.op in _SCALARS else stacked(v)
+            for number, v in enumerate(node.operands)
         ]
-        result = Value(_type(node.result.type, trips), node.result.name, loc=node.loc)
+        result = Value(_stacked_type(node.result.type, trips), node.result.name, loc=node.loc)
         graph.nodes.append(Node(node.op, operands, [result], _SHIFTS[node.op](node.attrs, trips), node.loc))
-        now[node.result] = result
-    return [whole(value) for value in wanted]
+        mapping[node.result] = result
+    return [stacked(value) for value in wanted]
 
 
 def _needed(wanted: Sequence[Value], producer: Mapping[Value, Node], known: Mapping[Value, Value]) -> set[Value]:
-    """The values that have to be written, and those that are read for them."""
+    """Return the values that have to be computed for `wanted`, including transitive operands, but no `known` ones."""
     return {*values_behind(wanted, producer.get, known.__contains__)} - known.keys()
 
 
-def _can_take(node: Node, changing: AbstractSet[Value]) -> bool:
+def _can_batch(node: Node, changing: AbstractSet[Value]) -> bool:
     return node.op in BATCHED and not (node.op in _SCALARS and node.operands[1] in changing)
 
 
-def _type(kind: TensorType, trips: int) -> TensorType:
+def _stacked_type(kind: TensorType, trips: int) -> TensorType:
     return kind.with_shape((trips, *kind.shape))

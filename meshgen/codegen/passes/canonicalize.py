@@ -1,4 +1,4 @@
-"""Constants fold, algebraic identities apply, and common subexpressions, what loops carry unchanged and dead code go.
+"""Fold constants and algebraic identities, merge equal subexpressions, remove dead code and unchanged loop state.
 
     before   %1 = multiply %x, (broadcast 1.0)
              %2 = reshape (reshape %1)
@@ -8,7 +8,9 @@
              %3 = add %2, %2
              return %3, (reshape %x)
 
-A value without elements is never computed. What only adds dims of size 1 is a reshape where no kernel reads it: it takes no launch then.
+A value that a loop carries unchanged becomes a captured value. Values without elements are replaced by constants. A
+broadcast that only adds dims of size 1 becomes a reshape if no kernel reads its result, because a reshape needs no
+launch.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from meshgen.ops.unchanged import unchanged_operand
 
 @module_pass("canonicalize", "partition")
 def canonicalize(module: Module, context: Compilation) -> Module:
-    """An equal local program with less in it; inputs and outputs keep their number, order and types."""
+    """Return an equivalent, simplified local program; inputs and outputs keep their number, order and types."""
     return on_graphs(module, _canonical)
 
 
@@ -44,12 +46,12 @@ def _canonical(graph: Graph) -> Graph:
 
 
 class _Canonicalizer:
-    """Nodes are copied one by one; what a node's result became is in `_now`."""
+    """Copies the nodes of a graph one by one, simplified; `_replacements` maps each old value to its replacement."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._writer = Writer(Graph(graph.name, list(graph.inputs)))
-        self._now: dict[Value, Value] = {value: value for value in graph.inputs}
+        self._replacements: dict[Value, Value] = {value: value for value in graph.inputs}
         self._changed = False
         computing = (node for node in graph.nodes if node.op not in COMMUNICATING)
         self._inner = {value for node in computing for value in used_by(node)}
@@ -57,26 +59,27 @@ class _Canonicalizer:
     def visit(self, node: Node) -> None:
         if is_loop(node):
             node, same = without_unchanged(node)
-            self._now.update({result: self._now.get(value, value) for result, value in same.items()})
+            self._replacements.update({result: self._replacements.get(value, value) for result, value in same.items()})
             self._changed |= bool(same)
-        operands = [self._now.get(v, v) for v in node.operands]
-        if (found := self._replace(node, operands)) is not None:
-            self._now[node.result] = found
+        operands = [self._replacements.get(v, v) for v in node.operands]
+        if (replacement := self._replace(node, operands)) is not None:
+            self._replacements[node.result] = replacement
             self._changed = True
             return
-        copy = self._writer.emit(node, operands, self._now)
-        self._now.update(zip(node.results, copy.results, strict=True))
+        copy = self._writer.emit(node, operands, self._replacements)
+        self._replacements.update(zip(node.results, copy.results, strict=True))
 
     def finish(self) -> Graph:
         written = self._writer.graph
-        written.outputs = [self._now.get(v, v) for v in self._graph.outputs]  # a region may hand on what is outside
+        # A region may return a value of an outer graph.
+        written.outputs = [self._replacements.get(v, v) for v in self._graph.outputs]
         nodes = live_nodes(written)
         if not self._changed and len(nodes) == len(self._graph.nodes):
             return self._graph
         return Graph(written.name, list(written.inputs), nodes, list(written.outputs))
 
     def _replace(self, node: Node, operands: list[Value]) -> Value | None:
-        """The replacement of the only result, or None."""
+        """Return a replacement for the node's only result, or None if the node stays."""
         if len(node.results) != 1 or node.op in IMPURE or node.regions:
             return None
         kind = node.result.type
@@ -85,20 +88,20 @@ class _Canonicalizer:
         if kind.size == 0 and node.op != "broadcast_in_dim":
             return self._writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
         if is_constant(node):
-            number = uniform_element(node.attrs.value) if kind.rank else None
-            return None if number is None else self._writer.splat(number, kind, node)
-        if (number := self._fold(node, operands)) is not None:
-            return self._writer.splat(number, kind, node)
+            splat_value = uniform_element(node.attrs.value) if kind.rank else None
+            return None if splat_value is None else self._writer.splat(splat_value, kind, node)
+        if (splat_value := self._fold(node, operands)) is not None:
+            return self._writer.splat(splat_value, kind, node)
         if (same := unchanged_operand(node, operands)) is not None:
             return same
         identity = IDENTITIES.get(node.op)
-        found = None if identity is None else identity(self._writer, node, operands)
-        if found is None and node.result not in self._inner and _only_adds_dims(node):
+        simplified = None if identity is None else identity(self._writer, node, operands)
+        if simplified is None and node.result not in self._inner and _only_adds_dims(node):
             return self._writer.new("reshape", operands, kind, {}, node)
-        return found
+        return simplified
 
     def _fold(self, node: Node, operands: list[Value]) -> Array | None:
-        """The number that the result has everywhere, if its operands are splats."""
+        """Return the value of all result elements if all operands are splats, else None."""
         if node.op not in POINTWISE or node.op not in ELEMENTWISE or not operands:
             return None
         numbers = [self._writer.number(v) for v in operands]
@@ -108,7 +111,7 @@ class _Canonicalizer:
 
 
 def _only_adds_dims(node: Node) -> bool:
-    """Whether the result has the operand's elements in their order."""
+    """Whether the node is a broadcast that repeats no element, so the result has the operand's elements in order."""
     if node.op != "broadcast_in_dim":
         return False
     dims = node.attrs.dims

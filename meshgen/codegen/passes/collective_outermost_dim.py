@@ -1,13 +1,17 @@
-"""A collective along an inner dim acts on the outermost one instead: kernels then read and write the packed layout.
+"""Move a collective from an inner dim to the outermost one, so that kernels read and write its packed layout.
 
-    before   %1 = all_gather %0 {dim = 1}                        f32[64,2] -> f32[64,8]      64 runs of each tile to copy
+    before   %1 = all_gather %0 {dim = 1}                        f32[64,2] -> f32[64,8]      64 runs of each tile to
+    copy
     after    %1 = all_gather (reshape %0) {dim = 0}              f32[1,64,2] -> f32[4,64,2]
              %2 = reshape (transpose %1 {perm = (1, 0, 2)})      f32[4,64,2] -> f32[64,8]
 
-Networks move contiguous memory, so a collective along an inner dim copies to scratch or from it. As a transpose in the graph that
-is an index map of the kernel that makes the operand, or of those that read the result, and costs nothing. Where no kernel would take
-it, the collective stays as it is, unless the copy can overwrite the operand's bytes. A `retile` stays then as well: it unpacks only
-what it receives, in less time than a kernel that copies the whole result.
+Networks transfer contiguous memory, so a collective along an inner dim copies to or from scratch memory. As a transpose
+in the graph, this copy is an index map that fuses at no cost into the kernel that produces the operand or the kernels
+that read the result.
+
+The pass leaves a collective alone if no kernel can absorb the transpose, unless the copy can overwrite the operand's
+bytes. A `retile` without such kernels is left alone even then: it unpacks only the data that it receives, which is
+faster than a kernel that copies the entire result.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from meshgen.spec import Sharding
 
 @module_pass("collective-outermost-dim", "partition")
 def collective_outermost_dim(module: Module, context: Compilation) -> Module:
-    """A local program with the collectives rewritten whose packing a kernel takes; the values that others use stay the same ones."""
+    """Rewrite the collectives whose packing a kernel can absorb. Values that have other users keep their identity."""
     return on_graphs(module, lambda graph: _packed_by_kernels(graph, module.mesh))
 
 
@@ -39,7 +43,7 @@ def _packed_by_kernels(graph: Graph, mesh: Mesh) -> Graph:
 
 
 class _Packing:
-    """The rule of one node."""
+    """The rewrite rule for one collective."""
 
     def __init__(self, builder: Builder, mesh: Mesh, near: Neighbours) -> None:
         self._builder, self._mesh, self._near = builder, mesh, near
@@ -59,7 +63,7 @@ class _Packing:
         return None if value is None else [value]
 
     def _unpacks(self, node: Node) -> bool:
-        """Whether the result may have another layout: for kernels, or for a copy that can overwrite the operand."""
+        """Whether the result may have another layout: kernels read it, or unpacking can overwrite the operand."""
         return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
 
     def _all_gather(self, node: Node) -> Value | None:
@@ -114,7 +118,7 @@ class _Packing:
         return self._builder.reshape(received, result.type.sizes)
 
     def _retile(self, node: Node) -> Value | None:
-        """Along dims that one side splits further than the other, the tiles of the finer side become an outer dim."""
+        """Make the tiles of the finer side an outer dim, along each dim that one side shards further than the other."""
         source, target, shape = node.attrs.source, node.attrs.target, tuple(node.attrs.shape)
         if any(side.partial or side.halo or side.offsets for side in (source, target)):
             return None
@@ -127,7 +131,7 @@ class _Packing:
             _blocks(value.type.sizes, {d: cut[d] // parts[d][side] for d in cut})
             for side, value in enumerate((operand, result))
         )
-        packs, unpacks = not _stays(*before), not _stays(*after)
+        packs, unpacks = not _keeps_order(*before), not _keeps_order(*after)
         if (
             not (packs or unpacks)
             or (packs and not self._near.is_written_for(operand))
@@ -142,40 +146,44 @@ class _Packing:
         back = tuple(sorted(range(len(after[1])), key=after[1].__getitem__))
         return self._builder.reshape(self._permuted(moved, moved.type.sizes, back), result.type.sizes)
 
-    # ---- nodes
+    # ---- emitting nodes
 
     def _move(self, node: Node, operand: Value, sizes: Sequence[int], **attrs: object) -> Value:
-        """The collective with other attributes, and a result of this shape."""
+        """Append the collective with other attributes and a result of shape `sizes`."""
         name = f"{node.result.name}_packed" if node.result.name else ""
         result = Value(node.result.type.with_shape(sizes), name, loc=node.result.loc)
         self._builder.add(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
         return result
 
     def _split_dim(self, value: Value, dim: int, count: int) -> Value:
-        """`[.., count n, ..]` as `[count, .., n, ..]`."""
+        """Turn `[.., count * n, ..]` into `[count, .., n, ..]`."""
         sizes = value.type.sizes
         cut = (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :])
         return self._permuted(value, cut, (dim, *(d for d in range(len(cut)) if d != dim)))
 
     def _merge(self, value: Value, dim: int, shape: Sequence[int]) -> Value:
-        """`[count, .., n, ..]` as `[.., count n, ..]`, without the rows that the result does not have."""
+        """Turn `[count, .., n, ..]` into `[.., count * n, ..]`, without the padding rows that `shape` does not have."""
         count, *sizes = value.type.sizes
         joined = self._permuted(value, value.type.sizes, (*range(1, dim + 1), 0, *range(dim + 1, len(sizes) + 1)))
         rows = count * sizes[dim]
         if rows == shape[dim]:
             return self._builder.reshape(joined, shape)
-        whole = self._builder.shaped(joined, (*sizes[:dim], rows, *sizes[dim + 1 :]))
-        return self._builder.rows(whole, dim, 0, shape[dim])
+        padded = self._builder.shaped(joined, (*sizes[:dim], rows, *sizes[dim + 1 :]))
+        return self._builder.rows(padded, dim, 0, shape[dim])
 
     def _permuted(self, value: Value, sizes: Sequence[int], perm: Sequence[int]) -> Value:
-        """The value, seen with these sizes, with its dims in another order."""
-        if _stays(sizes, perm):
+        """Reshape `value` to `sizes`, then transpose it by `perm`."""
+        if _keeps_order(sizes, perm):
             return self._builder.shaped(value, _permuted(sizes, perm))
         return self._builder.transpose(self._builder.shaped(value, sizes), perm)
 
 
 def _blocks(sizes: Sequence[int], counts: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A shape with some dims cut into so many blocks, and the order of dims in which the numbers of the blocks come first."""
+    """Split each dim of `counts` into (block index, rest).
+
+    Returns:
+        The sizes after the split, and the permutation that moves the block indices first.
+    """
     cut: list[int] = []
     first: list[int] = []
     rest: list[int] = []
@@ -192,13 +200,13 @@ def _permuted(sizes: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(sizes[d] for d in perm)
 
 
-def _stays(sizes: Sequence[int], perm: Sequence[int]) -> bool:
-    """Whether elements stay where they are: only dims of one row change places."""
+def _keeps_order(sizes: Sequence[int], perm: Sequence[int]) -> bool:
+    """Whether the transpose leaves all elements in their order in memory: it moves only dims of size 1."""
     order = [d for d in perm if sizes[d] != 1]
     return order == sorted(order)
 
 
 def _cut_sharding(sharding: Sharding, cut: dict[int, int]) -> Sharding:
-    """The sharding of a tensor whose cut dims have the numbers of their blocks in front."""
+    """Return the sharding of a tensor whose `cut` dims are split, with the block indices as leading dims."""
     outer = tuple(sharding.dims[d] for d in cut)
     return replace(sharding, dims=(*outer, *(() if d in cut else axes for d, axes in enumerate(sharding.dims))))

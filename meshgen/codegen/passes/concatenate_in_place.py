@@ -1,11 +1,13 @@
-"""The operands of a concatenation that kernels and collectives make are computed in place in its result, instead of copied.
+"""Compute the operands of a concatenation directly in the memory of its result, instead of copying them.
 
-    before   %3 = concatenate %a, %b {dim = 0}     of f32[1,4096] that kernels make
+    before   %3 = concatenate %a, %b {dim = 0}     where kernels produce %a, %b : f32[1,4096]
     after    %3 = join %a, %b {dim = 0}            %a at byte 0 and %b at byte 16384 of the bytes of %3
 
-Reductions of several small tensors are joins, and the chunks of a value are joined so. Left as they are: a concatenation that is part of a kernel
-with other work, regions of loops and branches, which have no joins, and what is gathered: each tensor's rows would be apart in the
-result, so `concatenate_to_group_call.py` gathers them one by one in one call.
+This serves all-reduces of several small tensors, and the chunks of a value. Not rewritten:
+- a concatenation that is fused into a kernel with other ops;
+- regions of loops and branches, which have no joins;
+- operands of an all_gather: each tensor's rows would be apart in the gathered result, so `concatenate_to_group_call.py`
+  gathers the tensors one by one in one group call.
 """
 
 from __future__ import annotations
@@ -23,33 +25,33 @@ from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS
 
 @module_pass("concatenate-in-place", "partition")
 def concatenate_in_place(module: Module, context: Compilation) -> Module:
-    """A local program with such concatenations as joins; values keep their identity."""
+    """Return the local program with such concatenations as joins; values keep their identity."""
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module
     grouping = context.latest(grouped, module.graph)
-    found = {node.result for node in _joins(grouping)}
-    if not found:
+    joined = {node.result for node in _joins(grouping)}
+    if not joined:
         return module
-    after = with_joins(grouping, module.graph, found)
+    rewritten = with_joins(grouping, module.graph, joined)
     context.keep_latest(grouped, grouping.graph, grouping)
-    return with_graph(module, after)
+    return with_graph(module, rewritten)
 
 
 def _joins(grouping: Grouping) -> set[Node]:
-    """The concatenations that become joins; no value is a part of two."""
+    """Return the concatenations that become joins. No value is an operand of two joins."""
     gathered = {value for node in grouping.graph.nodes if node.op == "all_gather" for value in node.operands}
-    found: set[Node] = set()
+    joins: set[Node] = set()
     parts: set[Value] = set()
     for group in grouping.groups:
         operands = _join_operands(group, grouping)
         if operands and parts.isdisjoint(operands) and gathered.isdisjoint(group.members[0].results):
-            found.update(group.members)
+            joins.update(group.members)
             parts.update(operands)
-    return found
+    return joins
 
 
 def _is_contiguous(node: Node) -> bool:
-    """Whether a node is a concatenation whose operands are aligned ranges of the result's bytes."""
+    """Whether a node is a concatenation whose operands are aligned byte ranges of its result."""
     if node.op != "concatenate" or len(node.operands) > MOST_PARTS:
         return False
     is_outermost = math.prod(node.result.type.sizes[: node.attrs.dim]) == 1
@@ -57,17 +59,19 @@ def _is_contiguous(node: Node) -> bool:
 
 
 def _join_operands(group: Group, grouping: Grouping) -> list[Value]:
-    """The values that would be made in the result of a group; empty if it is not a join."""
+    """Return the values to compute inside the result of `group`, or an empty list if the group cannot be a join."""
     (node, *others) = group.members
     if others or group.extra or not _is_contiguous(node):
         return []
     roots = [grouping.view_root(value) for value in node.operands]
-    return roots if len(set(roots)) == len(roots) and all(_is_made(value, group, grouping) for value in roots) else []
+    return (
+        roots if len(set(roots)) == len(roots) and all(_is_temporary(value, group, grouping) for value in roots) else []
+    )
 
 
-def _is_made(value: Value, group: Group, grouping: Grouping) -> bool:
-    """Whether a launch makes the value, and it is nothing else than a part."""
-    maker, node = grouping.owner.get(value), grouping.producer.get(value)
-    is_result = maker not in (None, group) and node is not None and node not in grouping.views
-    is_kept = value in map(grouping.view_root, grouping.graph.outputs)
-    return is_result and not is_kept and value.type.size > 0
+def _is_temporary(value: Value, group: Group, grouping: Grouping) -> bool:
+    """Whether a launch other than `group` produces the value and the program does not return it."""
+    producer_group, node = grouping.owner.get(value), grouping.producer.get(value)
+    is_result = producer_group not in (None, group) and node is not None and node not in grouping.views
+    is_returned = value in map(grouping.view_root, grouping.graph.outputs)
+    return is_result and not is_returned and value.type.size > 0

@@ -1,12 +1,13 @@
-"""A collective of a concatenation that a kernel would only pack becomes a group call: each tensor is sent without copying it.
+"""Replace a collective of a concatenation by a group call, which sends each tensor without packing it.
 
     before   %1 = concatenate %a, %b {dim = 1}     f32[1,96], f32[1,32] -> f32[1,128]      a kernel that only copies
              %2 = all_gather %1 {dim = 0}          f32[1,128] -> f32[4,128]
              %3 = slice %2 [0:4, 0:96]             %4 = slice %2 [0:4, 96:128]
     after    %3, %4 = all_gather %a, %b {dim = 0}
 
-NCCL launches the calls of a group together. A concatenation that nothing copies (`concatenate_in_place.py`) stays one call, and so does one that a kernel makes beside other work. Rows of which
-more than one would need a kernel of its own are packed by one.
+NCCL launches the calls of a group together. Left alone are concatenations that need no copy (`concatenate_in_place.py`)
+or that a kernel computes together with other work. So are those with several operands that would each need a copy
+kernel: one kernel packs them all.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.classes import REGROUPING
 
-# Parts of a message that are copied before a group call: with one there are as many kernels as for a message.
-_COPIED_ROWS = 1
+# Largest number of operands that may need a copy before a group call (chosen: with one, both forms have the same number
+# of kernels).
+_MAX_COPIED_OPERANDS = 1
 
 
 @module_pass("concatenate-to-group-call", "partition")
 def concatenate_to_group_call(module: Module, context: Compilation) -> Module:
-    """A local program with such messages as group calls."""
+    """Return the local program with such collectives as group calls."""
     return on_graphs(module, lambda graph: _with_group_calls(graph, context))
 
 
@@ -41,7 +43,7 @@ def _with_group_calls(graph: Graph, context: Compilation) -> Graph:
     parts = {node: rows for node, (packed, rows) in parts.items() if _is_only_packed(packed, grouping)}
     if not parts:
         return graph
-    after, calls = _with_calls_of_rows(graph, grouping, parts)
+    after, calls = _with_calls_of_parts(graph, grouping, parts)
     if grouping.graph is graph:
         take_calls(grouping, after, calls)
         context.keep_latest(grouped, grouping.graph, grouping)
@@ -49,37 +51,37 @@ def _with_group_calls(graph: Graph, context: Compilation) -> Graph:
 
 
 def _packed_messages(graph: Graph) -> dict[Node, tuple[Node, list[_Part]]]:
-    """By collective, the concatenation that it sends and the parts of it."""
+    """Map each collective to the concatenation that it sends and the parts of the message."""
     producer, uses = graph.index.producers, graph.index.uses
-    found: dict[Node, tuple[Node, list[_Part]]] = {}
+    messages: dict[Node, tuple[Node, list[_Part]]] = {}
     for node in graph.nodes:
         packed = producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None
         if packed is None or packed.op != "concatenate" or len(uses[packed.result]) > 1:
             continue
-        if parts := _message_rows(node, packed, [reader for reader, _ in uses[node.result]], graph):
-            found[node] = packed, parts
-    return found
+        if parts := _message_parts(node, packed, [reader for reader, _ in uses[node.result]], graph):
+            messages[node] = packed, parts
+    return messages
 
 
 class _Part:
-    """A row of a message, and the slices that extract its result."""
+    """An operand of a packed message, the slices that extract its result, and that result."""
 
     def __init__(self, row: Value, slices: list[Node], result: Value) -> None:
         self.row, self.slices, self.result = row, slices, result
 
 
 def _is_only_packed(node: Node, grouping: Grouping) -> bool:
-    """Whether a kernel only concatenates tensors that are in memory."""
+    """Whether a kernel does nothing but concatenate tensors that are in memory."""
     group = grouping.owner.get(node.result)
     if group is None or group.members != [node]:
         return False
-    copied = [value for value in node.operands if _lies_in(value, grouping) not in group.reads]
+    copied = [value for value in node.operands if _aliased_root(value, grouping) not in group.reads]
     is_joined = len(node.operands) > 1 and all(v.type.size for v in node.operands)
-    return is_joined and len(copied) <= _COPIED_ROWS
+    return is_joined and len(copied) <= _MAX_COPIED_OPERANDS
 
 
-def _lies_in(value: Value, grouping: Grouping) -> Value:
-    """The value whose bytes a value shares: the operand of a reshape, or of a broadcast that repeats nothing."""
+def _aliased_root(value: Value, grouping: Grouping) -> Value:
+    """Return the value whose bytes `value` shares, through reshapes and broadcasts that repeat nothing."""
     while (node := grouping.producer.get(value)) is not None:
         is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
         if not (node.op in REGROUPING or (is_broadcast and list(node.attrs.dims) == sorted(node.attrs.dims))):
@@ -88,36 +90,45 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
     return value
 
 
-def _message_rows(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
-    """The rows with their slices; none where the result is not just cut apart again."""
+def _message_parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
+    """Return the parts of a message with their slices, or an empty list if the result has users other than such slices."""
     dim = packed.attrs.dim
     if node.attrs.get("dim") == dim or node.result in graph.outputs:
         return []
     ends = itertools.accumulate((row.type.sizes[dim] for row in packed.operands), initial=0)
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for row, (start, stop) in zip(packed.operands, itertools.pairwise(ends), strict=True):
         sizes = tuple(stop - start if d == dim else n for d, n in enumerate(node.result.type.sizes))
-        slices = [reader for reader in readers if _is_cut(reader, dim, start, stop, sizes)]
+        slices = [reader for reader in readers if _is_slice_of(reader, dim, start, stop, sizes)]
         result = slices[0].result if slices else Value(node.result.type.with_shape(sizes))
-        found.append(_Part(row, slices, result))
-    return found if sum(len(part.slices) for part in found) == len(readers) else []
+        parts.append(_Part(row, slices, result))
+    return parts if sum(len(part.slices) for part in parts) == len(readers) else []
 
 
-def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...]) -> bool:
-    """Whether a node takes just these rows of a dim."""
+def _is_slice_of(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...]) -> bool:
+    """Whether a node is a slice of exactly the range [start, stop) of `dim`."""
     if node.op not in ("slice", "subview") or node.result.type.sizes != sizes:
         return False
     return (node.attrs.start[dim], node.attrs.limit[dim]) == (start, stop)
 
 
-def _with_calls_of_rows(
+def _with_calls_of_parts(
     graph: Graph, grouping: Grouping, parts: dict[Node, list[_Part]]
 ) -> tuple[Graph, dict[Node, Node]]:
-    """The collectives take the rows and make what the first slice of each made; further ones are that value again. Also the call of each."""
+    """Replace the collectives in `parts` by group calls on the concatenated operands.
+
+    The first slice of each part becomes a result of the call; further slices of the same part become reshapes of that
+    result.
+
+    Returns:
+        The rewritten graph, and the group call of each collective.
+    """
     packed = {node.operands[0] for node in parts}
-    gone = {node for node in graph.nodes if not packed.isdisjoint(node.results)}
-    first = {part.slices[0] for found in parts.values() for part in found if part.slices}
-    again = {other: part.result for found in parts.values() for part in found for other in part.slices[1:]}
+    concatenations = {node for node in graph.nodes if not packed.isdisjoint(node.results)}
+    first = {part.slices[0] for message in parts.values() for part in message if part.slices}
+    duplicates = {
+        duplicate: part.result for message in parts.values() for part in message for duplicate in part.slices[1:]
+    }
     nodes: list[Node] = []
     calls: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -125,16 +136,16 @@ def _with_calls_of_rows(
             rows = [_in_place(part.row, grouping, nodes) for part in parts[node]]
             calls[node] = replace(node, operands=rows, results=[part.result for part in parts[node]])
             nodes.append(calls[node])
-        elif node in again:
-            nodes.append(Node("reshape", [again[node]], node.results, {}, node.loc))
-        elif node not in gone and node not in first:
+        elif node in duplicates:
+            nodes.append(Node("reshape", [duplicates[node]], node.results, {}, node.loc))
+        elif node not in concatenations and node not in first:
             nodes.append(node)
     return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs)), calls
 
 
 def _in_place(row: Value, grouping: Grouping, nodes: list[Node]) -> Value:
-    """The row as a view of the value whose bytes it has."""
-    root = _lies_in(row, grouping)
+    """Return `row` as a view of the value whose bytes it shares."""
+    root = _aliased_root(row, grouping)
     if root.type == row.type:
         return root
     nodes.append(Node("reshape", [root], [Value(row.type)], {}, root.loc))

@@ -1,11 +1,13 @@
-"""A convolution of an image with zeros between its elements, as the gradient of one with strides is, computes the results between them as features.
+"""Compute a convolution of a dilated image without multiplying by dilation zeros: result phases become features.
 
-    before   %2 = convolution %x, %w {lhs_dilate = 2}            f32[N, 8, C], f32[3, C, O] -> f32[N, 16, O], 3 taps of which half meet zeros
-    after    %v = the taps of %w that even results need, and those of odd ones                f32[2, C, 2 * O]
-             %1 = convolution %x, %v                             f32[N, 8, C], f32[2, C, 2 * O] -> f32[N, 8, 2 * O]
-             %2 = reshape %1                                     -> f32[N, 16, O]
+    before   %2 = convolution %x, %w {lhs_dilate = 2}        f32[N, 8, C], f32[3, C, O] -> f32[N, 16, O]
+    after    %v = the taps of %w for even and for odd results, as features of one kernel            f32[2, C, 2 * O]
+             %1 = convolution %x, %v                         f32[N, 8, C], f32[2, C, 2 * O] -> f32[N, 8, 2 * O]
+             %2 = reshape %1                                 -> f32[N, 16, O]
 
-A kernel of one element meets an element or zeros: the zeros are put between its results (`pad`). Nothing is multiplied by the zeros of the image.
+In the example, half of the 3 taps of each result meet zeros. Gradients of strided convolutions have this form. A
+convolution kernel of size 1 needs no phases: the pass convolves the undilated image and puts the zeros between the
+results (`pad`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from meshgen.ops.types.inference import infer_types
 
 @module_pass("convolution-to-phases", "partition")
 def convolution_to_phases(module: Module, context: Compilation) -> Module:
-    """A local program whose convolutions of dilated images multiply no zeros between elements."""
+    """Return the local program whose convolutions of dilated images multiply no dilation zeros."""
     return on_graphs(module, _with_phases)
 
 
@@ -39,12 +41,14 @@ def _rule(builder: Builder, node: Node) -> Sequence[Value] | None:
 
 @dataclass(frozen=True)
 class _Phases:
-    """One spatial dim, by number: results `count` * q + r are element q of phase r.
+    """The phases of spatial dim `dim`: result `count` * q + r is element q of phase r.
 
     Attributes:
-        taps: elements of the kernel that a phase needs, at most.
-        before, behind: what is put around the kernel, so that element t of phase r is at t * count + count - 1 - r.
-        low, high: padding of the image for the results of all phases, of which there are `size`.
+        taps: largest number of kernel elements that a phase needs.
+        before, behind: zero padding of the kernel, which puts element t of phase r at position t * count + count - 1 -
+            r.
+        low, high: padding of the undilated image.
+        size: number of results per phase.
     """
 
     dim: int
@@ -58,11 +62,11 @@ class _Phases:
 
 
 def _phases(node: Node) -> list[_Phases]:
-    """The dilated dims in which results of different phases need different elements of the kernel."""
+    """Return the phases of the dilated dims in which results of different phases need different kernel elements."""
     attrs = node.attrs
     if attrs.feature_group_count > 1 or attrs.batch_group_count > 1 or not node.result.type.size:
         return []
-    found: list[_Phases] = []
+    phases: list[_Phases] = []
     for dim, count in enumerate(attrs.lhs_dilation):
         if count == 1 or attrs.window_strides[dim] > 1 or attrs.rhs_dilation[dim] > 1:
             continue
@@ -70,16 +74,16 @@ def _phases(node: Node) -> list[_Phases]:
         image = node.operands[0].type.sizes[attrs.input_spatial[dim]]
         results = node.result.type.sizes[attrs.output_spatial[dim]]
         low = attrs.low[dim] // count
-        most = (count + taps - 2 - attrs.low[dim]) // count + low + 1
+        most_taps = (count + taps - 2 - attrs.low[dim]) // count + low + 1
         size, before = -(-results // count), count - 1 - attrs.low[dim] % count
-        if taps == 1 or most < taps:
-            behind = count * most - before - taps
-            found.append(_Phases(dim, count, most, before, behind, low, size - image - low + most - 1, size))
-    return found
+        if taps == 1 or most_taps < taps:
+            behind = count * most_taps - before - taps
+            phases.append(_Phases(dim, count, most_taps, before, behind, low, size - image - low + most_taps - 1, size))
+    return phases
 
 
 class _PhasedConvolution:
-    """One convolution."""
+    """The rewrite of one convolution."""
 
     def __init__(self, builder: Builder, node: Node, phases: Sequence[_Phases]) -> None:
         self.builder, self.node, self.attrs = builder, node, node.attrs
@@ -88,22 +92,22 @@ class _PhasedConvolution:
         self.phases = [each for each in phases if sizes[each.dim] > 1]
 
     def written(self) -> Value:
-        """Append the nodes; returns the result."""
+        """Append the nodes and return the result."""
         attrs = {name: list(self.attrs[name]) for name in ("lhs_dilation", "low", "high", "window_reversal")}
-        for each in (*self.spread, *self.phases):
-            attrs["lhs_dilation"][each.dim] = 1
-            attrs["low"][each.dim], attrs["high"][each.dim] = each.low, each.high
-        for each in self.spread:
-            attrs["low"][each.dim] = attrs["high"][each.dim] = 0
-        for each in self.phases:
-            attrs["window_reversal"][each.dim] = False
-        given = {**self.attrs, **{name: tuple(values) for name, values in attrs.items()}}
+        for phase in (*self.spread, *self.phases):
+            attrs["lhs_dilation"][phase.dim] = 1
+            attrs["low"][phase.dim], attrs["high"][phase.dim] = phase.low, phase.high
+        for phase in self.spread:
+            attrs["low"][phase.dim] = attrs["high"][phase.dim] = 0
+        for phase in self.phases:
+            attrs["window_reversal"][phase.dim] = False
+        new_attrs = {**self.attrs, **{name: tuple(values) for name, values in attrs.items()}}
         operands = [self.node.operands[0], self._kernel()]
-        value = self._interleaved(self.builder.emit("convolution", operands, self._convolved(operands), **given))
+        value = self._interleaved(self.builder.emit("convolution", operands, self._convolved(operands), **new_attrs))
         return self._spread(value) if self.spread else value
 
     def _kernel(self) -> Value:
-        """The kernel with a feature for each phase and feature of the result."""
+        """Return the convolution kernel with one output feature per phase and original output feature."""
         kernel, output = self.node.operands[1], self.attrs.kernel_output_feature
         dims = {each: self.attrs.kernel_spatial[each.dim] for each in self.phases}
         reversed_dims = tuple(d for each, d in dims.items() if self.attrs.window_reversal[each.dim])
@@ -126,29 +130,29 @@ class _PhasedConvolution:
         return self.builder.reshape(kernel, sizes)
 
     def _interleaved(self, value: Value) -> Value:
-        """The results with those of all phases one after the other."""
+        """Move the phases from the feature dim back to the spatial dims, where they interleave."""
         if not self.phases:
             return value
         feature, counts = self.attrs.output_feature, [each.count for each in self.phases]
-        place = {self.attrs.output_spatial[each.dim]: feature + i for i, each in enumerate(self.phases)}
+        phase_dims = {self.attrs.output_spatial[each.dim]: feature + i for i, each in enumerate(self.phases)}
         sizes = value.type.sizes
-        wanted = self.node.result.type.sizes
-        cut = self.builder.reshape(value, [*sizes[:feature], *counts, wanted[feature], *sizes[feature + 1 :]])
+        result_sizes = self.node.result.type.sizes
+        cut = self.builder.reshape(value, [*sizes[:feature], *counts, result_sizes[feature], *sizes[feature + 1 :]])
         perm, joined = list[int](), list[int]()
         for d, size in enumerate(sizes):
             perm.append(d + len(counts) * (d >= feature))
-            joined.append(wanted[feature] if d == feature else size)
-            if d in place:
-                perm.append(place[d])
-                joined[-1] *= cut.type.sizes[place[d]]
+            joined.append(result_sizes[feature] if d == feature else size)
+            if d in phase_dims:
+                perm.append(phase_dims[d])
+                joined[-1] *= cut.type.sizes[phase_dims[d]]
         value = self.builder.reshape(self.builder.transpose(cut, perm), joined)
-        limit = tuple(wanted[d] if d in place else size for d, size in enumerate(joined))
+        limit = tuple(result_sizes[d] if d in phase_dims else size for d, size in enumerate(joined))
         if limit == tuple(joined):
             return value
         return self.builder.slice(value, (0,) * len(limit), limit)
 
     def _spread(self, value: Value) -> Value:
-        """The results with zeros between, before and behind them."""
+        """Pad the result with zeros between, before and behind its elements."""
         attrs = self.attrs
         around = {
             attrs.output_spatial[each.dim]: (attrs.low[each.dim], attrs.high[each.dim], each.count - 1)
@@ -157,7 +161,7 @@ class _PhasedConvolution:
         return self._padded(value, around)
 
     def _padded(self, value: Value, around: Mapping[int, tuple[int, int, int]]) -> Value:
-        """With zeros before, behind and between the elements of dims."""
+        """Pad `value` with zeros, by (before, behind, between) of each dim in `around`."""
         if not any(any(each) for each in around.values()):
             return value
         low, high, interior = zip(*(around.get(d, (0, 0, 0)) for d in range(value.type.rank)), strict=True)
@@ -168,9 +172,9 @@ class _PhasedConvolution:
 
     def _convolved(self, operands: Sequence[Value]) -> TensorType:
         attrs, sizes = self.attrs, list(self.node.result.type.sizes)
-        for each in self.phases:
-            sizes[attrs.output_spatial[each.dim]] = each.size
-        for each in self.spread:
-            sizes[attrs.output_spatial[each.dim]] = operands[0].type.sizes[attrs.input_spatial[each.dim]]
+        for phase in self.phases:
+            sizes[attrs.output_spatial[phase.dim]] = phase.size
+        for phase in self.spread:
+            sizes[attrs.output_spatial[phase.dim]] = operands[0].type.sizes[attrs.input_spatial[phase.dim]]
         sizes[attrs.output_feature] = operands[1].type.sizes[attrs.kernel_output_feature]
         return TensorType(tuple(sizes), self.node.result.type.dtype)

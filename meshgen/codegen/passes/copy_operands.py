@@ -1,12 +1,13 @@
-"""An operand of a product that tensor cores cannot take as it is in memory is copied first, where that is predicted to take less time.
+"""Copy an operand of a dot to a layout that tensor cores support, if copy and dot together are predicted to be faster.
 
     before   %2 = dot_general %x, %w        f8E4M3FN[4096, 4096] x f8E4M3FN[4096, 4096], contract = 1 with 0
     after    %1 = transpose %w {in memory}
-             %w' = transpose %1             an index map: the same numbers, by rows of the contracted dim
+             %w' = transpose %1             an index map: the same values, now contiguous along the contracted dim
              %2 = dot_general %x, %w'
 
-Instructions of warp groups multiply 8-bit elements by rows of the contracted dim only, and tensor descriptors copy rows that begin at multiples of 16
-bytes only: rows of 1,003 elements are padded. Index maps undo the copy, so the product stays as it is.
+Warpgroup MMA instructions multiply 8-bit operands only if they are contiguous along the contracted dim. TMA descriptors
+need rows that begin at multiples of 16 bytes, so rows of 1,003 elements are padded. Index maps undo the copy, so the
+dot itself does not change.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ Producer = Callable[[Value], Node | None]
 
 @module_pass("copy-operands", "partition")
 def copy_operands(module: Module, context: Compilation) -> Module:
-    """A local program with copies of such operands; values that outlive them keep their identity."""
+    """Return the local program with copies of such operands; values that have other users keep their identity."""
     return on_graphs(module, _with_copies)
 
 
 def _with_copies(graph: Graph) -> Graph:
     producer = graph.index.producers
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    rewritten = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     copies: dict[_Copy, Value] = {}
     for node in graph.nodes:
         if node.op != "dot_general":
-            found.nodes.append(node)
+            rewritten.nodes.append(node)
             continue
         operands = list(node.operands)
         for side, copy in enumerate(_copies(node, producer.get)):
             if copy is not None:
                 if copy not in copies:
-                    copies[copy] = copy.emit(found)
-                operands[side] = copy.restore(found, copies[copy], node.operands[side])
+                    copies[copy] = copy.emit(rewritten)
+                operands[side] = copy.restore(rewritten, copies[copy], node.operands[side])
         same = operands == list(node.operands)
-        found.nodes.append(
+        rewritten.nodes.append(
             node if same else Node(node.op, operands, node.results, node.attrs, node.loc, notes=node.notes)
         )
-    return found
+    return rewritten
 
 
 class _Copy(NamedTuple):
-    """A value in memory with its dims in another order, the last one padded to so many elements."""
+    """A copy of `source` in memory with its dims permuted by `perm` and its last dim padded to `columns` elements."""
 
     source: Value
     perm: tuple[int, ...]
@@ -69,34 +70,34 @@ class _Copy(NamedTuple):
         is_padded, in_memory = self.columns != sizes[-1], Notes(in_memory=True)
         if self.perm != tuple(range(len(sizes))):
             notes = Notes() if is_padded else in_memory
-            kind = value.type.with_shape(sizes)
-            value = graph.add("transpose", [value], [kind], {"perm": self.perm}, loc=loc, notes=notes).result
+            result_type = value.type.with_shape(sizes)
+            value = graph.add("transpose", [value], [result_type], {"perm": self.perm}, loc=loc, notes=notes).result
         if is_padded:
             dtype = value.type.dtype
             zero = graph.add("constant", [], [TensorType((), dtype)], {"value": np.zeros((), DTYPES[dtype])}).result
-            none = (0,) * len(sizes)
-            high = (*none[:-1], self.columns - sizes[-1])
-            kind = value.type.with_shape((*sizes[:-1], self.columns))
-            attrs = {"low": none, "high": high, "interior": none}
-            value = graph.add("pad", [value, zero], [kind], attrs, loc=loc, notes=in_memory).result
+            no_padding = (0,) * len(sizes)
+            high = (*no_padding[:-1], self.columns - sizes[-1])
+            result_type = value.type.with_shape((*sizes[:-1], self.columns))
+            attrs = {"low": no_padding, "high": high, "interior": no_padding}
+            value = graph.add("pad", [value, zero], [result_type], attrs, loc=loc, notes=in_memory).result
         return value
 
     def restore(self, graph: Graph, value: Value, like: Value) -> Value:
-        """The source's numbers in its own order, read from the copy; then the index maps between the source and an operand."""
+        """Return an index map of the copy `value` that has the elements of the source in their original order."""
         sizes = tuple(self.source.type.sizes[d] for d in self.perm)
         if self.columns != sizes[-1]:
-            none = (0,) * len(sizes)
-            attrs = {"start": none, "limit": sizes, "stride": (1,) * len(sizes)}
+            zeros = (0,) * len(sizes)
+            attrs = {"start": zeros, "limit": sizes, "stride": (1,) * len(sizes)}
             value = graph.add("slice", [value], [value.type.with_shape(sizes)], attrs, loc=like.loc).result
-        back = tuple(int(d) for d in np.argsort(self.perm))
-        if back != tuple(range(len(back))):
-            value = graph.add("transpose", [value], [self.source.type], {"perm": back}, loc=like.loc).result
+        inverse = tuple(int(d) for d in np.argsort(self.perm))
+        if inverse != tuple(range(len(inverse))):
+            value = graph.add("transpose", [value], [self.source.type], {"perm": inverse}, loc=like.loc).result
         return value
 
 
 def _copies(node: Node, producer: Producer) -> list[_Copy | None]:
-    """The copies of a product's operands that are worth their time."""
-    device = device_of("cpu")  # plans are the same for all targets
+    """Return for each operand of a dot the copy that saves time, or None to use the operand directly."""
+    device = device_of("cpu")  # The choice is the same for all targets.
     if node.operands[0].type.dtype not in device.peaks:
         return [None, None]
     return [
@@ -105,17 +106,17 @@ def _copies(node: Node, producer: Producer) -> list[_Copy | None]:
 
 
 def _is_map(value: Value, producer: Producer) -> bool:
-    """Whether it is an index map of something else: what its rows are in memory is another question."""
+    """Whether `value` is an index map of another value. Its own rows then do not exist in memory."""
     node = producer(value)
     return node is not None and node.op in LAYOUT
 
 
 def _copy_of(node: Node, side: int, device: Device) -> _Copy | None:
-    """The copy of operand `side`; None where the product takes it as it is, or in less time."""
-    if not (share := longer_share(node, side)):
+    """Return the copy of operand `side`, or None if the dot can use the operand directly or a copy saves no time."""
+    if not (saved_share := longer_share(node, side)):
         return None
     value = node.operands[side]
     order, columns = wanted_layout(value, DotDims.of(node).contract[side])
     written = value.type.nbytes // value.type.sizes[order[-1]] * columns
-    takes = device.launch_seconds + memory_seconds(value.type.nbytes + written, device)
-    return _Copy(value, order, columns) if share * dot_seconds(node, device) > takes else None
+    copy_seconds = device.launch_seconds + memory_seconds(value.type.nbytes + written, device)
+    return _Copy(value, order, columns) if saved_share * dot_seconds(node, device) > copy_seconds else None

@@ -1,4 +1,4 @@
-"""Complex numbers of a program become pairs of real ones, and Fourier transforms products of matrices: kernels have no complex numbers.
+"""Replace complex values by pairs of real values, and Fourier transforms by dots: kernels have no complex numbers.
 
     before   %1 = complex %a, %b                              f32[8], f32[8] -> c64[8]
              %2 = multiply %1, %1
@@ -6,9 +6,10 @@
     after    %2 = multiply %a, %a
              %3 = subtract %2, (multiply %b, %b)
 
-Arguments and results of the program stay complex: in memory they are real numbers with a further dim of 2, and a `view` says so.
-So do messages between devices. Loops and branches carry both parts. A program with an op that has no rule (a factorisation, a
-transform of a large prime length) stays as it is, and so does one for CPUs.
+Arguments and results of the program stay complex, and so do messages between devices: in memory they are real numbers
+with an additional dim of 2, which a `view` exposes. Loops and branches carry both parts. The pass leaves a program
+alone if it has an op without a rule (a factorization, a transform of a large prime length). It does not run for CPU
+targets, because NumPy has complex numbers.
 """
 
 from __future__ import annotations
@@ -28,43 +29,43 @@ from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDUCTIONS, TAKING
 from meshgen.ops.live import without_dead
 
-# Linear in all of their complex operands, or moving their elements.
+# Ops that are linear in all of their complex operands, or that only move elements: they apply to each part separately.
 _BY_PARTS = (
     ARRANGING | TAKING | LOCAL_OPS | {"add", "subtract", "negate", "select", "dynamic_update_slice", "mask_padding"}
 )
-# These compare numbers, of which complex ones have no order, or pair them up with others.
-_OF_ORDERED = {"select_and_scatter", "top_k"}
+# Ops that compare numbers, although complex numbers have no order, or that pair them with others.
+_ORDERED_OPS = {"select_and_scatter", "top_k"}
 
 
 @module_pass("expand-complex", "partition", enables="`jnp.fft`: `fnet` and `spectral-flame` of `bench/models`")
 def expand_complex(module: Module, context: Compilation) -> Module:
-    """A local program whose kernels work on real numbers only."""
-    nodes = list(filter(_touches, all_nodes(module.graph)))
-    if not nodes or not all(map(_is_known, nodes)):
+    """Return a local program whose kernels compute on real numbers only."""
+    nodes = list(filter(_uses_complex, all_nodes(module.graph)))
+    if not nodes or not all(map(_is_supported, nodes)):
         return module
     return replace(module, graph=without_dead(_Expansion().program(module.graph)))
 
 
-def _of_complex(values: Sequence[Value]) -> bool:
+def _has_complex(values: Sequence[Value]) -> bool:
     return any(is_complex(value.type.dtype) for value in values)
 
 
-def _touches(node: Node) -> bool:
+def _uses_complex(node: Node) -> bool:
     inner = (value for region in node.regions for value in (*region.inputs, *region.outputs))
-    return _of_complex((*node.operands, *node.results, *inner))
+    return _has_complex((*node.operands, *node.results, *inner))
 
 
-def _is_known(node: Node) -> bool:
+def _is_supported(node: Node) -> bool:
     if isinstance(node.attrs, FFT):
         return can_transform(node.attrs.length)
     if node.op in REDUCTIONS:
         return node.attrs.kind in ("add", "multiply")
-    known = _BY_PARTS | COMMUNICATING | NESTS - _OF_ORDERED
-    return node.op in RULES or node.op in known or is_control(node) or is_optimization_barrier(node)
+    supported = _BY_PARTS | COMMUNICATING | NESTS - _ORDERED_OPS
+    return node.op in RULES or node.op in supported or is_control(node) or is_optimization_barrier(node)
 
 
 def _is_by_parts(node: Node) -> bool:
-    """Whether each part of the result is the same op of these parts: with a region, if all that it does is so."""
+    """Whether each part of the result is the same op on that part of the operands and of its region's values."""
     inside = (inner for region in node.regions for inner in region.nodes)
     is_joint = is_control(node) or is_optimization_barrier(node) or node.op == "sort"
     is_one = len(node.results) == 1 and not is_joint
@@ -73,46 +74,51 @@ def _is_by_parts(node: Node) -> bool:
 
 @dataclass
 class _Expansion:
-    """Writes graphs.
+    """Writes the graphs of the expanded program.
 
     Attributes:
-        pairs: the parts of the complex values so far, those of the graphs around a region too.
-        whole: the complex values that are in memory: arguments, and what came from other devices.
+        pairs: the (real, imaginary) values of each complex value so far, including values of enclosing graphs.
+        whole: the complex values that are in memory: arguments, and results of collectives.
     """
 
     pairs: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
     whole: set[Value] = field(default_factory=set[Value])
 
     def program(self, graph: Graph) -> Graph:
-        """Arguments and results stay complex."""
-        found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-        self._take_apart(found, graph.inputs)
-        self._write(graph, found)
+        """Expand the outermost graph, whose arguments and results stay complex."""
+        expanded = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+        self._take_apart(expanded, graph.inputs)
+        self._write(graph, expanded)
         for value in filter(_is_complex_value, dict.fromkeys(graph.outputs)):
             if value not in self.whole:
-                _join(Builder(found, value.loc), value, self.pairs[value])
-        return found
+                _join(Builder(expanded, value.loc), value, self.pairs[value])
+        return expanded
 
     def _take_apart(self, graph: Graph, values: Sequence[Value]) -> None:
-        """Have the parts of what is in memory."""
+        """Append the nodes that extract the parts of complex values in memory."""
         for value in filter(_is_complex_value, values):
             self.pairs[value] = _parts_of(Builder(graph, value.loc), value)
             self.whole.add(value)
 
     def _region(self, graph: Graph, *, is_sort: bool = False) -> Graph:
-        """Inputs and outputs are the parts; the comparison of a sort has first of a pair of elements one part, then the other."""
-        found = Graph(graph.name)
+        """Expand a region, whose inputs and outputs become parts.
+
+        The comparator of a sort gets the real parts of a pair of elements first, then their imaginary parts.
+        """
+        expanded = Graph(graph.name)
         inputs = list(self._apart(graph.inputs))
         for first, second in zip(inputs[::2], inputs[1::2], strict=True) if is_sort else ():
-            found.inputs += [value for pair in zip(first, second, strict=True) for value in pair]
+            expanded.inputs += [value for pair in zip(first, second, strict=True) for value in pair]
         if not is_sort:
-            found.inputs = [value for parts in inputs for value in parts]
-        self._write(graph, found)
-        found.outputs = [part for value in graph.outputs for part in self._parts(Builder(found, value.loc), value)]
-        return found
+            expanded.inputs = [value for parts in inputs for value in parts]
+        self._write(graph, expanded)
+        expanded.outputs = [
+            part for value in graph.outputs for part in self._parts(Builder(expanded, value.loc), value)
+        ]
+        return expanded
 
     def _apart(self, values: Sequence[Value]) -> Iterator[list[Value]]:
-        """Each value, or two new ones for its parts."""
+        """Yield for each value a list of itself, or of two new values for its parts if it is complex."""
         for value in values:
             if not is_complex(value.type.dtype):
                 yield [value]
@@ -127,36 +133,36 @@ class _Expansion:
         pair = self.pairs[value]
         return [pair[0], imaginary_part(builder, pair)]
 
-    def _write(self, graph: Graph, found: Graph) -> None:
+    def _write(self, graph: Graph, expanded: Graph) -> None:
         for node in graph.nodes:
-            if not _touches(node) and not any(
-                _touches(inner) for region in node.regions for inner in all_nodes(region)
+            if not _uses_complex(node) and not any(
+                _uses_complex(inner) for region in node.regions for inner in all_nodes(region)
             ):
-                found.nodes.append(node)
+                expanded.nodes.append(node)
             elif node.op in COMMUNICATING:
-                self._communicate(found, node)
+                self._communicate(expanded, node)
             elif node.op in RULES:
-                self._by_rule(found, node)
+                self._by_rule(expanded, node)
             elif node.op in REDUCTIONS and node.attrs.kind == "multiply":
-                self._with_both(found, _with_region(node))
+                self._with_both(expanded, _with_region(node))
             elif _is_by_parts(node):
-                self._by_parts(found, node)
+                self._by_parts(expanded, node)
             else:
-                self._with_both(found, node)
+                self._with_both(expanded, node)
 
     def _by_rule(self, graph: Graph, node: Node) -> None:
-        """A real result keeps its identity."""
+        """Append the ops that the rule of the node's op emits. A real result keeps its identity."""
         builder = Builder(graph, node.loc)
         operands = [self.pairs.get(value, (value, None)) for value in node.operands]
         real, imaginary = RULES[node.op](builder, node, operands)
-        if _of_complex(node.results):
+        if _has_complex(node.results):
             self.pairs[node.result] = real, imaginary
         else:
-            same = "reshape" if real.type.rank else "convert"  # what regions work on has no dims
-            graph.nodes.append(Node(same, [real], node.results, {}, node.loc))
+            identity_op = "reshape" if real.type.rank else "convert"  # Values in element-wise regions have no dims.
+            graph.nodes.append(Node(identity_op, [real], node.results, {}, node.loc))
 
     def _communicate(self, graph: Graph, node: Node) -> None:
-        """What is sent is whole."""
+        """Append a collective, which sends complex values in memory, not their parts."""
         operands: list[Value] = []
         for value in node.operands:
             sent = (
@@ -171,19 +177,19 @@ class _Expansion:
         self._take_apart(graph, node.results)
 
     def _by_parts(self, graph: Graph, node: Node) -> None:
-        builder, found = Builder(graph, node.loc), list[Value]()
+        builder, part_results = Builder(graph, node.loc), list[Value]()
         operands = [self._parts(builder, value) for value in node.operands]
-        for place in range(2):
+        for part in range(2):
             regions = tuple(map(_of_part, node.regions))
-            chosen = [parts[place if len(parts) > 1 else 0] for parts in operands]
+            part_operands = [parts[part if len(parts) > 1 else 0] for parts in operands]
             result = Value(part_type(node.result.type), node.result.name, loc=node.loc)
-            own = _of_imaginary(node) if place else node
-            graph.nodes.append(replace(own, operands=chosen, results=[result], regions=regions))
-            found.append(result)
-        self.pairs[node.result] = found[0], found[1]
+            part_node = _of_imaginary(node) if part else node
+            graph.nodes.append(replace(part_node, operands=part_operands, results=[result], regions=regions))
+            part_results.append(result)
+        self.pairs[node.result] = part_results[0], part_results[1]
 
     def _with_both(self, graph: Graph, node: Node) -> None:
-        """A loop, branches, or a reduction by a region of its own: operands, results and what regions take and give are both parts."""
+        """Append a loop, branch or custom reduction whose operands, results and region values become both parts."""
         builder = Builder(graph, node.loc)
         operands = [self._parts(builder, value) for value in node.operands]
         regions = tuple(self._region(region, is_sort=node.op == "sort") for region in node.regions)
@@ -198,7 +204,7 @@ def _is_complex_value(value: Value) -> bool:
 
 
 def _of_imaginary(node: Node) -> Node:
-    """The op on imaginary parts: numbers that its attributes name are real ones, such as the 1 that is neutral in products."""
+    """Adapt the attributes of an op for imaginary parts: constants in them, such as a neutral 1, are real numbers."""
     match node.op:
         case "mask_padding":
             return replace(node, attrs=replace(node.attrs, fill=0.0))
@@ -209,35 +215,37 @@ def _of_imaginary(node: Node) -> Node:
 
 
 def _of_part(region: Graph) -> Graph:
-    """A region that does with each part what it does with the number."""
-    now = {value: Value(part_type(value.type), value.name, loc=value.loc) for value in region.values()}
+    """Return a region that applies the same ops to one part of each value."""
+    parts = {value: Value(part_type(value.type), value.name, loc=value.loc) for value in region.values()}
     nodes = [
-        replace(node, operands=[now[value] for value in node.operands], results=[now[value] for value in node.results])
+        replace(
+            node, operands=[parts[value] for value in node.operands], results=[parts[value] for value in node.results]
+        )
         for node in region.nodes
     ]
-    return Graph(region.name, [now[v] for v in region.inputs], nodes, [now[v] for v in region.outputs])
+    return Graph(region.name, [parts[v] for v in region.inputs], nodes, [parts[v] for v in region.outputs])
 
 
 def _with_region(node: Node) -> Node:
-    """A product over dims, by a region that multiplies two numbers."""
-    region, kind = Graph("product"), TensorType((), node.result.type.dtype)
-    region.inputs = [Value(kind, name) for name in ("x", "y")]
-    region.outputs = [Builder(region, node.loc).emit("multiply", region.inputs, kind)]
+    """Turn a product over dims into a reduction whose region multiplies two numbers."""
+    region, scalar_type = Graph("product"), TensorType((), node.result.type.dtype)
+    region.inputs = [Value(scalar_type, name) for name in ("x", "y")]
+    region.outputs = [Builder(region, node.loc).emit("multiply", region.inputs, scalar_type)]
     return replace(node, op="reduce_region", attrs={"dims": node.attrs.dims}, regions=(region,))
 
 
 def _renumbered(attrs: Scan, operands: Sequence[Sequence[Value]]) -> Scan:
-    """The rows of both parts are those of the number."""
-    first = [0]
+    """Return scan attributes with operand indices after the split: both parts are sliced like their complex operand."""
+    first_part = [0]
     for parts in operands:
-        first.append(first[-1] + len(parts))
-    rows = [(first[n] + part, *step) for n, step in attrs.steps.items() for part in range(len(operands[n]))]
+        first_part.append(first_part[-1] + len(parts))
+    rows = [(first_part[n] + part, *step) for n, step in attrs.steps.items() for part in range(len(operands[n]))]
     sliced, offsets, strides = zip(*rows, strict=True) if rows else ((), (), ())
     return Scan(trips=attrs.trips, sliced=sliced, offsets=offsets, strides=strides)
 
 
 def _with_parts(kind: TensorType) -> TensorType:
-    """A complex type as it is in memory: the parts of a number beside each other."""
+    """Return the type of a complex value in memory: real, with a trailing dim of 2 for the parts."""
     return part_type(kind).with_shape((*kind.shape, 2))
 
 
@@ -248,8 +256,8 @@ def _parts_of(builder: Builder, value: Value) -> Pair:
 
 
 def _join(builder: Builder, value: Value, pair: Pair) -> None:
-    """The value itself, of its parts."""
+    """Emit `value` from its two parts."""
     shape = (*value.type.shape, 1)
     parts = [builder.reshape(part, shape) for part in (pair[0], imaginary_part(builder, pair))]
-    whole = builder.concatenate(parts, value.type.rank)
-    builder.add(Node("view", [whole], [value], {}, value.loc))
+    interleaved = builder.concatenate(parts, value.type.rank)
+    builder.add(Node("view", [interleaved], [value], {}, value.loc))

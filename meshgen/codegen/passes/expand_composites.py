@@ -1,7 +1,7 @@
-"""Composites that no kernel claims become the operations that they stand for.
+"""Replace composites that no kernel implements by the ops that they stand for.
 
-before   %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"}
-after    %s = dot_general %q, %k    %m = reduce maximum %s    %e = exponential (%s - %m)    ...    %o = dot_general %p, %v
+before   %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"} after    %s = dot_general %q, %k
+%m = reduce maximum %s    %e = exponential (%s - %m)    ...    %o = dot_general %p, %v
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from meshgen.ops.registry import composites
     enables="programs with composites, such as attention",
 )
 def expand_composites(module: Module, context: Compilation) -> Module:
-    """A local program without such composites, in the bodies of loops and branches too."""
+    """Return the local program without such composites, including those in the bodies of loops and branches."""
     return on_graphs(module, _expanded)
 
 

@@ -1,11 +1,12 @@
-"""A fetch of rows most of which a device holds itself fetches only the others, into a buffer of their own.
+"""Fetch only the rows that a device does not hold itself, and concatenate them with its own tile.
 
-    before   %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[9,4]     its own eight rows are copied
+    before   %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[9,4]     copies the device's own eight
+    rows
     after    %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[1,4]
              %2 = concatenate %1, %0 {dim = 0}                 f32[1,4], f32[8,4] -> f32[9,4]
 
-A stencil then reads its own tile in place and the edges from their buffer: the concatenation is part of the kernel. Where something
-else reads the rows, they stay one tensor.
+A stencil kernel then reads its own tile in place and the halo from a separate buffer, because the concatenation is
+fused into it. Fetches whose result has users other than such kernels are left alone.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from meshgen.ir.rewriter import rewritten
 from meshgen.mesh import Mesh
 
 
-class _Piece(NamedTuple):
-    """Rows of the result: of the device's own operand from row `start` on, or (`fetched`) from others."""
+class _RowRange(NamedTuple):
+    """A range of `rows` result rows: rows from `start` on of the device's own operand, or (`fetched`) of other devices."""
 
     start: int
     rows: int
@@ -34,7 +35,7 @@ class _Piece(NamedTuple):
 
 @module_pass("fetch-drop-local-rows", "partition")
 def fetch_drop_local_rows(module: Module, context: Compilation) -> Module:
-    """A local program with smaller fetches where only kernels read them; values with other uses keep their identity."""
+    """Shrink fetches that only kernels read. Values with other users keep their identity."""
     return on_graphs(module, lambda graph: _with_edges(graph, module.mesh))
 
 
@@ -42,41 +43,44 @@ def _with_edges(graph: Graph, mesh: Mesh) -> Graph:
     near = Neighbours(graph)
 
     def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
-        pieces = _pieces(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
+        pieces = _row_ranges(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
         return [_fetched(builder, node, pieces)] if any(piece.fetched is None for piece in pieces) else None
 
     return rewritten(graph, rule)
 
 
-def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
-    """The pieces of the result, in order."""
+def _row_ranges(node: Node, mesh: Mesh) -> list[_RowRange]:
+    """Return the non-empty row ranges of the result, in order."""
     dim, count = node.attrs.dim, mesh.group_size(node.attrs.axes)
     tile, rows = (value.type.sizes[dim] for value in (node.operands[0], node.result))
     parts = parts_of(node.attrs, tile, rows, count)
-    return [piece for part in parts for piece in _pieces_of(part) if piece.rows]
+    return [piece for part in parts for piece in _split_fetch(part) if piece.rows]
 
 
-def _pieces_of(part: Part) -> list[_Piece]:
-    """The rows of one fetch: before the device's own, its own, after them; if their numbers are equal on all devices."""
+def _split_fetch(part: Part) -> list[_RowRange]:
+    """Split one fetch into remote rows before the device's own, its own rows, and remote rows after them.
+
+    Returns a single remote range if the split is not the same on all devices, or the fetch has no local rows.
+    """
     fetch = _near_zero(part.fetch)
     first, stop = max(fetch.base, 0), min(fetch.base + fetch.rows, fetch.tile)
     if fetch.divisor != 1 or fetch.step != fetch.tile or first >= stop or (fetch.wrap and not _is_even(fetch)):
-        return [_Piece(0, fetch.rows, part)]
+        return [_RowRange(0, fetch.rows, part)]
     before, behind = first - fetch.base, fetch.base + fetch.rows - stop
     return [
-        _Piece(0, before, replace(part, fetch=replace(fetch, rows=before).near())),
-        _Piece(part.start + first, stop - first),
-        _Piece(0, behind, replace(part, fetch=replace(fetch, base=stop, rows=behind).near())),
+        _RowRange(0, before, replace(part, fetch=replace(fetch, rows=before).near())),
+        _RowRange(part.start + first, stop - first),
+        _RowRange(0, behind, replace(part, fetch=replace(fetch, base=stop, rows=behind).near())),
     ]
 
 
 def _is_even(fetch: RowFetch) -> bool:
-    """Whether rows that are counted in a circle begin and end with tiles, and none is wanted twice."""
+    """Whether a fetch that wraps around begins and ends at tile boundaries and fetches no row twice."""
     return fetch.limit == fetch.count * fetch.tile and fetch.rows <= fetch.tile
 
 
 def _near_zero(fetch: RowFetch) -> RowFetch:
-    """In a circle, the row before the first one is the last."""
+    """Return the fetch with a wrapped-around base nearest to zero: the last row of the ring is row -1."""
     fetch = fetch.reduced()
     if not fetch.wrap:
         return fetch
@@ -84,17 +88,17 @@ def _near_zero(fetch: RowFetch) -> RowFetch:
     return replace(fetch, base=base - fetch.limit if 2 * base > fetch.limit else base)
 
 
-def _fetched(builder: Builder, node: Node, pieces: Sequence[_Piece]) -> Value:
-    """One fetch of all remote rows, and the concatenation of the pieces."""
+def _fetched(builder: Builder, node: Node, pieces: Sequence[_RowRange]) -> Value:
+    """Emit one fetch of all remote rows, and the concatenation of all row ranges."""
     dim, (operand,) = node.attrs.dim, node.operands
     parts = [piece.fetched for piece in pieces if piece.fetched]
     fetched = _fetch(builder, node, parts) if parts else operand
-    done, rows = 0, list[Value]()
+    fetched_rows, rows = 0, list[Value]()
     for piece in pieces:
-        value, start = (fetched, done) if piece.fetched else (operand, piece.start)
-        done += piece.rows if piece.fetched else 0
-        is_whole = piece.rows == value.type.sizes[dim]
-        rows.append(value if is_whole else builder.rows(value, dim, start, start + piece.rows))
+        value, start = (fetched, fetched_rows) if piece.fetched else (operand, piece.start)
+        fetched_rows += piece.rows if piece.fetched else 0
+        is_entire_value = piece.rows == value.type.sizes[dim]
+        rows.append(value if is_entire_value else builder.rows(value, dim, start, start + piece.rows))
     return builder.concatenate(rows, dim)
 
 

@@ -1,4 +1,4 @@
-"""Rewrites of all graphs of a local program: its own, and the regions of its control flow."""
+"""Helpers that rewrite all graphs of a local program: the main graph and the regions of its control flow."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from meshgen.ir.regions import flow_regions
 
 
 def on_graphs(module: Module, rewrite: Callable[[Graph], Graph]) -> Module:
-    """The module with every graph rewritten; itself where that changes nothing."""
+    """Apply `rewrite` to every graph of the module. Returns the module itself if nothing changes."""
     return with_graph(module, _rewritten(module.graph, rewrite))
 
 
 def with_graph(module: Module, graph: Graph) -> Module:
-    """The module with another graph; itself where that is the same."""
+    """Return the module with `graph` as its main graph, or the module itself if the graph is the same."""
     return module if _is_same(graph, module.graph) else replace(module, graph=graph)
 
 
 def _rewritten(graph: Graph, rewrite: Callable[[Graph], Graph]) -> Graph:
-    found = rewrite(graph)
-    nodes = [_with_regions(node, rewrite) if node.regions else node for node in found.nodes]
-    return found if _all_is(nodes, found.nodes) else Graph(found.name, found.inputs, nodes, found.outputs)
+    after = rewrite(graph)
+    nodes = [_with_regions(node, rewrite) if node.regions else node for node in after.nodes]
+    return after if _all_identical(nodes, after.nodes) else Graph(after.name, after.inputs, nodes, after.outputs)
 
 
 def _with_regions(node: Node, rewrite: Callable[[Graph], Graph]) -> Node:
@@ -35,8 +35,10 @@ def _with_regions(node: Node, rewrite: Callable[[Graph], Graph]) -> Node:
 
 
 def _is_same(graph: Graph, before: Graph) -> bool:
-    return graph is before or (_all_is(graph.nodes, before.nodes) and _all_is(graph.outputs, before.outputs))
+    return graph is before or (
+        _all_identical(graph.nodes, before.nodes) and _all_identical(graph.outputs, before.outputs)
+    )
 
 
-def _all_is(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(map(is_, some, others))
+def _all_identical(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(map(is_, left, right))

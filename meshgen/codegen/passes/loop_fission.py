@@ -1,11 +1,14 @@
-"""What a scan's body computes but does not carry is taken out of the loop where the rest of it is then a recurrence.
+"""Move ops that need no carried state from a scan's body to after the loop, if a kernel can run the remaining loop.
 
-    dh = scan 1024 { dh = a * dh + g;  db = sum over channels of dh * u;  da += sum over rows of dh * h }
-    ->
-    dhs = scan 1024 { dh = a * dh + g;  dh }        dbs = sum over channels of dhs * us        da += sum over trips and rows of dhs * hs
+    before   dh = scan 1024 { dh = a * dh + g;  db = sum over channels of dh * u;  da += sum over rows of dh * h }
+    after    dhs = scan 1024 { dh = a * dh + g;  dh }
+             dbs = sum over channels of dhs * us
+             da += sum over iterations and rows of dhs * hs
 
-Reductions over lanes (channels, rows) would need all programs of the kernel at each trip. Of all trips together they are kernels of their own, which
-read a stack of what is carried. A sum over the trips is taken of the stack of its terms. Stacks and terms take no more memory than the rows that the loop has anyway.
+In one kernel, a reduction over lanes (channels, rows) would synchronize all thread blocks in each iteration. Computed
+for all iterations at once, it is a kernel of its own, which reads a stack of the carried values. A sum over iterations
+becomes a reduction of the stack of its terms. The pass gives up if stacks and terms need more memory than the rows that
+the loop reads and writes.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ from meshgen.ops.live import live_nodes
 
 
 def split_recurrence(node: Node) -> list[Node]:
-    """A recurrence that no kernel can run as one that can, with the nodes that compute the rest; nothing if that cannot be."""
+    """Split a recurrence that no kernel can run into one that a kernel can run, and nodes that compute the rest.
+
+    Returns an empty list if the split is not possible.
+    """
     rows = [n for n in node.attrs.sliced if n < len(node.results)]
     if any(node.regions[0].inputs[n].type.sizes[0] != 1 for n in node.attrs.sliced):
         return []
@@ -33,7 +39,7 @@ def split_recurrence(node: Node) -> list[Node]:
 
 
 class _Fission:
-    """A recurrence that is taken apart; `rows` are the numbers of its results of which each trip writes a row."""
+    """The split of one recurrence; `rows` are the indices of the results to which each iteration writes one row."""
 
     def __init__(self, node: Node, rows: Sequence[int]) -> None:
         self._node, (self._body,), self._rows = node, node.regions, rows
@@ -41,8 +47,9 @@ class _Fission:
         self._sums = dict(self._summed())
         self._kept = [n for n in carried(node) if n not in self._sums]
         self._depends = dependent(self._body, (self._body.inputs[n] for n in self._kept))
-        self._inside: list[int] = []  # results of rows that the loop still writes
-        self._stacks: dict[Value, Value] = {}  # what the loop stores at each trip for the nodes after it
+        self._inside: list[int] = []  # results of `_rows` that the loop still writes
+        # values that the loop stores in each iteration for the nodes after it, with their stacks
+        self._stacks: dict[Value, Value] = {}
 
     def split(self) -> list[Node]:
         if not self._kept or lanes_of(self._loop()) is None:
@@ -59,27 +66,30 @@ class _Fission:
         if not all(map(self._cut, wanted)) or self._more_bytes() > self._bytes_of_rows():
             return []
         before, after, trips = Graph("before"), Graph("after"), self._node.attrs.trips
-        found = for_all_trips(after, self._body, trips, self._known(after), wanted)
-        if found is None:
+        stacked = for_all_trips(after, self._body, trips, self._known(after), wanted)
+        if stacked is None:
             return []
-        for n, value in zip((*outside, *self._sums), found, strict=True):
+        for n, value in zip((*outside, *self._sums), stacked, strict=True):
             (self._put_sum if n in self._sums else self._put_rows)(after, n, value)
         after.outputs = [self._node.results[n] for n in (*outside, *self._sums)]
         loop = self._loop(before)
         return [*before.nodes, loop, *live_nodes(after)]
 
     def _summed(self) -> Iterator[tuple[int, Value]]:
-        """What is carried only to add something to it, and that."""
+        """Yield each carried value that the body only adds a term to, with that term."""
         uses = Counter(used_values(self._body))
         for n in carried(self._node):
-            given, node = self._body.inputs[n], self._producer.get(self._body.outputs[n])
-            if node is not None and node.op == "add" and given in node.operands:
-                (term,) = [v for v in node.operands if v is not given] or [given]
-                if uses[given] == 1 and uses[node.result] == 1:
+            carried_in, node = self._body.inputs[n], self._producer.get(self._body.outputs[n])
+            if node is not None and node.op == "add" and carried_in in node.operands:
+                (term,) = [v for v in node.operands if v is not carried_in] or [carried_in]
+                if uses[carried_in] == 1 and uses[node.result] == 1:
                     yield n, term
 
     def _cut(self, wanted: Value) -> bool:
-        """Find what the loop has to store for a value to be computed after it; whether that can be."""
+        """Choose the values that the loop has to store so that `wanted` can be computed after it.
+
+        Returns False if that is impossible.
+        """
         waiting = [wanted]
         while waiting:
             value = waiting.pop()
@@ -88,8 +98,8 @@ class _Fission:
             node = self._producer.get(value)
             needed = [] if node is None else [v for v in node.operands if v in self._depends]
             can_follow = node is not None and node.op in BATCHED
-            is_of_one = can_follow and len(needed) == 1 and needed[0] in self._producer
-            if not is_of_one and self._stores(value):
+            has_single_source = can_follow and len(needed) == 1 and needed[0] in self._producer
+            if not has_single_source and self._stores(value):
                 continue
             if not can_follow:
                 return False
@@ -97,7 +107,10 @@ class _Fission:
         return True
 
     def _stores(self, value: Value) -> bool:
-        """Let the loop store a value at each trip, if it is a recurrence then."""
+        """Try to let the loop store `value` in each iteration.
+
+        Returns False, and undoes it, if no kernel can run the loop then.
+        """
         trips = self._node.attrs.trips
         self._stacks[value] = Value(value.type.with_shape((trips, *value.type.shape)), value.name)
         if lanes_of(self._loop()) is not None:
@@ -106,16 +119,16 @@ class _Fission:
         return False
 
     def _more_bytes(self) -> int:
-        """What is in memory for all trips at once, and was not: stacks for what comes after the loop, and terms of sums."""
+        """Return the additional memory for values of all iterations: stacks for later nodes, and terms of sums."""
         terms = sum(value.type.nbytes for value in self._sums.values()) * self._node.attrs.trips
         return terms + sum(stack.type.nbytes for stack in self._stacks.values())
 
     def _bytes_of_rows(self) -> int:
-        """What the loop reads and writes row by row."""
+        """Return the bytes of the stacks that the loop reads and writes row by row."""
         return sum(self._node.operands[n].type.nbytes for n in self._node.attrs.sliced)
 
     def _loop(self, before: Graph | None = None) -> Node:
-        """The loop with what it still does; `before` gets the nodes that make its new operands."""
+        """Build the remaining loop; the nodes that produce its new operands are appended to `before`."""
         node, body, steps = self._node, self._body, self._node.attrs.steps
         inner = Graph(body.name, [], list(body.nodes))
         ports = [_Port(node.operands[n], body.inputs[n], steps.get(n), body.outputs[n], node.results[n])
@@ -123,11 +136,11 @@ class _Fission:
         for value, stack in self._stacks.items():
             row = Builder(inner, value.loc).reshape(value, (1, *value.type.shape))
             ports.append(_Port(_zeros(before or Graph(""), stack.type), Value(row.type), (0, 1), row, stack))
-        given = range(len(node.results), len(node.operands))
+        read_only = range(len(node.results), len(node.operands))
         inner.outputs = [port.output for port in ports if port.output is not None]
         nodes = live_nodes(inner)
-        read = {value for each in nodes for value in used_by(each)}
-        ports += [_Port(node.operands[n], body.inputs[n], steps.get(n)) for n in given if body.inputs[n] in read]
+        read = {value for inner_node in nodes for value in used_by(inner_node)}
+        ports += [_Port(node.operands[n], body.inputs[n], steps.get(n)) for n in read_only if body.inputs[n] in read]
         spec = [(place, *port.step) for place, port in enumerate(ports) if port.step is not None]
         sliced, offsets, strides = zip(*spec, strict=True) if spec else ((), (), ())
         return replace(
@@ -139,45 +152,45 @@ class _Fission:
         )
 
     def _known(self, after: Graph) -> dict[Value, Value]:
-        """Of what is stored, and of the rows of operands, all trips after one another."""
-        found, trips = dict(self._stacks), self._node.attrs.trips
+        """Return the stacked version of each stored value and of the rows of each operand, in iteration order."""
+        stacked, trips = dict(self._stacks), self._node.attrs.trips
         for n, (first, step) in self._node.attrs.steps.items():
             if n < len(self._node.results) or (not step and trips > 1):
                 continue
-            builder, whole, given = Builder(after, self._node.loc), self._node.operands[n], self._body.inputs[n]
+            builder, rows, body_input = Builder(after, self._node.loc), self._node.operands[n], self._body.inputs[n]
             last = first + step * (trips - 1)
             low, high = min(first, last), max(first, last) + 1
-            rest = whole.type.sizes[1:]
-            if (low, high, abs(step)) != (0, whole.type.sizes[0], 1):
-                kind = whole.type.with_shape((trips, *rest))
+            rest = rows.type.sizes[1:]
+            if (low, high, abs(step)) != (0, rows.type.sizes[0], 1):
+                kind = rows.type.with_shape((trips, *rest))
                 ends = {
                     "start": (low, *(0 for _ in rest)),
                     "limit": (high, *rest),
                     "stride": (abs(step) or 1, *(1 for _ in rest)),
                 }
-                whole = builder.emit("slice", [whole], kind, **ends)
-            found[given] = builder.reshape(_in_order(builder, whole, step), (trips, *given.type.shape))
-        return found
+                rows = builder.emit("slice", [rows], kind, **ends)
+            stacked[body_input] = builder.reshape(_in_order(builder, rows, step), (trips, *body_input.type.shape))
+        return stacked
 
     def _are_adjacent(self, number: int) -> bool:
-        """Whether the rows that all trips write are next to each other, in either order."""
+        """Whether the rows that all iterations write are contiguous, in ascending or descending order."""
         return self._node.attrs.trips == 1 or abs(self._node.attrs.steps[number][1]) == 1
 
     def _put_rows(self, after: Graph, number: int, value: Value) -> None:
-        """Rows of all trips in a result of the loop, whose other rows stay."""
+        """Write the rows of all iterations into a result of the loop, whose other rows keep their contents."""
         builder, result, trips = Builder(after, value.loc), self._node.results[number], self._node.attrs.trips
         first, step = self._node.attrs.steps[number]
         flat = builder.reshape(value, (trips, *result.type.sizes[1:]))
         ordered = _in_order(builder, flat, step)
         if flat.type != result.type:
-            place = TensorType((), "i32")
-            starts = [builder.splat(min(first, first + step * (trips - 1)), place)]
-            starts += [builder.splat(0, place) for _ in result.type.sizes[1:]]
+            index_type = TensorType((), "i32")
+            starts = [builder.splat(min(first, first + step * (trips - 1)), index_type)]
+            starts += [builder.splat(0, index_type) for _ in result.type.sizes[1:]]
             builder.emit("dynamic_update_slice", [self._node.operands[number], ordered, *starts], result.type)
         builder.make([result])
 
     def _put_sum(self, after: Graph, number: int, terms: Value) -> None:
-        """The sum of what is added at each trip to what is carried."""
+        """Add the sum of `terms` over all iterations to the carried value's initial value."""
         builder, result = Builder(after, terms.loc), self._node.results[number]
         zero = builder.splat(0, TensorType((), result.type.dtype))
         total = builder.emit("reduce", [terms, zero], result.type, dims=(0,), kind="add")
@@ -186,7 +199,12 @@ class _Fission:
 
 
 class _Port(NamedTuple):
-    """An operand of the loop: what the body gets of it, by which steps if rows, and what it gives for it, if anything."""
+    """A loop operand with its body input, and with its body output and loop result if it is carried.
+
+    Attributes:
+        given: the input of the body.
+        step: (first row, rows per iteration) if the operand is sliced.
+    """
 
     operand: Value
     given: Value
@@ -196,7 +214,10 @@ class _Port(NamedTuple):
 
 
 def _in_order(builder: Builder, rows: Value, step: int) -> Value:
-    """Rows in the order of trips, or rows of trips in their order in memory."""
+    """Reverse `rows` if the loop visits them in descending order.
+
+    This converts between iteration order and memory order.
+    """
     return rows if step >= 0 else builder.emit("reverse", [rows], rows.type, dims=(0,))
 
 

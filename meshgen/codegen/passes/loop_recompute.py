@@ -1,11 +1,11 @@
-"""What a loop or branch reads and everyone can compute from nothing, a mask of positions, it computes itself instead of reading it.
+"""Rematerialize values that depend on no data (a mask of positions) inside the loop or branch that reads them.
 
-    before   %mask = compare (iota), (iota)                i1[4096, 4096], in memory for the whole loop
+    before   %mask = compare (iota), (iota)                i1[4096, 4096], in memory for the entire loop
              scan(..) { %s = select %mask, %scores, .. }
     after    scan(..) { %mask' = compare (iota), (iota); %s = select %mask', %scores, .. }
 
-Kernels compute such values in registers; before propagation they are parts of the attentions that use them. Left as it is what
-something else than an element-wise op of the region reads.
+Kernels compute such values in registers; before propagation, they become parts of the attentions that use them. A value
+is left alone if the region has a user of it that is not element-wise.
 """
 
 from __future__ import annotations
@@ -27,47 +27,54 @@ _MAPS = LAYOUT - LEAVING
 
 @module_pass("loop-recompute", "import", "partition")
 def loop_recompute(module: Module, context: Compilation) -> Module:
-    """A program whose regions compute what is made from nothing."""
+    """Return a program whose regions rematerialize such values."""
     return on_graphs(module, _with_generated_values)
 
 
 def _with_generated_values(graph: Graph) -> Graph:
     if not any(flow_regions(node) for node in graph.nodes):
         return graph
-    makers = _from_nothing(graph)
-    nodes = [_recomputing(node, makers) for node in graph.nodes]
+    generated = _generated_values(graph)
+    nodes = [_recomputing(node, generated) for node in graph.nodes]
     if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
         return graph
     return without_dead(Graph(graph.name, graph.inputs, nodes, graph.outputs))
 
 
-def _from_nothing(graph: Graph) -> dict[Value, Node]:
-    """What makes the values that need nothing in memory."""
-    found: dict[Value, Node] = {}
+def _generated_values(graph: Graph) -> dict[Value, Node]:
+    """Map each value that can be computed without reading memory to its producer."""
+    generated: dict[Value, Node] = {}
     for node in graph.nodes:
         is_data = is_constant(node) and node.attrs.value.ndim > 0
         is_map = node.op in MADE or node.op in POINTWISE or node.op in _MAPS
-        if is_map and not is_data and all(v in found for v in node.operands):
-            found.update(dict.fromkeys(node.results, node))
-    return found
+        if is_map and not is_data and all(v in generated for v in node.operands):
+            generated.update(dict.fromkeys(node.results, node))
+    return generated
 
 
-def _recomputing(node: Node, makers: Mapping[Value, Node]) -> Node:
+def _recomputing(node: Node, generated: Mapping[Value, Node]) -> Node:
     regions = flow_regions(node)
-    found = tuple(_with_copies(region, _read_from_registers(node, region, makers), makers) for region in regions)
-    return node if all(new is old for new, old in zip(found, regions, strict=True)) else replace(node, regions=found)
+    rewritten_regions = tuple(
+        _with_copies(region, _rematerializable(node, region, generated), generated) for region in regions
+    )
+    return (
+        node
+        if all(new is old for new, old in zip(rewritten_regions, regions, strict=True))
+        else replace(node, regions=rewritten_regions)
+    )
 
 
-def _read_from_registers(node: Node, region: Graph, makers: Mapping[Value, Node]) -> dict[Value, Value]:
-    """Return the values that only element-wise ops of the region itself read, through index maps, and what they are outside.
+def _rematerializable(node: Node, region: Graph, generated: Mapping[Value, Node]) -> dict[Value, Value]:
+    """Map each value that `region` can rematerialize to its counterpart outside.
 
-    These are values from outside, and inputs that a loop carries unchanged.
+    Candidates are captured values and inputs that a loop carries unchanged. Their only users in the region, through
+    index maps, must be element-wise ops of the region itself.
     """
     outside = {value: value for value in captured(replace(node, regions=(region,)))}
     if is_loop(node):
         body = node.regions[1]
-        numbers = [n for n, pair in enumerate(zip(body.inputs, body.outputs, strict=True)) if pair[0] is pair[1]]
-        outside |= {region.inputs[n]: node.operands[n] for n in numbers}
+        unchanged = [n for n, pair in enumerate(zip(body.inputs, body.outputs, strict=True)) if pair[0] is pair[1]]
+        outside |= {region.inputs[n]: node.operands[n] for n in unchanged}
     users: dict[Value, list[Node]] = {}
     for inner in region.nodes:
         for value in used_by(inner):
@@ -79,26 +86,31 @@ def _read_from_registers(node: Node, region: Graph, makers: Mapping[Value, Node]
 
     def in_registers(value: Value) -> bool:
         reached = [*reachable([value], mapped)]
-        readers = [user for each in reached for user in users.get(each, ()) if user.op not in _MAPS]
+        readers = [user for alias in reached for user in users.get(alias, ()) if user.op not in _MAPS]
         return bool(readers) and returned.isdisjoint(reached) and all(user.op in POINTWISE for user in readers)
 
     return {
-        value: outer for value, outer in outside.items() if outer in makers and outer.type.rank and in_registers(value)
+        value: outer
+        for value, outer in outside.items()
+        if outer in generated and outer.type.rank and in_registers(value)
     }
 
 
-def _with_copies(region: Graph, values: Mapping[Value, Value], makers: Mapping[Value, Node]) -> Graph:
-    """The region with copies of what makes values, first; `values` are those of the region with what they are outside."""
+def _with_copies(region: Graph, values: Mapping[Value, Value], generated: Mapping[Value, Node]) -> Graph:
+    """Return the region with copies of the producers of `values` at its start.
+
+    `values` maps values of the region to outer values.
+    """
     if not values:
         return region
     needed = operands_first(
-        [makers[value] for value in values.values()], lambda node: [makers[v] for v in node.operands]
+        [generated[value] for value in values.values()], lambda node: [generated[v] for v in node.operands]
     )
-    now: dict[Value, Value] = {}
+    copied: dict[Value, Value] = {}
     copies = list[Node]()
     for node in needed:
         results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
-        copies.append(replace(node, operands=[now[v] for v in node.operands], results=results))
-        now.update(zip(node.results, results, strict=True))
-    inner = rewired_graph(region, {value: now[outer] for value, outer in values.items()})
+        copies.append(replace(node, operands=[copied[v] for v in node.operands], results=results))
+        copied.update(zip(node.results, results, strict=True))
+    inner = rewired_graph(region, {value: copied[outer] for value, outer in values.items()})
     return Graph(region.name, region.inputs, [*copies, *inner.nodes], region.outputs)

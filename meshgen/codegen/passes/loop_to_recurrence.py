@@ -1,10 +1,12 @@
-"""Loops whose trips are independent element by element become recurrences, each of which is one kernel.
+"""Replace loops whose iterations are independent per element by recurrences, each of which runs as one kernel.
 
-    before   %h, %ys = while (%i = 0, %h0, %ys) { %i < 1024 } { h = a[i] * h + b[i]; ys[i] = dot h, c[i] }        1,024 launches
-    after    %h, %ys = recurrence 1024 (%h0, rows of %ys, %a, %b, %c) { h = a * h + b; sum (h * c) }              1 launch
+    before   %h, %ys = while (%i = 0, %h0, %ys) { %i < 1024 } { h = a[i] * h + b[i]; ys[i] = dot h, c[i] }        1,024
+    launches
+    after    %h, %ys = recurrence 1024 (%h0, rows of %ys, %a, %b, %c) { h = a * h + b; sum (h * c) }              1
+    launch
 
-What is carried stays in registers: with a launch for each trip it is written and read again every time. A dot of a matrix and a vector is
-written as a sum, because no tile of a matrix unit would be full.
+The carried values stay in registers; with a launch per iteration, each iteration would write and read them. A
+matrix-vector dot becomes a sum of element-wise products, because it would not fill a tile of the matrix unit.
 """
 
 from __future__ import annotations
@@ -24,57 +26,66 @@ from meshgen.ops.classes import DOTS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW
 
-_ORDER = ("batch", "left", "right", "contract")  # of the dims of a product before it is summed
+_ORDER = ("batch", "left", "right", "contract")  # The order of dim kinds in the element-wise products before the sum.
 
 
 @module_pass("loop-to-recurrence", "partition")
 def loop_to_recurrence(module: Module, context: Compilation) -> Module:
-    """A local program with such loops as recurrences, those in regions too; itself if there is none."""
+    """Return the local program with such loops as recurrences, also in regions.
+
+    Returns the module itself if it has none.
+    """
     return with_loops(module, recurrence_of)
 
 
 def recurrence_of(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node] | None:
-    """A loop as a recurrence, with nodes for what that does not compute and constants that its counters end at; None if it is none.
+    """Convert a loop to a recurrence, or return None if that is not possible.
 
     Args:
-        producers: of what the loop reads; used: values that are read after it.
+        producers: producers of the values that the loop reads.
+        used: values that are read after the loop.
+    Returns:
+        The recurrence, nodes that compute what it cannot, and constants for the final values of the loop's counters.
     """
     if any(is_control(inner) for inner in node.regions[1].nodes):
         return None
     nodes = as_scan(node, producers, used, alignment=1)
-    found = [_recurrence(each) if is_scan(each) else [each] for each in nodes or ()]
-    return None if nodes is None or not all(found) else [each for several in found for each in several]
+    parts = [_recurrence(scan_node) if is_scan(scan_node) else [scan_node] for scan_node in nodes or ()]
+    return None if nodes is None or not all(parts) else [scan_node for several in parts for scan_node in several]
 
 
 def _recurrence(node: Node) -> list[Node]:
-    """A scan as a recurrence, and the nodes that compute what it cannot; operands that its body has as a whole are read from outside."""
+    """Convert a scan to a recurrence, plus the nodes that compute what the recurrence kernel cannot.
+
+    Operands that the scan's body reads unsliced are captured instead.
+    """
     body, count = _without_vectors(node.regions[0]), len(node.results)
-    plain = [n for n in range(count, len(node.operands)) if n not in node.attrs.sliced]
-    kept = [n for n in range(len(node.operands)) if n not in plain]
-    body = rewired_graph(body, {body.inputs[n]: node.operands[n] for n in plain})
-    body = Graph(body.name, [body.inputs[n] for n in kept], body.nodes, body.outputs)
-    attrs = replace(node.attrs, sliced=tuple(kept.index(n) for n in node.attrs.sliced))
-    operands = [node.operands[n] for n in kept]
-    found = replace(node, op="recurrence", operands=operands, attrs=attrs, regions=(body,))
-    return [found] if lanes_of(found) else split_recurrence(found)
+    unsliced = [n for n in range(count, len(node.operands)) if n not in node.attrs.sliced]
+    remaining = [n for n in range(len(node.operands)) if n not in unsliced]
+    body = rewired_graph(body, {body.inputs[n]: node.operands[n] for n in unsliced})
+    body = Graph(body.name, [body.inputs[n] for n in remaining], body.nodes, body.outputs)
+    attrs = replace(node.attrs, sliced=tuple(remaining.index(n) for n in node.attrs.sliced))
+    operands = [node.operands[n] for n in remaining]
+    recurrence = replace(node, op="recurrence", operands=operands, attrs=attrs, regions=(body,))
+    return [recurrence] if lanes_of(recurrence) else split_recurrence(recurrence)
 
 
 def _without_vectors(body: Graph) -> Graph:
-    """The body with products of matrices and vectors as sums."""
-    found = Graph(body.name, body.inputs, [], body.outputs)
+    """Return the body with matrix-vector dots replaced by sums."""
+    rewritten = Graph(body.name, body.inputs, [], body.outputs)
     for node in body.nodes:
         if node.op in DOTS and not all(DotDims.of(node).free):
-            _sum_products(found, node)
+            _sum_products(rewritten, node)
         else:
-            found.nodes.append(node)
-    return found
+            rewritten.nodes.append(node)
+    return rewritten
 
 
 def _sum_products(graph: Graph, node: Node) -> None:
-    """A dot as the sum of products of elements, in f32 at least."""
-    builder, dims, kind = Builder(graph, node.loc), DotDims.of(node), node.result.type
-    wide = "f32" if kind.dtype in NARROW else kind.dtype
-    order = [_places(dims, side) for side in (0, 1)]
+    """Emit a dot as the sum of element-wise products, in f32 or wider."""
+    builder, dims, result_type = Builder(graph, node.loc), DotDims.of(node), node.result.type
+    wide = "f32" if result_type.dtype in NARROW else result_type.dtype
+    order = [_axes(dims, side) for side in (0, 1)]
     sizes = dict[tuple[str, int], int]()
     for value, places in zip(node.operands, order, strict=True):
         sizes |= {place: value.type.sizes[d] for d, place in enumerate(places)}
@@ -87,15 +98,15 @@ def _sum_products(graph: Graph, node: Node) -> None:
     product = builder.elementwise("multiply", *spread)
     last = [d for d, axis in enumerate(axes) if axis[0] == "contract"]
     zero = builder.splat(0, TensorType((), wide))
-    total = builder.emit("reduce", [product, zero], TensorType(kind.shape, wide), dims=tuple(last), kind="add")
-    builder.convert(total, kind.dtype)
+    total = builder.emit("reduce", [product, zero], TensorType(result_type.shape, wide), dims=tuple(last), kind="add")
+    builder.convert(total, result_type.dtype)
     builder.make(node.results)
 
 
-def _places(dims: DotDims, side: int) -> Sequence[tuple[str, int]]:
-    """What each dim of an operand is: a batch dim, one of its own, or one that is contracted."""
-    own = "left" if side == 0 else "right"
-    places = {d: ("batch", n) for n, d in enumerate(dims.batch[side])}
-    places |= {d: ("contract", n) for n, d in enumerate(dims.contract[side])}
-    places |= {d: (own, n) for n, d in enumerate(dims.free[side])}
-    return [places[d] for d in sorted(places)]
+def _axes(dims: DotDims, side: int) -> Sequence[tuple[str, int]]:
+    """Return the axis of each dim of one dot operand: ("batch" | "left" | "right" | "contract", index)."""
+    free_side = "left" if side == 0 else "right"
+    axes = {d: ("batch", n) for n, d in enumerate(dims.batch[side])}
+    axes |= {d: ("contract", n) for n, d in enumerate(dims.contract[side])}
+    axes |= {d: (free_side, n) for n, d in enumerate(dims.free[side])}
+    return [axes[d] for d in sorted(axes)]

@@ -1,11 +1,17 @@
-"""Loops of a known number of trips that are short are unrolled, and those that communicate and cannot be scans; of branches that communicate all are computed, and one is selected.
+"""Unroll short loops, and loops with collectives that cannot be scans.
+
+Execute all branches that communicate, and select.
 
     before   %1 = while (%i = 0, %x) { %i < 3 } { all_reduce %x }
     after    %1 = all_reduce (all_reduce (all_reduce %x))
 
-A static schedule overlaps only what it has separately. Copies of a body are the same kernels, so they are generated and compiled once.
-What holds no collectives stays as it is, but for short loops of element-wise work (the rounds of a random generator): unrolled, they fuse
-with the surrounding operations, and their carried values stay in registers.
+    before   %1 = if %p { all_reduce %x } else { %x }
+    after    %1 = select %p, (all_reduce %x), %x
+
+A static schedule can overlap only nodes that are separate. Copies of a body use the same kernels, so each kernel is
+generated and compiled once. Loops without collectives are left alone unless they are short and element-wise, such as
+the rounds of a random generator. When unrolled, these fuse with the surrounding ops and keep their carried values in
+registers.
 """
 
 from __future__ import annotations
@@ -32,13 +38,19 @@ _ELEMENTWISE = POINTWISE | LAYOUT | MADE
 
 @module_pass("loop-unroll", "partition")
 def loop_unroll(module: Module, context: Compilation) -> Module:
-    """A local program with control flow unrolled that communicates or is short; itself if there is none."""
+    """Return the local program with such loops unrolled and such branches selected.
+
+    Returns the module itself if it has none.
+    """
     producers = module.graph.index.producers
-    return unrolled(module, lambda node: _is_few(node, producers) or _is_short(node, producers))
+    return unrolled(module, lambda node: _is_unrollable_communication(node, producers) or _is_short(node, producers))
 
 
 def unrolled(module: Module, wanted: Wanted) -> Module:
-    """The module with control flow unrolled that is `wanted`; itself if there is none."""
+    """Unroll the loops and select the branches for which `wanted` is true.
+
+    Returns the module itself if there are none.
+    """
     producers = module.graph.index.producers
     if not any(_is_unrolled(node, producers, wanted) for node in module.graph.nodes):
         return module
@@ -50,19 +62,21 @@ def unrolled(module: Module, wanted: Wanted) -> Module:
     return replace(module, graph=graph)
 
 
-def _is_few(node: Node, producers: Mapping[Value, Node]) -> bool:
-    """Whether control flow communicates, and is little, or cannot be a scan (`loop_to_scan.py`)."""
+def _is_unrollable_communication(node: Node, producers: Mapping[Value, Node]) -> bool:
+    """Whether control flow communicates and either is small or cannot be a scan (`loop_to_scan.py`)."""
     if not any(map(communicates, node.regions)):
         return False
-    trips = trip_count(node, producers) if is_loop(node) else None
-    inner = [each for region in node.regions for each in all_nodes(region)]
-    if trips is None or trips * len(inner) <= DEFAULT.fusion.unrolled_messages:
+    trip_count_ = trip_count(node, producers) if is_loop(node) else None
+    inner = [inner_node for region in node.regions for inner_node in all_nodes(region)]
+    if trip_count_ is None or trip_count_ * len(inner) <= DEFAULT.fusion.unrolled_messages:
         return True
-    return any(is_transfer(each) or is_branching(each) for each in inner) or not always_ends(node.regions[1], producers)
+    return any(is_transfer(inner_node) or is_branching(inner_node) for inner_node in inner) or not always_ends(
+        node.regions[1], producers
+    )
 
 
 def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
-    """Whether a node is a loop of a known number of trips whose work is element-wise and little."""
+    """Whether a node is a short loop of element-wise ops with a known trip count."""
     trips = trip_count(node, producers) if is_loop(node) else None
     if trips is None or any(inner.op not in _ELEMENTWISE for region in node.regions for inner in region.nodes):
         return False
@@ -77,12 +91,12 @@ def _is_unrolled(node: Node, producers: Mapping[Value, Node], wanted: Wanted) ->
 
 
 def _is_selected(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:
-    """Whether all branches of a node are computed."""
-    return is_branching(node) and wanted(node) and all(_ends(region, producers) for region in node.regions)
+    """Whether all branches of a node are executed, and their results selected."""
+    return is_branching(node) and wanted(node) and all(_is_speculatable(region, producers) for region in node.regions)
 
 
 def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:
-    """The number of copies of an unrolled loop's body; None: the loop stays."""
+    """Return the number of copies of a loop's body, or None if the loop is not unrolled."""
     if not is_loop(node) or not wanted(node) or communicates(node.regions[0]):
         return None
     trips = trip_count(node, producers)
@@ -90,7 +104,7 @@ def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int |
 
 
 def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node], wanted: Wanted) -> None:
-    """Add a copy of the node, or of its body once per trip; `env` maps old values to new ones."""
+    """Append a copy of the node, or of its body once per iteration. `env` maps old values to new ones."""
     trips = _trips(node, producers, wanted)
     if trips is not None:
         state = [env[value] for value in node.operands]
@@ -98,16 +112,16 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
             state = _emit_body(node.regions[1], state, env, into, producers, wanted)
         env.update(zip(node.results, state, strict=True))
     elif _is_selected(node, producers, wanted):
-        choice, *handed = (env[value] for value in node.operands)
-        ways = [_emit_body(region, handed, env, into, producers, wanted) for region in node.regions]
-        env.update(zip(node.results, _selected(choice, ways, into), strict=True))
+        choice, *arguments = (env[value] for value in node.operands)
+        branch_results = [_emit_body(region, arguments, env, into, producers, wanted) for region in node.regions]
+        env.update(zip(node.results, _selected(choice, branch_results, into), strict=True))
     else:
         into.nodes.append(_copy(node, env))
 
 
 def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], into: Graph,
                producers: Mapping[Value, Node], wanted: Wanted) -> list[Value]:  # fmt: skip
-    """Add a copy of a region; returns what it gives."""
+    """Append a copy of a region and return its outputs."""
     inner, inner_producers = (
         {**env, **dict(zip(body.inputs, inputs, strict=True))},
         {**producers, **body.index.producers},
@@ -117,27 +131,28 @@ def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], int
     return [inner[value] for value in body.outputs]
 
 
-def _ends(body: Graph, producers: Mapping[Value, Node]) -> bool:
-    """Whether a branch may be computed where it is not taken: a loop in it might not end."""
-    known = {**producers, **body.index.producers}
-    loops_end = all(not is_loop(node) or trip_count(node, known) is not None for node in body.nodes)
-    return loops_end and all(_ends(region, known) for node in body.nodes for region in node.regions)
+def _is_speculatable(body: Graph, producers: Mapping[Value, Node]) -> bool:
+    """Whether the region can be executed speculatively: a loop of unknown trip count might not terminate."""
+    all_producers = {**producers, **body.index.producers}
+    loops_end = all(not is_loop(node) or trip_count(node, all_producers) is not None for node in body.nodes)
+    return loops_end and all(_is_speculatable(region, all_producers) for node in body.nodes for region in node.regions)
 
 
-def _selected(choice: Value, ways: list[list[Value]], into: Graph) -> list[Value]:
-    """The results of the way that is chosen: by a predicate (true: the first) or a number (out of range: the last)."""
-    found = ways[-1]
-    for number in range(len(ways) - 2, -1, -1):
-        taken = choice
+def _selected(choice: Value, branch_results: list[list[Value]], into: Graph) -> list[Value]:
+    """Emit selects among the results of all branches.
+
+    The branch index is a predicate (true: the first branch) or an integer (out of range: the last branch).
+    """
+    selected = branch_results[-1]
+    for branch in range(len(branch_results) - 2, -1, -1):
+        is_chosen = choice
         if choice.type.dtype != "i1":
-            wanted = into.add(
-                "constant", [], [choice.type], {"value": np.array(number, choice.type.numpy_dtype)}
-            ).result
+            index = into.add("constant", [], [choice.type], {"value": np.array(branch, choice.type.numpy_dtype)}).result
             attrs = {"direction": "EQ", "compare_type": "SIGNED"}
-            taken = into.add("compare", [choice, wanted], [TensorType((), "i1")], attrs).result
-        pairs = zip(ways[number], found, strict=True)
-        found = [into.add("select", [taken, this, other], [this.type]).result for this, other in pairs]
-    return found
+            is_chosen = into.add("compare", [choice, index], [TensorType((), "i1")], attrs).result
+        pairs = zip(branch_results[branch], selected, strict=True)
+        selected = [into.add("select", [is_chosen, value, other], [value.type]).result for value, other in pairs]
+    return selected
 
 
 def _copy(node: Node, env: dict[Value, Value]) -> Node:

@@ -1,10 +1,10 @@
-"""A reduction over windows of a few elements becomes element-wise operations on strided slices, which are part of any kernel.
+"""Replace a reduction over small windows by element-wise ops on strided slices, which fuse into any kernel.
 
     before   %1 = reduce_window maximum %0, %init {window = (2,), strides = (2,)}     f32[8] -> f32[4]
     after    %1 = maximum (slice %0 [0:7:2]), (slice %0 [1:8:2])
 
-A kernel loads each element of a window directly, padding and halo included; no window is materialised. Narrow
-floats add up and multiply in f32 and are rounded once, as a window of its own would do it.
+A kernel loads each window element directly, including padding and halo, without materializing windows. Sums and
+products of narrow floats accumulate in f32 and are rounded once, as in a reduce_window kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WIDE = ("f32", "f64")
 
 @module_pass("reduce-window-to-slices", "partition")
 def reduce_window_to_slices(module: Module, context: Compilation) -> Module:
-    """A local program with its small plain windows written as element-wise operations; their results keep their identity."""
+    """Return the local program with its small windows as element-wise ops; their results keep their identity."""
     return on_graphs(module, _without_windows)
 
 
@@ -36,16 +36,16 @@ def _without_windows(graph: Graph) -> Graph:
     producers = graph.index.producers
 
     def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
-        kind = _plain_fold(node)
-        if kind is None:
+        fold_op = _plain_fold(node)
+        if fold_op is None:
             return None
-        return [_fold(builder, node, kind, _is_neutral(producers.get(node.operands[1]), kind))]
+        return [_fold(builder, node, fold_op, _is_neutral(producers.get(node.operands[1]), fold_op))]
 
     return rewritten(graph, rule)
 
 
 def _plain_fold(node: Node) -> str | None:
-    """The element-wise op that a small window of one tensor folds with."""
+    """Return the element-wise op that combines the elements of a small window, or None for other nodes."""
     if node.op != "reduce_window" or len(node.operands) != 2 or not node.results[0].type.size:
         return None
     is_small = math.prod(node.attrs.window_dimensions) <= DEFAULT.fusion.window_elements
@@ -57,11 +57,13 @@ def _is_neutral(init: Node | None, kind: str) -> bool:
 
 
 def _fold(builder: Builder, node: Node, kind: str, is_neutral: bool) -> Value:
-    """The fold of all places of the window, then of the initial value, which is what padding holds, too."""
-    wide = "f32" if kind in _ROUNDED and _is_narrow(node.operands[0].type.dtype) else node.operands[0].type.dtype
-    total, *parts = [builder.convert(part, wide) for part in _slices(builder, node)]
+    """Combine the slices of all window positions with `kind`, and with the initial value unless that is neutral."""
+    accumulator_dtype = (
+        "f32" if kind in _ROUNDED and _is_narrow(node.operands[0].type.dtype) else node.operands[0].type.dtype
+    )
+    total, *parts = [builder.convert(part, accumulator_dtype) for part in _slices(builder, node)]
     if not is_neutral:
-        parts.append(builder.spread(builder.convert(node.operands[1], wide), total.type.shape))
+        parts.append(builder.spread(builder.convert(node.operands[1], accumulator_dtype), total.type.shape))
     for part in parts:
         total = builder.elementwise(kind, total, part)
     return builder.convert(total, node.result.type.dtype)
@@ -72,15 +74,19 @@ def _is_narrow(dtype: str) -> bool:
 
 
 def _slices(builder: Builder, node: Node) -> Iterator[Value]:
-    """For each place in the window what all windows see there, of the padded operand."""
-    attrs, (value, init), kind = node.attrs, node.operands, node.result.type
+    """Yield for each position in the window the slice of the padded operand that all windows read at that position."""
+    attrs, (value, init), result_type = node.attrs, node.operands, node.result.type
     low, high = tuple(attrs.low), tuple(attrs.high)
     interior = tuple(d - 1 for d in attrs.base_dilations)
     if any((*low, *high, *interior)):
         ends = zip(low, value.type.sizes, high, interior, strict=True)
-        sizes = [before + n + behind + max(n - 1, 0) * between for before, n, behind, between in ends]
+        sizes = [before + n + after + max(n - 1, 0) * dilation for before, n, after, dilation in ends]
         padded = value.type.with_shape(sizes)
         value = builder.emit("pad", [value, init], padded, low=low, high=high, interior=interior)
-    for place in window_places(value.type.sizes, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations):
-        start, limit, stride = zip(*((s.start, s.stop, s.step) for s in place), strict=True) if place else ((), (), ())
-        yield builder.emit("slice", [value], kind, start=start, limit=limit, stride=stride)
+    for position in window_places(
+        value.type.sizes, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations
+    ):
+        start, limit, stride = (
+            zip(*((s.start, s.stop, s.step) for s in position), strict=True) if position else ((), (), ())
+        )
+        yield builder.emit("slice", [value], result_type, start=start, limit=limit, stride=stride)

@@ -1,18 +1,21 @@
-"""A scatter becomes one of whole rows by one index each, in the order of the indices, which a kernel searches.
+"""Rewrite a scatter to one that updates entire rows in sorted order, so that a kernel can search the updates of a row.
 
     before   scatter f32[1000,64] at i32[32,16,1] of f32[32,16,64]
-    after    keys = clamp to a row that does not exist where out of bounds (reshape indices)                       i32[512]
+    after    keys = row index of each update, 1000 (no row) if it is out of bounds
+    i32[512]
              order = sort (keys, 0, 1, 2, ...) by keys
              scatter f32[1000,64] at (sorted keys) of (gather updates at order)   {indices_are_sorted = true}
 
-The sort is stable, so updates of one place are combined in the same order as before; scatters at the same indices share it. Dims of windows
-that are not as long as the operand's count as rows: each of their elements is an update. A few updates stay in their order.
+The sort is stable, so updates of one element are combined in the same order as before. Scatters with the same indices
+share the sort. A window dim that is shorter than the operand's dim becomes part of the row index: each of its elements
+is a separate update. A few updates are not sorted.
 
-Many updates of few rows, as of a table of relative positions, are reduced for each row instead, where that takes less time than the sort,
-which compares each key with all others:
+Many updates of few rows, such as gradients of a relative position table, become a reduction per row where that takes
+less time than the sort, which compares each key with all others:
 
     before   scatter f32[32,3] at i32[262144,1] of f32[262144,3]
-    after    add operand, reduce (select keys = row, updates, 0) over updates                                      f32[32,262144,3]
+    after    add operand, reduce (select keys = row, updates, 0) over updates
+    f32[32,262144,3]
 """
 
 from __future__ import annotations
@@ -40,12 +43,12 @@ _ROW = {
 }  # fmt: skip
 
 
-Orders = dict[object, tuple[Value, Value]]  # keys in order, and the number of each, by what they are made of
+Orders = dict[object, tuple[Value, Value]]  # sorted keys and the permutation that sorts them, by the origin of the keys
 
 
 @module_pass("scatter-to-rows", "partition")
 def scatter_to_rows(module: Module, context: Compilation) -> Module:
-    """A local program whose scatters combine rows; their results keep their identity."""
+    """Return the local program with its scatters combining entire rows; their results keep their identity."""
     return on_graphs(module, _with_rows)
 
 
@@ -66,7 +69,12 @@ def _is_ready(node: Node) -> bool:
 
 
 class _RowScatter:
-    """Writes one scatter; `keyed` are the operand's dims whose places are indices, `whole` those that windows have in full."""
+    """The rewrite of one scatter.
+
+    Attributes:
+        keyed: operand dims whose coordinates form the row index.
+        whole: operand dims that the window covers entirely; their elements form a row.
+    """
 
     def __init__(self, builder: Builder, node: Node, orders: Orders) -> None:
         self.builder, self.node, self.attrs, self.orders = builder, node, node.attrs, orders
@@ -92,7 +100,7 @@ class _RowScatter:
         self.dtype = "i64" if is_long else "i32"
 
     def written(self) -> list[Value]:
-        """Append the nodes; returns the results."""
+        """Append the nodes and return the results."""
         builder, order = self.builder, (*self.keyed, *self.whole)
         operands = [
             builder.shaped(builder.permuted(x, order), (self.rows, self.width))
@@ -103,7 +111,7 @@ class _RowScatter:
         ]
         kind = reduced_kind(self.node)
         if kind and rows_reduce_sooner(self.rows, self.width, self.number, updates[0].type.nbytes):
-            return [self._back(self._reduced(kind, operands[0], updates[0]))]
+            return [self._to_operand_shape(self._reduced(kind, operands[0], updates[0]))]
         if is_sorted := self.number > DEFAULT.fusion.unordered_updates:
             keys, updates = self._ordered(updates)
         else:
@@ -112,71 +120,77 @@ class _RowScatter:
         attrs = {**_ROWS, "indices_are_sorted": is_sorted}
         types = [x.type for x in operands]
         scattered = builder.append("scatter", [*operands, keys, *updates], types, attrs, self.node.regions)
-        return [self._back(value) for value in scattered]
+        return [self._to_operand_shape(value) for value in scattered]
 
     def _reduced(self, kind: str, operand: Value, updates: Value) -> Value:
-        """The operand combined with the reduction of each row's updates."""
-        builder, dtype, whole = self.builder, operand.type.dtype, (self.rows, self.number, self.width)
-        at = builder.spread(builder.shaped(self._keys(), (self.number,)), whole, (1,))
-        row = builder.emit("iota", [], TensorType(whole, self.dtype), dim=0)
-        mine = builder.spread(updates, whole, (1, 2))
-        none = builder.splat(neutral(kind, dtype), TensorType((), dtype))
-        nothing = builder.spread(none, whole)
-        chosen = builder.emit("select", [self._compared(at, row, "EQ"), mine, nothing], mine.type)
-        total = builder.emit("reduce", [chosen, none], operand.type, dims=(1,), kind=kind)
+        """Return the operand combined with the reduction of each row's updates."""
+        builder, dtype, shape = self.builder, operand.type.dtype, (self.rows, self.number, self.width)
+        row_of_update = builder.spread(builder.shaped(self._keys(), (self.number,)), shape, (1,))
+        row = builder.emit("iota", [], TensorType(shape, self.dtype), dim=0)
+        updates_per_row = builder.spread(updates, shape, (1, 2))
+        neutral_scalar = builder.splat(neutral(kind, dtype), TensorType((), dtype))
+        neutral_value = builder.spread(neutral_scalar, shape)
+        selected = builder.emit(
+            "select", [self._compared(row_of_update, row, "EQ"), updates_per_row, neutral_value], updates_per_row.type
+        )
+        total = builder.emit("reduce", [selected, neutral_scalar], operand.type, dims=(1,), kind=kind)
         return builder.elementwise(kind, operand, total)
 
     def _update_order(self) -> tuple[int, ...]:
-        """Dims of the updates: what is scattered, windows that are rows, windows that are whole."""
+        """Return the order of update dims: scatter dims, window dims that become rows, window dims covered entirely."""
         inner = [self.update_dim[d] for d in (*self.keyed, *self.whole) if d in self.update_dim]
         return (*self.scattered, *inner)
 
     def _ordered(self, updates: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """Keys in order, and the updates in the same."""
+        """Return the sorted keys, and the updates in the same order."""
         rows = tuple((self.shape[d], d in self.steps, self._origin(d)) for d in self.keyed)
-        same = self.indices, self.attrs.index_vector_dim, tuple(self.places), rows
-        if same not in self.orders:
-            self.orders[same] = self._order()
-        keys, order = self.orders[same]
-        at = self.builder.shaped(order, (self.number, 1))
+        origin_key = self.indices, self.attrs.index_vector_dim, tuple(self.places), rows
+        if origin_key not in self.orders:
+            self.orders[origin_key] = self._order()
+        keys, order = self.orders[origin_key]
+        row_indices = self.builder.shaped(order, (self.number, 1))
         sizes = {"slice_sizes": (1, self.width)}
-        return keys, [self.builder.emit("gather", [x, at], x.type, **_ROW, **sizes) for x in updates]
+        return keys, [self.builder.emit("gather", [x, row_indices], x.type, **_ROW, **sizes) for x in updates]
 
     def _order(self) -> tuple[Value, Value]:
-        """Keys in order, and the number of each."""
+        """Return the sorted keys and the permutation that sorts them."""
         keys = self.builder.shaped(self._keys(), (self.number,))
-        numbers = self.builder.emit("iota", [], TensorType((self.number,), "i32"), dim=0)
+        positions = self.builder.emit("iota", [], TensorType((self.number,), "i32"), dim=0)
         region = Graph("", [Value(TensorType((), t)) for t in (self.dtype, self.dtype, "i32", "i32")])
         less = region.add("compare", region.inputs[:2], [TensorType((), "i1")], {"direction": "LT", "compare_type": ""})
         region.outputs = [less.result]
         attrs = {"dim": 0, "is_stable": True}
-        ordered = self.builder.append("sort", [keys, numbers], [keys.type, numbers.type], attrs, (region,))
+        ordered = self.builder.append("sort", [keys, positions], [keys.type, positions.type], attrs, (region,))
         return ordered[0], ordered[1]
 
     def _keys(self) -> Value:
-        """The row of each update; for one that is out of bounds the number of rows."""
-        builder, kind = self.builder, TensorType(tuple(self.places), self.dtype)
+        """Return the row index of each update; an update that is out of bounds gets the number of rows."""
+        builder, key_type = self.builder, TensorType(tuple(self.places), self.dtype)
         keys: Value | None = None
         inside: Value | None = None
         for dim in self.keyed:
-            size, at = self.shape[dim], self._start(dim, kind)
+            size, coordinate = self.shape[dim], self._start(dim, key_type)
             if dim in self.steps:
-                step = builder.emit("iota", [], kind, dim=len(self.scattered) + self.steps.index(dim))
-                at = builder.elementwise("add", at, step)
+                step = builder.emit("iota", [], key_type, dim=len(self.scattered) + self.steps.index(dim))
+                coordinate = builder.elementwise("add", coordinate, step)
             for direction, limit in (("GE", 0), ("LT", size)):
-                told = self._compared(at, builder.broadcast_scalar(limit, kind), direction)
-                inside = told if inside is None else builder.elementwise("and", inside, told)
+                is_within = self._compared(coordinate, builder.broadcast_scalar(limit, key_type), direction)
+                inside = is_within if inside is None else builder.elementwise("and", inside, is_within)
             if keys is not None:
-                at = builder.elementwise(
-                    "add", builder.elementwise("multiply", keys, builder.broadcast_scalar(size, kind)), at
+                coordinate = builder.elementwise(
+                    "add", builder.elementwise("multiply", keys, builder.broadcast_scalar(size, key_type)), coordinate
                 )
-            keys = at
+            keys = coordinate
         if keys is None or inside is None:
-            return builder.broadcast_scalar(0, kind)
-        return builder.emit("select", [inside, keys, builder.broadcast_scalar(self.rows, kind)], kind)
+            return builder.broadcast_scalar(0, key_type)
+        return builder.emit("select", [inside, keys, builder.broadcast_scalar(self.rows, key_type)], key_type)
 
     def _origin(self, dim: int) -> tuple[str, int]:
-        """Where windows start along a keyed dim of the operand: at their own place along a dim of the indices, at a number of theirs, or at 0."""
+        """Return where a window's start along a keyed operand dim comes from.
+
+        ("place", d): its coordinate along dim d of the indices. ("number", n): component n of its index vector.
+        ("zero", 0): always 0.
+        """
         a = self.attrs
         if dim in a.input_batching_dims:
             return "place", a.scatter_indices_batching_dims[tuple(a.input_batching_dims).index(dim)]
@@ -185,7 +199,7 @@ class _RowScatter:
         return "zero", 0
 
     def _start(self, dim: int, kind: TensorType) -> Value:
-        """Where windows start along a keyed dim of the operand."""
+        """Return the start coordinate of each window along a keyed operand dim."""
         origin, number = self._origin(dim)
         if origin == "place":
             return self.builder.emit("iota", [], kind, dim=number - (number > self.attrs.index_vector_dim))
@@ -199,13 +213,13 @@ class _RowScatter:
         dims = tuple(range(len(self.scattered)))
         return value if value.type == kind else self.builder.spread(value, kind.shape, dims)
 
-    def _back(self, value: Value) -> Value:
-        """The result in the shape of the operand."""
+    def _to_operand_shape(self, value: Value) -> Value:
+        """Return a row-form result in the shape of the operand."""
         order = (*self.keyed, *self.whole)
-        turned, back = tuple(self.shape[d] for d in order), sorted(range(len(order)), key=order.__getitem__)
-        if back == sorted(back):
-            return self.builder.reshape(value, turned)
-        return self.builder.transpose(self.builder.shaped(value, turned), back)
+        permuted_shape, inverse = tuple(self.shape[d] for d in order), sorted(range(len(order)), key=order.__getitem__)
+        if inverse == sorted(inverse):
+            return self.builder.reshape(value, permuted_shape)
+        return self.builder.transpose(self.builder.shaped(value, permuted_shape), inverse)
 
     def _compared(self, left: Value, right: Value, direction: str) -> Value:
         kind = TensorType(left.type.shape, "i1")

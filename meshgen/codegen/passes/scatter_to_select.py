@@ -1,12 +1,13 @@
-"""A scatter into a value that is one number everywhere, with one update for each row, becomes a choice: which element is the updated one.
+"""Replace a scatter with one update per row into a splat operand by a select between the update and the operand.
 
     before   %s = scatter (broadcast 0) at i32[4096,1,1] of f32[4096,1], batching [0]            -> f32[4096,32768]
     after    %w = compare EQ, (iota over columns), (broadcast indices)
              %s = select %w, (add (broadcast 0), (broadcast updates)), (broadcast 0)
 
-So is the gradient of a look-up in rows (`take_along_axis`, cross-entropy), which then fuses with what it is added to. A row may be named by a batching
-dim or by an index that counts rows itself (`x[arange(n), labels]`). No two updates meet, so the bits are those of the scatter; one that is
-out of bounds is nowhere. Other operands stay scattered: that writes the few updated elements in place.
+Gradients of row look-ups (`take_along_axis`, cross-entropy) have this form; the select fuses with the sum that they are
+added to. Rows may be addressed by a batching dim or by an index that itself counts rows (`x[arange(n), labels]`). No
+two updates address the same element, so results are bitwise equal. An index that is out of bounds selects no element.
+Scatters into other operands are left alone: they write only the updated elements, in place.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from meshgen.ops.live import without_dead
 
 @module_pass("scatter-to-select", "partition")
 def scatter_to_select(module: Module, context: Compilation) -> Module:
-    """A local program without such scatters; itself if there is none."""
+    """Return the local program without such scatters, or the module itself if it has none."""
     return on_graphs(module, _with_scatters_rewritten)
 
 
@@ -36,12 +37,12 @@ def _with_scatters_rewritten(graph: Graph) -> Graph:
         scatter = _Scatter(node, graph.index.producers) if node.op == "scatter" else None
         return [scatter.write(builder)] if scatter and scatter.updates_rows_once() else None
 
-    after = rewritten(graph, rule)
-    return graph if after is graph else without_dead(after)
+    rewritten_graph = rewritten(graph, rule)
+    return graph if rewritten_graph is graph else without_dead(rewritten_graph)
 
 
 class _Scatter:
-    """One scatter."""
+    """The rewrite of one scatter."""
 
     def __init__(self, node: Node, producers: Mapping[Value, Node]) -> None:
         self._node, self._attrs, self._producers = node, node.attrs, producers
@@ -50,7 +51,7 @@ class _Scatter:
         self._windows = [d for d in range(len(self._shape)) if d not in dropped]
 
     def updates_rows_once(self) -> bool:
-        """Whether no two updates meet, windows are whole, and the operand is a splat."""
+        """Whether no two updates overlap, windows cover their dims entirely, and the operand is a splat."""
         node, attrs = self._node, self._attrs
         if (
             len(node.operands) != 3
@@ -69,7 +70,7 @@ class _Scatter:
 
     @property
     def _replaces(self) -> bool:
-        """Whether an update takes the place of the element."""
+        """Whether an update replaces the operand's element instead of being combined with it."""
         (region,) = self._node.regions
         return region.outputs == region.inputs[1:]
 
@@ -81,25 +82,27 @@ class _Scatter:
         return IndexedRows(self._node.operands[1], self._shape, mapped, batching, vector, self._producers)
 
     def write(self, builder: Builder) -> Value:
-        """Append the comparisons and the choice; returns it."""
+        """Append the comparisons and the select, and return its result."""
         node, attrs, rows = self._node, self._attrs, self._rows
-        operand, kind = node.operands[0], node.result.type
+        operand, result_type = node.operands[0], node.result.type
         scattered = [d for d in range(node.operands[2].type.rank) if d not in attrs.update_window_dims]
         dims = dict(zip(attrs.update_window_dims, self._windows, strict=True))
-        dims |= {u: d for place, u in enumerate(scattered) for d in rows.dims_of(place)}
-        update = spread(builder, node.operands[2], dims, kind.sizes)
+        dims |= {u: d for n, u in enumerate(scattered) for d in rows.dims_of(n)}
+        update = spread(builder, node.operands[2], dims, result_type.sizes)
         combined = update if self._replaces else builder.elementwise(str(fold_kind(node.regions[0])), operand, update)
-        hits = [rows.hit(builder, d, number) for d, number in rows.looked_for]
-        placed = {*attrs.scatter_dims_to_operand_dims, *attrs.input_batching_dims}
-        hits += [self._first(builder, d) for d in attrs.inserted_window_dims if d not in placed and self._shape[d] > 1]
+        hits = [rows.hit(builder, d, component) for d, component in rows.looked_for]
+        indexed_dims = {*attrs.scatter_dims_to_operand_dims, *attrs.input_batching_dims}
+        hits += [
+            self._first(builder, d) for d in attrs.inserted_window_dims if d not in indexed_dims and self._shape[d] > 1
+        ]
         if not hits:
-            return builder.reshape(combined, kind.sizes)
+            return builder.reshape(combined, result_type.sizes)
         hit = hits[0]
         for other in hits[1:]:
             hit = builder.elementwise("and", hit, other)
-        return builder.emit("select", [hit, combined, operand], kind)
+        return builder.emit("select", [hit, combined, operand], result_type)
 
     def _first(self, builder: Builder, dim: int) -> Value:
-        """The first place along a dim that no index names."""
+        """Return a mask of the first coordinate along a dim that no index addresses."""
         count = self._rows.count(builder, dim, "i32")
         return builder.compare("EQ", count, builder.broadcast_scalar(0, count.type))

@@ -1,11 +1,11 @@
-"""A contiguous slice of a value in memory becomes a view at a byte offset, without a copy.
+"""Replace a contiguous slice of a value in memory by a view at a byte offset, without a copy.
 
     before   %1 = slice %weights [2:3, 0:1024, 0:1024]       of an argument f32[12,1024,1024]
     after    %1 = subview %weights [2:3, 0:1024, 0:1024]     4 MB from byte 8 MB on
 
-A kernel could read such rows by its index map as well, but then it would be another kernel for each layer of a stack. Slices that
-overlap are left to index maps: a kernel that reads several of them loads their elements once. So are those in loops and branches,
-whose regions have no views of parts.
+As an index map, each layer's slice of a stack would need its own kernel. With a view, all layers share one kernel. Left
+alone are slices that overlap, because a kernel that reads several of them as index maps loads their elements once. So
+are slices in loops and branches, whose regions have no subviews.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from meshgen.runtime.plan import ALIGNMENT
 
 @module_pass("slice-to-subview", "partition")
 def slice_to_subview(module: Module, context: Compilation) -> Module:
-    """A local program with such slices as views; values keep their identity."""
+    """Return the local program with such slices as views; values keep their identity."""
     views = subviews(module.graph)
     nodes = [
         Node("subview", node.operands, node.results, node.attrs, node.loc) if node in views else node
@@ -36,38 +36,40 @@ def slice_to_subview(module: Module, context: Compilation) -> Module:
 
 
 def subviews(graph: Graph) -> set[Node]:
-    """The slices that are views: each of an argument, an array constant, or what a collective or another such op makes."""
+    """Return the slices that can be views of an argument, an array constant, or the result of an op that is not fused."""
     producers, slices = graph.index.producers, dict[Value, list[Node]]()
     for node in graph.nodes:
         if node.op == "slice" and byte_range(node) is not None:
             slices.setdefault(_root(node.operands[0], producers), []).append(node)
-    found: set[Node] = set()
+    views: set[Node] = set()
     for root, nodes in slices.items():
-        maker = producers.get(root)
-        is_there = maker is None or maker.op not in GENERATED or (is_constant(maker) and root.type.rank > 0)
-        if is_there and not _overlap(nodes):
-            found.update(nodes)
-    return found
+        producer = producers.get(root)
+        is_in_memory = (
+            producer is None or producer.op not in GENERATED or (is_constant(producer) and root.type.rank > 0)
+        )
+        if is_in_memory and not _overlap(nodes):
+            views.update(nodes)
+    return views
 
 
 def byte_range(node: Node) -> tuple[int, int] | None:
-    """The byte range [start, stop) of a slice in its operand; None if it is not a view."""
+    """Return the byte range [start, stop) of a slice in its operand, or None if the slice cannot be a view."""
     sizes, attrs = node.operands[0].type.sizes, node.attrs
     counts = node.result.type.sizes
     outer = next((d for d, count in enumerate(counts) if count != 1), len(counts))
-    whole = all(counts[d] == sizes[d] for d in range(outer + 1, len(sizes)))
-    if not whole or any(step != 1 for step, count in zip(attrs.stride, counts, strict=True) if count > 1):
+    is_contiguous = all(counts[d] == sizes[d] for d in range(outer + 1, len(sizes)))
+    if not is_contiguous or any(step != 1 for step, count in zip(attrs.stride, counts, strict=True) if count > 1):
         return None
     itemsize = node.result.type.numpy_dtype.itemsize
-    first = sum(start * math.prod(sizes[d + 1 :]) for d, start in enumerate(attrs.start)) * itemsize
-    return (first, first + node.result.type.nbytes) if node.result.type.size and first % ALIGNMENT == 0 else None
+    offset = sum(start * math.prod(sizes[d + 1 :]) for d, start in enumerate(attrs.start)) * itemsize
+    return (offset, offset + node.result.type.nbytes) if node.result.type.size and offset % ALIGNMENT == 0 else None
 
 
 def _root(value: Value, producers: Mapping[Value, Node]) -> Value:
-    """The value, seen through plain reshapes."""
+    """Return the value of which `value` is a reshape, through any number of reshapes."""
     return through(value, producers.get, REGROUPING)
 
 
 def _overlap(nodes: Sequence[Node]) -> bool:
-    ranges = sorted(found for node in nodes if (found := byte_range(node)))
+    ranges = sorted(byte_span for node in nodes if (byte_span := byte_range(node)))
     return any(first[1] > second[0] for first, second in itertools.pairwise(ranges))

@@ -1,4 +1,4 @@
-"""What cross-entropy needs of the rows of a dot's result is first taken of each 128 columns, in the dot's kernel.
+"""Fuse the per-tile part of a blocked softmax cross-entropy into the epilogue of the dot that produces the logits.
 
     before   %z = dot %x, %w                              bf16[4096,4096] x bf16[4096,128256]
              %m = reduce maximum %z, dims [1]             f32[4096]
@@ -12,10 +12,12 @@
              %s = reduce add %ps * exp(%pm - %m), dims [1]
              %l = gather %pl at %labels / 128
 
-The parts are whole in a tile of the product, so the logits (1 GB) are not written. Where something else needs them (a gradient), look-ups
-stay, and rows are taken in parts where they are longer than registers hold: they are read once less. Sums are taken in another order,
-relative to the greatest element of the part (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). An infinite greatest element is
-not subtracted; a part of -inf alone adds nothing.
+Each block of 128 columns lies within one tile of the GEMM, so the logits (1 GB) are never written. If other users need
+the logits (a gradient), gathers are left alone, and rows are blocked only if they are too long for registers, which
+saves one read of them.
+
+Sums are computed in another order, relative to the maximum of the block (Milakov and Gimelshein, Online normalizer
+calculation for softmax, 2018). An infinite maximum is not subtracted; a block of only -inf adds nothing.
 """
 
 from __future__ import annotations
@@ -39,41 +41,41 @@ from meshgen.ops.precision import sum_type
 
 @module_pass("softmax-into-dot", "partition")
 def softmax_into_dot(module: Module, context: Compilation) -> Module:
-    """A local program with the rows of such products taken in parts."""
+    """Return the local program with the softmax reductions of such dots blocked."""
     return on_graphs(module, _with_parts)
 
 
 def _with_parts(graph: Graph) -> Graph:
     if not (dots := softmax_dots(graph)):
         return graph
-    read = [rows_of(dot, graph) for dot in dots]
-    for rows in [rows for rows in read if rows is not None and _gains(rows)]:
-        after = without_dead(_Writer(graph, rows).written())
-        if _is_one_kernel(rows, after):
-            graph = after
+    candidates = [rows_of(dot, graph) for dot in dots]
+    for rows in [rows for rows in candidates if rows is not None and _is_profitable(rows)]:
+        rewritten = without_dead(_Writer(graph, rows).written())
+        if _is_one_kernel(rows, rewritten):
+            graph = rewritten
     return graph
 
 
-def _gains(rows: SoftmaxRows) -> bool:
-    """Whether the product need not be written, or is read once less."""
+def _is_profitable(rows: SoftmaxRows) -> bool:
+    """Whether the logits need not be written, or are read one time less."""
     return not rows.are_kept or rows.dot.result.type.sizes[-1] > WHOLE_ROW
 
 
 def _is_one_kernel(rows: SoftmaxRows, graph: Graph) -> bool:
-    """Whether the parts are reduced in the kernel of the product."""
+    """Whether fusion puts the block reductions into the GEMM's kernel."""
     grouping = grouped(graph)
     group = grouping.owner.get(rows.dot.result)
     return group is not None and group.form is KernelForm.GEMM and bool(group.space.parts)
 
 
 class _Writer:
-    """Writes a graph with the rows of one product in parts."""
+    """Writes a graph in which the row reductions of one dot are blocked."""
 
     def __init__(self, graph: Graph, rows: SoftmaxRows) -> None:
         self._graph, self._rows = graph, rows
         self._out = Graph(graph.name, graph.inputs, [], graph.outputs)
-        self._maxima: dict[Value, Value] = {}  # of the parts, by what they are the maxima of
-        self._sums: dict[Value, Value] = {}  # of exponentials relative to these
+        self._maxima: dict[Value, Value] = {}  # block maxima of each value
+        self._sums: dict[Value, Value] = {}  # block sums of exponentials of each value, relative to the block maxima
         self._summed = {row.operand for row in rows.reductions.values() if row.shift is not None}
 
     def written(self) -> Graph:
@@ -94,82 +96,87 @@ class _Writer:
         return builder.reshape(value, (*rows, columns // COLUMNS, COLUMNS))
 
     def _reduced(self, builder: Builder, value: Value, kind: str, init: Value | None = None) -> Value:
-        """A value reduced over its last dim."""
+        """Reduce a value over its last dim."""
         init = init or builder.splat(neutral(kind, value.type.dtype), TensorType((), value.type.dtype))
         dim = value.type.rank - 1
         return builder.emit(
             "reduce", [value, init], value.type.with_shape(value.type.sizes[:-1]), kind=kind, dims=(dim,)
         )
 
-    def _take_parts(self, builder: Builder, value: Value) -> None:
-        """The greatest elements of the parts of a value, and at once the sums of their exponentials relative to these, if they are needed."""
+    def _emit_blocks(self, builder: Builder, value: Value) -> None:
+        """Emit the block maxima of a value and, if needed, the block sums of exponentials relative to these maxima."""
         if value in self._maxima:
             return
         parts = self._parts(builder, value)
-        greatest = self._maxima[value] = self._reduced(builder, parts, "maximum")
+        maxima = self._maxima[value] = self._reduced(builder, parts, "maximum")
         if value in self._summed:
-            parts, greatest = self._widened(builder, parts), self._widened(builder, greatest)
-            is_finite = builder.emit("is_finite", [greatest], TensorType(greatest.type.shape, "i1"))
-            zero = builder.broadcast_scalar(0, greatest.type)
-            less = builder.emit("select", [is_finite, greatest, zero], greatest.type)
-            less = builder.spread(less, parts.type.shape, range(greatest.type.rank))
-            self._sums[value] = self._reduced(builder, self._exponential(builder, parts, less), "add")
+            parts, maxima = self._widened(builder, parts), self._widened(builder, maxima)
+            is_finite = builder.emit("is_finite", [maxima], TensorType(maxima.type.shape, "i1"))
+            zero = builder.broadcast_scalar(0, maxima.type)
+            shift = builder.emit("select", [is_finite, maxima, zero], maxima.type)
+            shift = builder.spread(shift, parts.type.shape, range(maxima.type.rank))
+            self._sums[value] = self._reduced(builder, self._exponential(builder, parts, shift), "add")
 
     def _reduce(self, builder: Builder, row: Row) -> None:
         node, kind = row.node, str(row.node.attrs.kind)
         if row.operand in self._summed or kind == "maximum":
-            self._take_parts(builder, row.operand)
+            self._emit_blocks(builder, row.operand)
         if row.shift is not None:
-            found = self._sums_of_rows(builder, row.operand, row.shift)
+            block_results = self._sums_of_rows(builder, row.operand, row.shift)
         elif kind == "maximum":
-            found = self._maxima[row.operand]
+            block_results = self._maxima[row.operand]
         else:
             parts = self._parts(builder, row.operand)
-            found = self._reduced(builder, self._widened(builder, parts) if kind == "add" else parts, kind)
-        total = self._reduced(builder, found, kind, builder.convert(node.operands[1], found.type.dtype))
+            block_results = self._reduced(builder, self._widened(builder, parts) if kind == "add" else parts, kind)
+        total = self._reduced(builder, block_results, kind, builder.convert(node.operands[1], block_results.type.dtype))
         builder.convert(total, node.result.type.dtype)
         builder.make([node.result])
 
     def _widened(self, builder: Builder, value: Value) -> Value:
-        """In the type in which sums are taken."""
+        """Convert a value to the accumulator type of sums."""
         return builder.convert(value, sum_type(value.type.dtype))
 
     def _sums_of_rows(self, builder: Builder, value: Value, shift: Value) -> Value:
-        """The sums of exp(value - shift) over each part; `shift` has one element for each row."""
+        """Return the sum of exp(value - shift) over each block; `shift` has one element per row."""
         total = self._sums[value]
-        kind = total.type
-        greatest = builder.convert(self._maxima[value], kind.dtype)
-        rows = builder.convert(builder.reshape(shift, kind.sizes[:-1]), kind.dtype)
-        less = builder.spread(rows, kind.shape, range(kind.rank - 1))
-        return builder.elementwise("multiply", total, self._exponential(builder, greatest, less))
+        sums_type = total.type
+        maxima = builder.convert(self._maxima[value], sums_type.dtype)
+        rows = builder.convert(builder.reshape(shift, sums_type.sizes[:-1]), sums_type.dtype)
+        row_shift = builder.spread(rows, sums_type.shape, range(sums_type.rank - 1))
+        return builder.elementwise("multiply", total, self._exponential(builder, maxima, row_shift))
 
-    def _exponential(self, builder: Builder, value: Value, less: Value) -> Value:
-        return builder.elementwise("exponential", builder.elementwise("subtract", value, less))
+    def _exponential(self, builder: Builder, value: Value, shift: Value) -> Value:
+        return builder.elementwise("exponential", builder.elementwise("subtract", value, shift))
 
     def _look_up(self, builder: Builder, look_up: LookUp) -> None:
-        """The element of each row that an index says; what is computed of it and of values of rows is computed for that one alone."""
-        node, found = look_up.node, dict[Value, Value]()
-        reads = [value for each in look_up.way for value in each.operands] or node.operands[:1]
-        made = {each.result for each in look_up.way}
+        """Gather one element per row, with the element-wise ops above the gather computed on that element only."""
+        node, gathered = look_up.node, dict[Value, Value]()
+        reads = [value for inner in look_up.way for value in inner.operands] or node.operands[:1]
+        computed = {inner.result for inner in look_up.way}
         for value in dict.fromkeys(reads):
-            if value not in made:
-                found[value] = self._picked(builder, look_up, value)
-        for each in look_up.way:
-            results = [Value(TensorType(node.result.type.shape, each.result.type.dtype), loc=each.loc)]
-            builder.add(replace(each, operands=[found[value] for value in each.operands], results=results))
-            found[each.result] = results[0]
+            if value not in computed:
+                gathered[value] = self._picked(builder, look_up, value)
+        for inner in look_up.way:
+            results = [Value(TensorType(node.result.type.shape, inner.result.type.dtype), loc=inner.loc)]
+            builder.add(replace(inner, operands=[gathered[value] for value in inner.operands], results=results))
+            gathered[inner.result] = results[0]
         builder.make([node.result])
 
     def _picked(self, builder: Builder, look_up: LookUp, value: Value) -> Value:
-        """The element of each row of a value: looked up in the parts, of which the one that has it is that element."""
+        """Gather one element per row of a value from its blocks.
+
+        All other elements of a block are masked out, so the maximum of the block is the element.
+        """
         node, rows, shape = look_up.node, look_up.rows, look_up.node.result.type.shape
         if (source := look_up.of_rows.get(value)) is not None:
             is_one = source.type.size < node.result.type.size
             return builder.spread(builder.reshape(source, ()), shape) if is_one else builder.reshape(source, shape)
-        ((dim, number),) = rows.looked_for
-        hit = rows.hit(builder, dim, number, is_clamped=True)
-        picked = builder.emit("select", [hit, value, builder.broadcast_scalar(-math.inf, value.type)], value.type)
+        ((dim, component),) = rows.looked_for
+        is_addressed = rows.hit(builder, dim, component, is_clamped=True)
+        picked = builder.emit(
+            "select", [is_addressed, value, builder.broadcast_scalar(-math.inf, value.type)], value.type
+        )
         parts = self._reduced(builder, self._parts(builder, picked), "maximum")
         result = Value(TensorType(shape, value.type.dtype), loc=node.loc)
-        builder.add(replace(node, operands=[parts, rows.divided(builder, number, COLUMNS)], results=[result]))
+        builder.add(replace(node, operands=[parts, rows.divided(builder, component, COLUMNS)], results=[result]))
         return result

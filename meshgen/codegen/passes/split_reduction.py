@@ -1,11 +1,12 @@
-"""What folds much for few results is done in two kernels, parts first and then their fold, where that fills the device.
+"""Split a long reduction with a small result into partial results and their combination, if that fills the device.
 
     before   %2 = dot_general %x, %w        bf16[128, 16384], bf16[16384, 128] -> bf16[128, 128]
-    after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128, 16, 1024], bf16[16, 1024, 128] -> f32[16, 128, 128]
+    after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128, 16, 1024], bf16[16, 1024, 128] -> f32[16, 128,
+    128]
              %2 = convert (reduce add %1 over 0)
 
-Ops say in their records what parts give and how they are combined (`ops/parts`): dots, convolutions, attention, reductions, scans, `top_k`. The
-program alone decides the order of the folds, so a run has the bits of any other.
+The record of an op defines its partial results and their combination (`ops/parts`): dots, convolutions, attention,
+reductions, scans, `top_k`. The program alone decides the reduction order, so all runs give the same bits.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ from meshgen.ops.classes import (
 from meshgen.ops.parts.base import Parts
 from meshgen.ops.registry import OPS
 
-_TARGET = "cpu"  # plans are the same for all targets
+_TARGET = "cpu"  # The choice is the same for all targets.
 _WITH_EPILOGUE = LOOPS | PRODUCTS
-_COMPUTED = POINTWISE | REDUCTIONS  # along with a reduction that follows
-_MOST_ABSORBED = 64  # nodes that a reduction computes along (chosen: kernels of long chains have about as many)
+_COMPUTED = POINTWISE | REDUCTIONS  # Ops that a following reduction can compute in its own kernel.
+# Largest number of nodes that a reduction kernel absorbs (chosen: kernels of long chains have about as many).
+_MAX_ABSORBED = 64
 
 
 @module_pass("split-reduction", "partition")
 def split_reduction(module: Module, context: Compilation) -> Module:
-    """A local program with its long folds split."""
+    """Return the local program with its long reductions split."""
     return on_graphs(module, _with_splits)
 
 
@@ -63,7 +65,10 @@ def _is_free(node: Node) -> bool:
 
 
 def _siblings(graph: Graph) -> set[Node]:
-    """Return the dots of equal types that have their left operand in common: they fill the device together, in one kernel."""
+    """Return the dots of equal type that share their left operand.
+
+    They are not split, because together they fill the device in one kernel.
+    """
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:
         if node.op in DOTS:
@@ -72,7 +77,7 @@ def _siblings(graph: Graph) -> set[Node]:
 
 
 class _Folds:
-    """Splits nodes of a graph; the number of parts is chosen once for nodes that are alike."""
+    """Splits reductions of a graph. Nodes of the same form share the choice of the number of parts."""
 
     def __init__(self, graph: Graph) -> None:
         self._producers, self._uses = graph.index.producers, graph.index.uses
@@ -80,7 +85,10 @@ class _Folds:
         self._counts: dict[object, int] = {}
 
     def split(self, node: Node) -> list[Node]:
-        """Return the nodes in place of a node: parts and their fold, which may be split again; or the node itself."""
+        """Return the nodes that replace `node`: partial results and their combination, or `node` itself.
+
+        The combination may be split again.
+        """
         parts_of = OPS[node.op].parts if node.op in OPS else None
         if parts_of is None or (parts := parts_of(node, self._producers.get)) is None or not parts.counts:
             return [node]
@@ -93,17 +101,18 @@ class _Folds:
         if self._counts[key] == 1:
             return [node]
         partial, combined = _written(node, parts, self._counts[key])
-        return [*partial.nodes, *(each for node in combined.nodes for each in self.split(node))]
+        return [*partial.nodes, *(part for node in combined.nodes for part in self.split(node))]
 
     def _best_count(self, node: Node, parts: Parts, read: int, is_followed: bool) -> int:
-        """Return a number of parts that takes about the least time; 1 if all parts take longer.
+        """Return a number of parts with nearly the shortest predicted time, or 1 if splitting does not help.
 
-        Of several it is the most for which what the parts give is small: kernels with more programs take more along. If it never is, the least.
-        What follows a product may need a launch more, where it was in the product's kernel.
+        Among the fastest, this is the largest number whose partial results are small, because kernels with more thread
+        blocks can fuse more. If no partial result is small, it is the smallest number. An op that was fused into the
+        epilogue of the GEMM may need an additional launch after the split.
         """
         launch = device_of(_TARGET).launch_seconds
-        whole = self._seconds([node]) - launch * is_followed
-        if whole <= 2 * launch:  # as many as the parts and their fold take
+        unsplit_seconds = self._seconds([node]) - launch * is_followed
+        if unsplit_seconds <= 2 * launch:  # the launches of the two kernels alone take as long
             return 1
         written = {count: _written(node, parts, count) for count in parts.counts}
         seconds = {
@@ -114,18 +123,18 @@ class _Folds:
         fast = [count for count in parts.counts if seconds[count] <= least * DEFAULT.fusion.same_product]
         small = [n for n in fast if sum(v.type.nbytes for v in written[n][0].outputs) * DEFAULT.fusion.smaller <= read]
         best = small[-1] if small else fast[0]
-        return best if seconds[best] < whole else 1
+        return best if seconds[best] < unsplit_seconds else 1
 
     def _fold_seconds(self, node: Node, combined: Graph) -> float:
-        """Return the seconds of what combines the parts. That of an attention is two kernels, since few bytes are computed several times in it."""
+        """Return the time of combining the parts. For attention, it is that of two launches: few bytes are moved."""
         if node.op in ATTENTIONS:
             return 2 * device_of(_TARGET).launch_seconds
         return self._seconds(combined.nodes)
 
     def _read_bytes(self, node: Node) -> int:
-        """Return the bytes of the operands, or of what a reduction computes its operand from where these are far fewer.
+        """Return the bytes of the operands, or of the values that a reduction's fused producers read if far fewer.
 
-        Where these are not, alike sums have as many parts, so that kernels can be joined.
+        If they are not far fewer, similar reductions get the same number of parts, so that their kernels can be merged.
         """
         nbytes = sum(value.type.nbytes for value in node.operands)
         if node.op not in REDUCTIONS:
@@ -137,7 +146,10 @@ class _Folds:
         return sum(kernel_seconds(body, _TARGET) for body in self._kernels(nodes))
 
     def _kernels(self, nodes: list[Node]) -> list[Graph]:
-        """Return the bodies of the kernels of a few nodes, the last one first. Each has the element-wise ops that follow it."""
+        """Return the bodies of the kernels for a few nodes, last kernel first.
+
+        Each includes the element-wise ops of its epilogue.
+        """
         local = {result: node for node in nodes for result in node.results}
         kernels: list[list[Node]] = []
         for node in nodes:
@@ -162,28 +174,31 @@ class _Folds:
         return bodies
 
     def _absorbed(self, members: Sequence[Node], local: Mapping[Value, Node], uses: Mapping[Value, int]) -> set[Node]:
-        """Return the nodes that a kernel computes along: what is not stored, and before a reduction what nothing else uses.
+        """Return the producers that a kernel computes itself.
+
+        These are values that are never stored and, for a reduction, producers without other users.
 
         Args:
-            local: the nodes in place of the fold, by their results; `uses`: how often they use each value.
+            local: the nodes that replace the reduction, by result.
+            uses: how often these nodes use each value.
         """
-        is_reducing, seen, absorbed, work = members[0].op in REDUCTIONS, Counter[Value](), set[Node](), [*members]
-        while work and len(absorbed) < _MOST_ABSORBED:
-            for value in work.pop().operands:
+        is_reducing, seen, absorbed, worklist = members[0].op in REDUCTIONS, Counter[Value](), set[Node](), [*members]
+        while worklist and len(absorbed) < _MAX_ABSORBED:
+            for value in worklist.pop().operands:
                 seen[value] += 1
-                maker = local.get(value) or self._producers.get(value)
-                if maker is None or maker in absorbed or maker in members:
+                producer = local.get(value) or self._producers.get(value)
+                if producer is None or producer in absorbed or producer in members:
                     continue
                 count = uses[value] if value in local else len(self._uses.get(value, ())) + (value in self._outputs)
-                is_private = is_reducing and maker.op in _COMPUTED and seen[value] == count
-                if is_private or maker.op in (UNSTORED if is_reducing else MADE):
-                    absorbed.add(maker)
-                    work.append(maker)
+                is_private = is_reducing and producer.op in _COMPUTED and seen[value] == count
+                if is_private or producer.op in (UNSTORED if is_reducing else MADE):
+                    absorbed.add(producer)
+                    worklist.append(producer)
         return absorbed
 
 
 def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
-    """Return the nodes that fold the parts, and those that combine them into the results of the node."""
+    """Return the nodes that compute partial results, and the nodes that combine them into the results of `node`."""
     partial, combined = Builder(Graph(""), node.loc), Builder(Graph(""), node.loc)
     partial.graph.outputs = parts.partial(partial, count)
     results = parts.combine(combined, partial.graph.outputs)

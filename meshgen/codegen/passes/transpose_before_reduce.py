@@ -1,13 +1,13 @@
-"""A reduce of a value whose other readers transpose it reads the transposed value.
+"""Let a reduce read the transposed value if all other users of its operand transpose it.
 
     before   %m = reduce maximum %s, dims [4]                     f32[1,16,1024,1,1024] -> f32[1,16,1024,1]
-             %t = transpose %s, dims = [3, 0, 1, 2, 4]            %s has no other readers
+             %t = transpose %s, dims = [3, 0, 1, 2, 4]            %s has no other users
     after    %t = transpose %s, dims = [3, 0, 1, 2, 4]            f32[1,1,16,1024,1024]
              %n = reduce maximum %t, dims [4]
              %m = transpose %n, dims = [1, 2, 3, 0]
 
-A softmax is then about one value, whose maximum, exponentials and sums are found as those of an attention (`codegen/attention`). JAX's
-`dot_product_attention` is written so.
+A softmax then uses one value throughout, so its maximum, exponentials and sums match the attention pattern
+(`codegen/attention`). JAX's `dot_product_attention` has the form before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 @module_pass("transpose-before-reduce", "partition")
 def transpose_before_reduce(module: Module, context: Compilation) -> Module:
-    """A local program without such reduces; results keep their identity."""
+    """Return the local program without such reduces; results keep their identity."""
     return on_graphs(module, _with_transposes_first)
 
 
@@ -30,12 +30,12 @@ def _with_transposes_first(graph: Graph) -> Graph:
     if not transposes:
         return graph
     nodes: list[Node] = []
-    moved: set[Node] = set()
+    emitted: set[Node] = set()
     for node in graph.nodes:
         transpose = transposes.get(node.operands[0]) if node.operands else None
-        if transpose is not None and transpose not in moved:
+        if transpose is not None and transpose not in emitted:
             nodes.append(transpose)
-            moved.add(transpose)
+            emitted.add(transpose)
         if transpose is None:
             nodes.append(node)
         elif node.op != "transpose":
@@ -44,27 +44,27 @@ def _with_transposes_first(graph: Graph) -> Graph:
 
 
 def _transposes(graph: Graph) -> dict[Value, Node]:
-    """The transposes of values that besides only reduces read, at least one."""
-    readers: dict[Value, list[Node]] = {}
+    """Map each value to its only transpose if all of its other users, at least one, are reduces."""
+    users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in dict.fromkeys(used_by(node)):
-            readers.setdefault(value, []).append(node)
-    made = {value for node in graph.nodes for value in node.results} - {*graph.outputs}
-    found: dict[Value, Node] = {}
-    for value in made & readers.keys():
-        transposes = [node for node in readers[value] if node.op == "transpose"]
-        reduces = [node for node in readers[value] if node.op in REDUCTIONS and value not in node.operands[1:]]
-        if len(transposes) == 1 and reduces and len(reduces) + 1 == len(readers[value]):
-            found[value] = transposes[0]
-    return found
+            users.setdefault(value, []).append(node)
+    temporaries = {value for node in graph.nodes for value in node.results} - {*graph.outputs}
+    transposed: dict[Value, Node] = {}
+    for value in temporaries & users.keys():
+        transposes = [node for node in users[value] if node.op == "transpose"]
+        reduces = [node for node in users[value] if node.op in REDUCTIONS and value not in node.operands[1:]]
+        if len(transposes) == 1 and reduces and len(reduces) + 1 == len(users[value]):
+            transposed[value] = transposes[0]
+    return transposed
 
 
 def _reduce_of_transposed(node: Node, transpose: Node) -> list[Node]:
-    """The reduce of the transposed value, and its result in the order of before."""
+    """Return the reduce of the transposed value, and a transpose of its result back to the original order."""
     value, perm = transpose.result, tuple(transpose.attrs.perm)
     order = [d for d in perm if d not in node.attrs.dims]
-    made = Value(node.result.type.with_shape([value.type.sizes[perm.index(d)] for d in order]))
+    reduced = Value(node.result.type.with_shape([value.type.sizes[perm.index(d)] for d in order]))
     attrs = {**node.attrs, "dims": tuple(sorted(perm.index(d) for d in node.attrs.dims))}
-    back = tuple(order.index(d) for d in sorted(order))
-    reduce = Node(node.op, [value, *node.operands[1:]], [made], attrs, node.loc, notes=node.notes)
-    return [reduce, Node("transpose", [made], node.results, {"perm": back}, node.loc)]
+    inverse = tuple(order.index(d) for d in sorted(order))
+    reduce = Node(node.op, [value, *node.operands[1:]], [reduced], attrs, node.loc, notes=node.notes)
+    return [reduce, Node("transpose", [reduced], node.results, {"perm": inverse}, node.loc)]

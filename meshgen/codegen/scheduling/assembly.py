@@ -1,4 +1,4 @@
-"""Assembly of a step from an order of launches: events between streams, buffers in one arena, times."""
+"""Assembly of a step from an order of its launches: events between streams, buffer offsets in one arena, and times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
 class Tried:
-    """An order of the launches with its step; buffers are placed lazily."""
+    """An evaluated order of the launches: its predicted times and, computed on demand, its buffer offsets."""
 
     def __init__(self, program: Program, order: Order) -> None:
         self.program, self.order = program, order
@@ -32,22 +32,22 @@ class Tried:
         return self.places.arena_bytes
 
     def exceeds(self, nbytes: int) -> bool:
-        """Whether the arena has more bytes."""
+        """Whether the arena is larger than `nbytes`."""
         return self.least_bytes > nbytes or self.arena_bytes > nbytes
 
     @cached_property
     def waits(self) -> Sequence[Sequence[int]]:
-        """Per place in the order, the places it waits for by event."""
+        """For each position in the order, the positions that it waits for by event."""
         return find_waits(self._tasks, self.order.numbers)
 
     @cached_property
     def places(self) -> Places:
-        """The places of the launches' results."""
+        """The arena offsets of the launches' results."""
         return placed(self._lives, self.least_bytes)
 
     @cached_property
     def least_bytes(self) -> int:
-        """A lower bound of `arena_bytes`, found faster."""
+        """A lower bound of `arena_bytes` that is cheaper to compute."""
         return memory.least_bytes(self._lives.all)
 
     @cached_property
@@ -56,30 +56,34 @@ class Tried:
 
 
 def assemble(tried: Tried) -> Schedule:
-    """The schedule with the launches in an order: events, buffers, times."""
+    """Return the schedule for an evaluated order: events, buffers and times."""
     program, waits = tried.program, tried.waits
     buffers = plan_buffers(program, tried.places)
     event_of = {w: event for event, w in enumerate(sorted({w for waited in waits for w in waited}))}
     items = tuple(
         replace(
             _item(program, n, buffers),
-            waits=tuple(event_of[w] for w in waits[place]),
-            records=event_of.get(place),
+            waits=tuple(event_of[w] for w in waits[position]),
+            records=event_of.get(position),
             start=tried.start[n],
         )
-        for place, n in enumerate(tried.order.numbers)
+        for position, n in enumerate(tried.order.numbers)
     )
-    graph, number_of = program.module.graph, buffers.number_of
-    ins, outs = (tuple(number_of[v] for v in side) for side in (graph.inputs, graph.outputs))
+    graph, buffer_of = program.module.graph, buffers.number_of
+    ins, outs = (tuple(buffer_of[v] for v in side) for side in (graph.inputs, graph.outputs))
     is_region = program.inputs_are == "given"
-    donated = {} if is_region else {ins[own]: outs[other] for own, other in program.donated.items()}
+    donated = (
+        {}
+        if is_region
+        else {ins[donated_input]: outs[next_output] for donated_input, next_output in program.donated.items()}
+    )
     return Schedule(
         items, buffers.all, tried.arena_bytes, ins, outs, program.kernels, tried.seconds, exposures(items), donated
     )
 
 
 def _item(program: Program, number: int, buffers: Buffers) -> Item:
-    """A launch without its time."""
+    """Return the schedule item of a launch, without its start time and events."""
     node, task, name = program.nodes[number], program.tasks[number], program.names[number]
     flow = program.flows.get(number)
     is_collective = not name and flow is None
@@ -101,25 +105,25 @@ def _item(program: Program, number: int, buffers: Buffers) -> Item:
 
 
 def find_waits(tasks: Sequence[Task], order: Sequence[int]) -> list[list[int]]:
-    """Per place in `order`, the places it must wait for by event: as few as possible.
+    """Return for each position in `order` the positions that it must wait for by event: as few as possible.
 
-    A need on the own stream, or one that an earlier wait implies already, needs no event.
+    A dependence on an earlier task of the same stream, or one that an earlier wait implies, needs no event.
     """
-    place = {number: p for p, number in enumerate(order)}
-    position, counts = [0] * len(order), [0] * STREAMS
+    position_of = {number: p for p, number in enumerate(order)}
+    rank_on_stream, counts = [0] * len(order), [0] * STREAMS
     ends: list[memory.Clock] = []
     now: list[memory.Clock] = [(0,) * STREAMS] * STREAMS
-    found: list[list[int]] = []
+    waits: list[list[int]] = []
     for p, number in enumerate(order):
         stream = tasks[number].stream
         clock, waited = now[stream], list[int]()
-        for need in sorted((place[n] for n in tasks[number].needs), reverse=True):
-            if clock[tasks[order[need]].stream] < position[need]:
+        for need in sorted((position_of[n] for n in tasks[number].needs), reverse=True):
+            if clock[tasks[order[need]].stream] < rank_on_stream[need]:
                 waited.append(need)
                 clock = memory.join([clock, ends[need]])
         counts[stream] += 1
-        position[p] = counts[stream]
-        now[stream] = tuple(position[p] if s == stream else c for s, c in enumerate(clock))
+        rank_on_stream[p] = counts[stream]
+        now[stream] = tuple(rank_on_stream[p] if s == stream else c for s, c in enumerate(clock))
         ends.append(now[stream])
-        found.append(sorted(waited))
-    return found
+        waits.append(sorted(waited))
+    return waits

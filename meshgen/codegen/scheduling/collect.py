@@ -1,4 +1,4 @@
-"""The launches of a fused module in program order, with their dependencies and in-place updates, before scheduling."""
+"""Collection of a fused module's launches in program order, with dependences and in-place updates, before scheduling."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, UNLAUNCHED
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK, Schedule
 
-GROUPED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to", "all_to_all")  # have calls of NCCL
+# Collectives that NCCL implements by group calls.
+GROUPED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to", "all_to_all")
 Planned = Callable[[Module], Schedule]
 
 
 def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> Program:
-    """Launches of the module in program order; views and constants are not launched.
+    """Return the launches of the module in program order. Views and constants are not launched.
 
     Args:
-        inputs_are: the kind of buffer that inputs have.
-        planned: schedules a region, given as a module.
+        inputs_are: the buffer kind of the inputs.
+        planned: schedules a region that is wrapped in a module.
     Raises:
-        CodegenError: MG0301 for control flow around transfers to another mesh.
+        CodegenError: MG0301, control flow around transfers to another mesh.
     """
     nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
     kernels = dict(module.kernels)
@@ -48,25 +49,25 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     kernels |= {
         name: body for flow in flows.values() for region in flow.regions for name, body in region.kernels.items()
     }
-    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only what is launched
+    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only launched kernels
     storages = storages_of(module.graph, nodes)
     scratch = _scratch_bytes(nodes, flows, module.mesh)
-    given = donated(module)
-    found = Program(
-        module, nodes, kernels, tuple(names), (), storages, given.over, {}, flows, scratch, inputs_are, given.pairs
+    donation = donated(module)
+    program = Program(
+        module, nodes, kernels, tuple(names), (), storages, donation.over, {}, flows, scratch, inputs_are, donation.pairs
     )  # fmt: skip
-    found = replace(found, tasks=_tasks(found, costs))
-    over = overwritten(found)
-    return replace(found, replaced={**found.replaced, **over.replaced}, inside=over.inside)
+    program = replace(program, tasks=_tasks(program, costs))
+    aliases = overwritten(program)
+    return replace(program, replaced={**program.replaced, **aliases.replaced}, inside=aliases.inside)
 
 
 def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
-    """Scratch bytes of the regions of control flow, and of lowered collectives."""
-    found = {number: flow.scratch_bytes for number, flow in flows.items()}
+    """Return the scratch bytes of control flow regions and of lowered collectives, by launch index."""
+    nbytes_of = {number: flow.scratch_bytes for number, flow in flows.items()}
     for number, node in enumerate(nodes):
         if node.op in COMMUNICATING:
-            found[number] = packing(Collective.of(node, mesh)).scratch_bytes
-    return {number: nbytes for number, nbytes in sorted(found.items()) if nbytes}
+            nbytes_of[number] = packing(Collective.of(node, mesh)).scratch_bytes
+    return {number: nbytes for number, nbytes in sorted(nbytes_of.items()) if nbytes}
 
 
 def _flow(node: Node, module: Module, planned: Planned) -> Flow:
@@ -87,7 +88,7 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
 
 
 def _name(node: Node, kernels: dict[str, Graph]) -> str:
-    """The kernel of a node; an unfused op becomes a kernel. Empty for a collective."""
+    """Return the kernel name of a node, or "" for a collective. An unfused op becomes a kernel of its own."""
     if node.op in COMMUNICATING:
         return ""
     if is_kernel(node):
@@ -101,16 +102,19 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 
 
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
-    """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else communicates while it runs."""
+    """Return the launches as tasks.
+
+    Control flow that communicates keeps its position among collectives: no other launch communicates while it runs.
+    """
     module = program.module
     readers, streams = _readers_of_overwritten(program), _streams(program)
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
-    found: list[Task] = []
-    fence: set[int] = set()  # what the next control flow comes after
-    flow: set[int] = set()  # the last control flow
+    tasks: list[Task] = []
+    fence: set[int] = set()  # launches that the next communicating control flow must follow
+    flow: set[int] = set()  # the last communicating control flow
     message: set[int] = set()  # the last send or receive
     for number, node in enumerate(program.nodes):
-        needs = {maker for v in program.reads(number) for maker in program.storages.needs(v)}
+        needs = {producer for v in program.reads(number) for producer in program.storages.needs(v)}
         needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
         if is_message(node):
             needs |= message
@@ -119,10 +123,10 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             if program.flows[number].communicates:
                 needs |= fence
                 fence = flow = {number}
-            taken = control_seconds(
+            control_time = control_seconds(
                 node.op, program.flows[number].regions, program.flows[number].trips or 1, costs.copy
             )
-            task = Task(COMPUTE, taken, tuple(sorted(needs)))
+            task = Task(COMPUTE, control_time, tuple(sorted(needs)))
         elif node.op in COMMUNICATING:
             fence = fence | {number}
             task = Task(
@@ -130,13 +134,14 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             )
         else:
             task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
-        found.append(task)
-    return tuple(found)
+        tasks.append(task)
+    return tuple(tasks)
 
 
 def _streams(program: Program) -> dict[int, int]:
-    """The stream of each collective: calls of NCCL over slower links than others need run beside those, as across a network and inside of hosts.
+    """Return the stream of each collective.
 
+    NCCL calls over slow links (a network) run on a stream of their own, beside calls over fast links (inside a host).
     Messages do not: they share one communicator.
     """
     mesh = program.module.mesh
@@ -144,7 +149,7 @@ def _streams(program: Program) -> dict[int, int]:
     if mesh.machine is None and all(axis.bandwidth is None for axis in mesh.axes):
         return dict.fromkeys(nodes, COMMUNICATION)
     axes = {number: link_axes(node.op, node.attrs, mesh) for number, node in nodes.items()}
-    links = {number: slowest_link(mesh, own) for number, own in axes.items() if own}
+    links = {number: slowest_link(mesh, node_axes) for number, node_axes in axes.items() if node_axes}
     slow = {number for number, link in links.items() if link < max(links.values())}
     return {
         n: NETWORK if n in slow and _is_call(Collective.of(node, mesh)) else COMMUNICATION for n, node in nodes.items()
@@ -152,19 +157,20 @@ def _streams(program: Program) -> dict[int, int]:
 
 
 def _is_call(collective: Collective) -> bool:
-    """Whether it is lowered to calls of NCCL, without messages."""
+    """Whether the collective is lowered to NCCL calls, without messages."""
     if collective.op not in GROUPED:
         return False
-    from meshgen.ccl.lower import lower  # programs with one class of links need no lowering to be scheduled
+    # Imported here because programs with a single class of links need no lowering to be scheduled.
+    from meshgen.ccl.lower import lower
 
     return not any(isinstance(step, Messages) for step in lower(collective, 0).steps)
 
 
 def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:
-    """By result that is written over an input, the launches that read that: they come first."""
-    result_of = {own: result for result, own in program.replaced.items()}
-    found: dict[Value, list[int]] = {}
+    """Map each result that overwrites an input to the launches that read that input, which must come first."""
+    result_of = {overwritten_input: result for result, overwritten_input in program.replaced.items()}
+    readers: dict[Value, list[int]] = {}
     for number in range(len(program.nodes)):
-        for own in {program.storages.root[value] for value in program.reads(number)} & result_of.keys():
-            found.setdefault(result_of[own], []).append(number)
-    return found
+        for overwritten_input in {program.storages.root[value] for value in program.reads(number)} & result_of.keys():
+            readers.setdefault(result_of[overwritten_input], []).append(number)
+    return readers

@@ -1,4 +1,4 @@
-"""The models that predict durations for the scheduler."""
+"""The cost models that predict durations for the scheduler."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from meshgen.codegen.scheduling.timeline import Costs
 
 
 def default_costs(target: str) -> Costs:
-    """The roofline of the target's device, and the mesh's links; collectives pack and unpack in the device's memory."""
+    """Return the roofline model of the target's device and the link model of the mesh.
+
+    A collective that packs or unpacks data also costs device memory traffic.
+    """
     device = device_of(target)
 
     def seconds(collective: Collective) -> float:
         copied = packing(collective).local_bytes
-        launched = device.launch_seconds if copied else 0.0  # copies are kernels too, on the collective's stream
+        # Copies are kernels too, launched on the collective's stream.
+        launched = device.launch_seconds if copied else 0.0
         return collective.link_seconds + launched + memory_seconds(copied, device)
 
     return Costs(

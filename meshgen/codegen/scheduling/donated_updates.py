@@ -1,10 +1,10 @@
-"""The update of a donated input becomes a kernel of its own where the kernel that computes it reads the input at other indices as well.
+"""Move the update of a donated input out of a kernel that also reads the input at other indices than it updates.
 
     before   %dx, %w1 = kernel @gradients(%w, %g)     each row of %dx reads all of %w, so %w1 may not overwrite it
     after    %dx, %u = kernel @gradients(%w, %g)      %w1 = kernel @add(%w, %u) overwrites %w
 
-A session would copy the result to the memory of its input after each step. The separate kernel moves as many bytes as that copy,
-takes no second buffer, and `horizontal-fusion` joins it with other updates.
+Otherwise a session has to copy the result to the input's memory after each step. The separate kernel moves as many
+bytes as that copy but needs no second buffer, and `horizontal-fusion` merges it with other updates.
 """
 
 from __future__ import annotations
@@ -25,60 +25,69 @@ from meshgen.runtime.in_place import keeps_place, overwrites
 
 
 def donated_updates(module: Module) -> Module:
-    """Return the fused module with such updates in kernels of their own; the module itself if it has none."""
-    graph, wanted = module.graph, _wanted(module)
-    if not wanted:
+    """Return the fused module with such updates in separate kernels, or the module itself if it has none."""
+    graph, blocked = module.graph, _blocked_updates(module)
+    if not blocked:
         return module
     kernels = Kernels.of(module.kernels)
-    launches: dict[Node, list[Node]] = {}  # in place of a kernel: what is left of it, and the updates
-    for maker, places, result in wanted:
-        own = {maker.operands[place] for place in places}
-        rest, *updates = launches.get(maker, [maker])
-        if result in rest.results and (split := _split_update(rest, own, result, kernels)):
-            launches[maker] = [*split, *updates]
+    launches: dict[Node, list[Node]] = {}  # replacement of each kernel: the remaining kernel, then the updates
+    for producer, positions, result in blocked:
+        donated_inputs = {producer.operands[position] for position in positions}
+        rest, *updates = launches.get(producer, [producer])
+        if result in rest.results and (split := _split_update(rest, donated_inputs, result, kernels)):
+            launches[producer] = [*split, *updates]
     if not launches:
         return module
     nodes = [launch for node in graph.nodes for launch in launches.get(node, [node])]
     return with_kernels(module, replace(graph, nodes=nodes), kernels)
 
 
-def _wanted(module: Module) -> list[tuple[Node, list[int], Value]]:
-    """Return the kernels that compute the next value of a donated input but may not overwrite it.
+def _blocked_updates(module: Module) -> list[tuple[Node, list[int], Value]]:
+    """Return the kernels that compute the next value of a donated input but may not overwrite the input.
 
-    With each are the positions of the input among its operands, and the next value.
+    Each comes with the positions of the input among its operands, and the next value.
     """
     if not module.donations:
         return []
     graph = module.graph
-    makers, roots = graph.index.producers, storage_roots(graph)
-    found: list[tuple[Node, list[int], Value]] = []
-    for number, output in settled(module).pairs.items():
-        own, result = graph.inputs[number], roots[graph.outputs[output]]
-        maker = makers.get(result)
-        if maker is not None and is_kernel(maker) and not may_overwrite(maker, own, result, roots, module.kernels):
-            found.append((maker, [n for n, value in enumerate(maker.operands) if roots[value] is own], result))
-    return found
+    producers, roots = graph.index.producers, storage_roots(graph)
+    blocked: list[tuple[Node, list[int], Value]] = []
+    for index, output in settled(module).pairs.items():
+        donated_input, result = graph.inputs[index], roots[graph.outputs[output]]
+        producer = producers.get(result)
+        if (
+            producer is not None
+            and is_kernel(producer)
+            and not may_overwrite(producer, donated_input, result, roots, module.kernels)
+        ):
+            blocked.append(
+                (producer, [n for n, value in enumerate(producer.operands) if roots[value] is donated_input], result)
+            )
+    return blocked
 
 
-def _split_update(kernel: Node, own: set[Value], result: Value, kernels: Kernels) -> list[Node] | None:
-    """Return a kernel without `result`, and one that computes `result` from `own` at the same index; None if no op does."""
+def _split_update(kernel: Node, donated_inputs: set[Value], result: Value, kernels: Kernels) -> list[Node] | None:
+    """Split a kernel in two: one without `result`, and one that computes `result` element by element from the input.
+
+    Returns None if no op of the kernel reads the input at the index that it writes.
+    """
     body = kernels.bodies[kernel.attrs.kernel]
-    goal = body.outputs[kernel.results.index(result)]
-    formals = {formal for formal, value in zip(body.inputs, kernel.operands, strict=True) if value in own}
-    members = _path_of_update(body, formals, goal)
+    updated = body.outputs[kernel.results.index(result)]
+    formals = {formal for formal, value in zip(body.inputs, kernel.operands, strict=True) if value in donated_inputs}
+    members = _path_of_update(body, formals, updated)
     if not members:
         return None
     producers = body.index.producers
-    update, operands = Cutter(producers, _is_splat).cut(members, [goal])
+    update, operands = Cutter(producers, _is_splat).cut(members, [updated])
     pairs = overwrites(update)
     actual = dict(zip(body.inputs, kernel.operands, strict=True)) | dict(zip(body.outputs, kernel.results, strict=True))
     between = [value for value in operands if value not in actual]
-    outputs = [*(value for value in body.outputs if value is not goal), *between]
+    outputs = [*(value for value in body.outputs if value is not updated), *between]
     if not outputs or not all(0 in pairs.get(n, ()) for n, value in enumerate(operands) if value in formals):
         return None
     actual |= {value: Value(value.type, value.name, loc=value.loc) for value in between}
     rest, first = Cutter(producers, lambda _: True).cut([], outputs)
-    return [_launch(*each, actual, kernel, kernels) for each in ((rest, first, outputs), (update, operands, [goal]))]
+    return [_launch(*part, actual, kernel, kernels) for part in ((rest, first, outputs), (update, operands, [updated]))]
 
 
 def _launch(
@@ -93,27 +102,29 @@ def _launch(
 
 
 def _path_of_update(body: Graph, formals: set[Value], goal: Value) -> list[Node]:
-    """Return the ops between formals and goal that read the formals at the index of their own result.
+    """Return the ops from `formals` to `goal` that read the formals at the index of their own result.
 
-    The list is empty if no op does, or if others read the results of these ops.
+    The list is empty if there are none, or if other ops use their intermediate results.
     """
     reached = set(formals)
     for node in body.nodes:
         if any(value in reached and keeps_place(node, value) for value in node.operands):
             reached.update(node.results)
-    wanted, members = {goal}, list[Node]()
+    needed, members = {goal}, list[Node]()
     for node in reversed(body.nodes):
-        if not wanted.isdisjoint(node.results) and not reached.isdisjoint(node.results):
+        if not needed.isdisjoint(node.results) and not reached.isdisjoint(node.results):
             members.append(node)
-            wanted.update(value for value in node.operands if keeps_place(node, value))
-    made = {value for node in members for value in node.results}
-    inside = set(members)
-    outside = Counter(v for node in body.nodes if node not in inside for v in (*node.operands, *captured(node)))
-    outside.update(body.outputs)
-    is_read = any(outside[value] for value in made - {goal}) or outside[goal] != 1
+            needed.update(value for value in node.operands if keeps_place(node, value))
+    computed = {value for node in members for value in node.results}
+    member_set = set(members)
+    outside_uses = Counter(
+        v for node in body.nodes if node not in member_set for v in (*node.operands, *captured(node))
+    )
+    outside_uses.update(body.outputs)
+    is_read = any(outside_uses[value] for value in computed - {goal}) or outside_uses[goal] != 1
     return [] if is_read else members[::-1]
 
 
 def _is_splat(node: Node) -> bool:
-    """Whether a node is a constant, or lays one number out over its result."""
+    """Whether a node is a constant, or broadcasts a single element."""
     return is_constant(node) or (node.op in LAYOUT and all(v.type.size == 1 for v in node.operands))

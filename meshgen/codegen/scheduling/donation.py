@@ -1,7 +1,7 @@
-"""Results that overwrite donated inputs: all reads of the input come before the write.
+"""Results that overwrite donated inputs. All reads of the input must come before the write.
 
-%y = kernel @use(%w, %x)        reads w
-%v = kernel @update(%w, %g)     v is written where w is: after @use, and element by element
+%y = kernel @use(%w, %x)        reads %w %v = kernel @update(%w, %g)     overwrites %w: it comes after @use, and is
+element-wise in %w
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Donated(NamedTuple):
     """The reuse of donated inputs.
 
     Attributes:
-        pairs: inputs with the output that is the next value of each, by number.
-        over: results (the roots of views) with the input that each is written over.
-        unused: inputs, by number, whose memory is not reused, with the reason.
+        pairs: input index -> index of the output that is its next value.
+        over: result (the root of its views) -> the input that it overwrites.
+        unused: index of each input whose memory is not reused -> the reason.
     """
 
     pairs: Mapping[int, int]
@@ -39,56 +39,71 @@ class Donated(NamedTuple):
 
 
 def donated(module: Module) -> Donated:
-    """The donated inputs that a fused module overwrites: in its order every read comes before the write."""
+    """Return the donated inputs that a fused module can overwrite: every read precedes the write in program order."""
     if not module.donations:
         return Donated({}, {}, {})
     graph, roots = module.graph, storage_roots(module.graph)
-    makers = graph.index.producers
-    place = {node: number for number, node in enumerate(graph.nodes)}
+    producers = graph.index.producers
+    position = {node: index for index, node in enumerate(graph.nodes)}
     readers = _readers(graph, roots)
-    found = settled(module)
+    settled_donations = settled(module)
     outputs = {roots[value] for value in graph.outputs}
     over: dict[Value, Value] = {}
-    unused = dict(found.unused)
-    for number, output in found.pairs.items():
-        own, result = graph.inputs[number], roots[graph.outputs[output]]
-        maker = makers.get(result)
-        if result is own:
-            continue  # it is returned unchanged
-        if maker is None or maker.op in UNLAUNCHED or result in over or result.type.nbytes != own.type.nbytes:
-            unused[number] = f"result {output} shares its value with another result"
-        elif own in outputs:
-            unused[number] = "it is a result as well"
-        elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
-            unused[number] = f"'{late[0].op}' reads it after result {output} is computed"
-        elif maker in readers.get(own, ()) and not may_overwrite(maker, own, result, roots, module.kernels):
-            unused[number] = f"'{maker.op}', which computes result {output}, reads it at other indices than it writes"
+    unused = dict(settled_donations.unused)
+    for index, output in settled_donations.pairs.items():
+        donated_input, result = graph.inputs[index], roots[graph.outputs[output]]
+        producer = producers.get(result)
+        if result is donated_input:
+            continue  # the program returns the input unchanged
+        if (
+            producer is None
+            or producer.op in UNLAUNCHED
+            or result in over
+            or result.type.nbytes != donated_input.type.nbytes
+        ):
+            unused[index] = f"result {output} shares its value with another result"
+        elif donated_input in outputs:
+            unused[index] = "it is a result as well"
+        elif late := [node for node in readers.get(donated_input, ()) if position[node] > position[producer]]:
+            unused[index] = f"'{late[0].op}' reads it after result {output} is computed"
+        elif producer in readers.get(donated_input, ()) and not may_overwrite(
+            producer, donated_input, result, roots, module.kernels
+        ):
+            unused[index] = f"'{producer.op}', which computes result {output}, reads it at other indices than it writes"
         else:
-            over[result] = own
-    return Donated(found.pairs, over, unused)
+            over[result] = donated_input
+    return Donated(settled_donations.pairs, over, unused)
 
 
 def readers_first(module: Module) -> Module:
-    """The module with reads of donated inputs moved before their overwriting write, where dependencies allow it; bodies of scans too."""
+    """Move reads of donated inputs before the write that overwrites them, where dependences allow it.
+
+    Bodies of scans are included.
+    """
     nodes = [_with_readers_first(node, module) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
         module = replace(module, graph=replace(module.graph, nodes=nodes))
     if not module.donations:
         return module
     graph, roots = module.graph, storage_roots(module.graph)
-    makers, readers = graph.index.producers, _readers(graph, roots)
-    place = {node: number for number, node in enumerate(graph.nodes)}
-    before = {node: [makers[v] for v in (*node.operands, *captured(node)) if v in makers] for node in graph.nodes}
-    for first, second in pairwise(node for node in graph.nodes if is_message(node)):  # matched first in, first out
+    producers, readers = graph.index.producers, _readers(graph, roots)
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    before = {node: [producers[v] for v in (*node.operands, *captured(node)) if v in producers] for node in graph.nodes}
+    # Messages are matched first in, first out.
+    for first, second in pairwise(node for node in graph.nodes if is_message(node)):
         before[second].append(first)
     is_moved = False
-    for number, output in settled(module).pairs.items():
-        maker = makers.get(roots[graph.outputs[output]])
-        own = [node for node in readers.get(graph.inputs[number], ()) if node is not maker]
-        late = [node for node in own if maker is not None and place[node] > place[maker]]
-        if maker is None or not own or maker in reachable(own if is_moved else late, before.__getitem__):
+    for index, output in settled(module).pairs.items():
+        producer = producers.get(roots[graph.outputs[output]])
+        other_readers = [node for node in readers.get(graph.inputs[index], ()) if node is not producer]
+        late = [node for node in other_readers if producer is not None and position[node] > position[producer]]
+        if (
+            producer is None
+            or not other_readers
+            or producer in reachable(other_readers if is_moved else late, before.__getitem__)
+        ):
             continue
-        before[maker] = [*before[maker], *own]
+        before[producer] = [*before[producer], *other_readers]
         is_moved |= bool(late)
     if not is_moved:
         return module
@@ -107,56 +122,56 @@ def _with_readers_first(node: Node, module: Module) -> Node:
 
 
 def storage_roots(graph: Graph) -> dict[Value, Value]:
-    """The value whose bytes each value shares."""
-    found = {value: value for value in graph.values()}
+    """Map each value to the value whose bytes it shares."""
+    roots = {value: value for value in graph.values()}
     for node in graph.nodes:
         if node.op in VIEWS:
-            found.update((result, found[value]) for value, result in zip(node.operands, node.results, strict=True))
-    return found
+            roots.update((result, roots[value]) for value, result in zip(node.operands, node.results, strict=True))
+    return roots
 
 
 def _readers(graph: Graph, roots: Mapping[Value, Value]) -> dict[Value, list[Node]]:
-    """The launches that read each storage."""
-    found: dict[Value, list[Node]] = {}
+    """Return the launches that read each storage."""
+    readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in dict.fromkeys(roots[v] for v in reads(node)):
-            found.setdefault(value, []).append(node)
-    return found
+            readers.setdefault(value, []).append(node)
+    return readers
 
 
 def reads(node: Node) -> Sequence[Value]:
-    """What a launch reads; a view is none."""
+    """Return the values that a launch reads. A view reads none."""
     return () if node.op in VIEWS else [*node.operands, *captured(node)]
 
 
 def may_overwrite(
     node: Node, own: Value, result: Value, roots: Mapping[Value, Value], kernels: Mapping[str, Graph]
 ) -> bool:
-    """Whether a launch may write its result over an operand; `kernels` are the bodies by name."""
-    places = [number for number, value in enumerate(reads(node)) if roots[value] is own]
+    """Whether a launch may write its result over an operand; `kernels` maps kernel names to bodies."""
+    positions = [number for number, value in enumerate(reads(node)) if roots[value] is own]
     number = node.results.index(result)
     if is_kernel(node):
         pairs = overwrites(kernels[node.attrs.kernel])
-        return all(number in pairs.get(place, ()) for place in places)
-    return (node.op in REPEATED or node.op in OVERWRITING) and places == [number]
+        return all(number in pairs.get(position, ()) for position in positions)
+    return (node.op in REPEATED or node.op in OVERWRITING) and positions == [number]
 
 
 def stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """The nodes in a stable topological order."""
-    place = {node: number for number, node in enumerate(nodes)}
-    missing = {node: len({*before[node]}) for node in nodes}
+    """Return the nodes in a stable topological order."""
+    position = {node: number for number, node in enumerate(nodes)}
+    pending = {node: len({*before[node]}) for node in nodes}
     after: dict[Node, list[Node]] = {}
     for node in nodes:
-        for each in {*before[node]}:
-            after.setdefault(each, []).append(node)
-    ready = [place[node] for node in nodes if not missing[node]]
+        for other in {*before[node]}:
+            after.setdefault(other, []).append(node)
+    ready = [position[node] for node in nodes if not pending[node]]
     heapq.heapify(ready)
-    found: list[Node] = []
+    order: list[Node] = []
     while ready:
         node = nodes[heapq.heappop(ready)]
-        found.append(node)
-        for each in after.get(node, ()):
-            missing[each] -= 1
-            if not missing[each]:
-                heapq.heappush(ready, place[each])
-    return found
+        order.append(node)
+        for other in after.get(node, ()):
+            pending[other] -= 1
+            if not pending[other]:
+                heapq.heappush(ready, position[other])
+    return order

@@ -1,11 +1,12 @@
-"""Shorter steps by pushing all tasks late, then early again: forward-backward improvement of a schedule (Valls et al., EJOR 165, 2005).
+"""Forward-backward improvement of a schedule: push all tasks as late as possible, then as early as possible.
 
-longest path first    kernels  A F F F E E . .    F starts because nothing else is ready, and E waits for it;
-                      messages . C B B B . D D    E needs C, D needs E
-from the end          kernels  A . E E F F F      the same first from the end: each task is as late as it can be
-                      messages . C B B B D D
-by latest start       kernels  A . E E F F F      and as early as it can be, the most urgent first
-                      messages . C B B B D D
+    longest path first    kernels  A F F F E E . .    F starts because nothing else is ready, and E waits for it;
+                          messages . C B B B . D D    E needs C, D needs E
+
+    by latest start       kernels  A . E E F F F      each task as early as possible, the most urgent first
+                          messages . C B B B D D
+
+Source: Valls et al., EJOR 165, 2005.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from meshgen.codegen.scheduling.timeline import Task, backwards, start_times
 
 
 def justified(tasks: Sequence[Task], start: Sequence[float]) -> Iterator[tuple[Priority, Order]]:
-    """Two orders by latest start: a list schedule, and one in which each task waits for all that are more urgent on its stream.
+    """Yield two orders by latest start time.
+
+    The first is a list schedule. In the second, each task waits for all more urgent tasks on its stream.
 
     Args:
-        start: of each task in the schedule that is improved.
+        start: start time of each task in the schedule to improve.
     """
     ends = [begin + task.seconds for begin, task in zip(start, tasks, strict=True)]
-    back = backwards(tasks)
-    order = list_order(back, by_urgency([-end for end in reversed(ends)])).numbers
-    begins, seconds = start_times(back, order)
+    reversed_tasks = backwards(tasks)
+    order = list_order(reversed_tasks, by_urgency([-end for end in reversed(ends)])).numbers
+    begins, seconds = start_times(reversed_tasks, order)
     latest = [seconds - begin - task.seconds for begin, task in zip(reversed(begins), tasks, strict=True)]
     priority = by_urgency(latest)
     yield priority, list_order(tasks, priority)

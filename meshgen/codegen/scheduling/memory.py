@@ -1,8 +1,8 @@
-"""The static memory plan: buffers share bytes where stream order excludes a race.
+"""Static memory planning: buffers share bytes if the stream order excludes a race.
 
-Two buffers may share bytes if every access of one happens before the write of the other: before in the
-partial order that streams and events give, not in the list. That order is kept as one clock per task: for
-each stream, how many of its tasks are surely done when the task starts.
+Two buffers may share bytes if every access of one happens before the first write of the other. Happens-before is the
+partial order of streams and events, not the issue order. Each task has a vector clock of it: for each stream, the
+number of its tasks that are certainly done when the task starts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.printable import bytes_text
 from meshgen.runtime.plan import STREAMS, aligned
 
-# Pairs of storages alive together that are examined to find a smaller arena.
-_PLACED_PAIRS = 100_000
+# Pairs of overlapping storages that are examined to find a smaller arena (chosen: bounds the planning time).
+_PAIRS_BUDGET = 100_000
 
 Clock = tuple[int, ...]
-MOST_BYTES = (1 << 62) - 1  # offsets are signed numbers of 64 bits, and modules hold counts below 2^62
-LOOKS = 256  # storages at whose writes `least_bytes` counts, and that `interferences` compares with others at a time
+MOST_BYTES = (1 << 62) - 1  # Offsets are signed 64-bit numbers, and module files hold counts below 2^62.
+# Batch size in storages: `least_bytes` looks at the writes of this many, `interferences` compares this many at a time
+# (chosen).
+LOOKS = 256
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -30,8 +32,8 @@ class Lifetime(NamedTuple):
 
     Attributes:
         nbytes: size, without alignment.
-        born: clock of the task that writes it; None: it is in place before the step (input, constant).
-        last: per stream, the number of the last task (from 1) that touches it; 0: none there.
+        born: clock of the task that writes it; None for inputs and constants, which exist before the step.
+        last: for each stream, the 1-based rank of the last task that accesses it; 0 if none does.
         stays: whether it must outlive the step (input, constant, output).
     """
 
@@ -42,156 +44,164 @@ class Lifetime(NamedTuple):
 
 
 def clocks(streams: Sequence[int], waits: Sequence[Sequence[int]]) -> tuple[list[Clock], list[Clock]]:
-    """Per task in issue order its clock at the start and at the end.
+    """Return for each task in issue order its clock at the start and at the end.
 
-    `waits[i]` are the earlier tasks (numbers in issue order) that task i waits for by event.
+    `waits[i]` are the earlier tasks (positions in issue order) that task i waits for by event.
     """
     start: list[Clock] = []
     end: list[Clock] = []
-    now: list[Clock] = [(0,) * STREAMS] * STREAMS
+    stream_clocks: list[Clock] = [(0,) * STREAMS] * STREAMS
     for stream, waited in zip(streams, waits, strict=True):
-        begin = join([now[stream], *(end[w] for w in waited)])
+        begin = join([stream_clocks[stream], *(end[w] for w in waited)])
         start.append(begin)
-        now[stream] = tuple(count + (s == stream) for s, count in enumerate(begin))
-        end.append(now[stream])
+        stream_clocks[stream] = tuple(count + (s == stream) for s, count in enumerate(begin))
+        end.append(stream_clocks[stream])
     return start, end
 
 
 def join(many: Sequence[Clock]) -> Clock:
-    """The join of vector clocks."""
+    """Return the join of vector clocks."""
     return tuple(max(counts) for counts in zip(*many, strict=True))
 
 
 def place(lifetimes: Sequence[Lifetime], least: int | None = None) -> tuple[list[int], int]:
-    """Offset of each storage, and the bytes of the arena.
+    """Return the offset of each storage, and the bytes of the arena.
 
-    What is in place before the step comes first, in order, and shares nothing. The rest goes to the lowest gap among the storages that
-    it may not share bytes with, biggest first. Where that may take fewer bytes, it goes from the bottom up, and again with those first
-    that ended above the lower bound (squeaky wheel optimization: Joslin and Clements, JAIR 10, 1999), a number of times that falls with
-    the number of pairs. The smallest arena wins. `least` is `least_bytes` where that is known.
-    Work: for n storages, c pairs of which are alive together, O(n log n + c log c), and numpy's for the storages near each in time.
+    Inputs and constants come first, in order, and share no bytes. The other storages are placed at the lowest gap among
+    the storages that they may not share bytes with, largest first. If that is above the lower bound, a second heuristic
+    fills the arena bottom-up. It is repeated, each time with the storages first that ended above the lower bound
+    (squeaky wheel optimization: Joslin and Clements, JAIR 10, 1999); more pairs of overlapping storages mean fewer
+    repetitions. The smallest arena wins. `least` is `least_bytes(lifetimes)`, if the caller has it.
+
+    Work: for n storages with c overlapping pairs, O(n log n + c log c), plus vectorized work on the storages near each
+    in time.
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
         message = f"the buffers of a device have {bytes_text(total)}, more than the address space"
         raise CodegenError(Diagnostic("MG0303", message, hint="split the tensors over more devices"))
     sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)
-    fixed = [n for n, life in enumerate(lifetimes) if life.born is None and life.nbytes]
-    rest = [n for n, life in enumerate(lifetimes) if life.born is not None and life.nbytes]
+    fixed = [index for index, life in enumerate(lifetimes) if life.born is None and life.nbytes]
+    movable = [index for index, life in enumerate(lifetimes) if life.born is not None and life.nbytes]
     offsets = np.zeros(len(lifetimes), np.int64)
     offsets[fixed] = np.cumsum(sizes[fixed]) - sizes[fixed]
     base = int(sizes[fixed].sum())
-    apart = interferences(lifetimes, rest)
-    by_size = sorted(rest, key=lambda n: (-lifetimes[n].nbytes, n))
-    best = _place_in_order(offsets, sizes, base, by_size, apart)
+    conflicts = interferences(lifetimes, movable)
+    by_size = sorted(movable, key=lambda index: (-lifetimes[index].nbytes, index))
+    best_placement = _place_in_order(offsets, sizes, base, by_size, conflicts)
     least = least_bytes(lifetimes) if least is None else least
-    pairs = sum(map(len, apart.values()))
-    for _ in range(1 + _PLACED_PAIRS // max(pairs, 1)):
-        if best[1] <= least:
+    pairs = sum(map(len, conflicts.values()))
+    for _ in range(1 + _PAIRS_BUDGET // max(pairs, 1)):
+        if best_placement[1] <= least:
             break
-        found = _place_from_bottom(offsets, sizes, base, rest, apart)
-        best = min(best, found, key=lambda plan: plan[1])
-        rest.sort(key=lambda n: found[0][n] + sizes[n] <= least)
-    return best
+        placement = _place_from_bottom(offsets, sizes, base, movable, conflicts)
+        best_placement = min(best_placement, placement, key=lambda plan: plan[1])
+        movable.sort(key=lambda index: placement[0][index] + sizes[index] <= least)
+    return best_placement
 
 
 def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
-    """Bytes that no arena is below: what is in place before the step, and the most that is alive when one of the largest storages is written.
+    """Return a lower bound of the arena size.
 
-    What is written by then and used after it may share no bytes with each other.
+    It is the size of inputs and constants, plus the largest set of storages that are live at the same time. Only the
+    times when one of the largest storages is written are examined.
     """
     fixed = sum(aligned(life.nbytes) for life in lifetimes if life.born is None)
-    rest = sorted((life for life in lifetimes if life.born is not None), key=lambda life: -life.nbytes)
-    sizes = np.array([aligned(life.nbytes) for life in rest], np.int64)
-    born, last = _ends(rest)
-    alive = np.ones((min(LOOKS, len(rest)), len(rest)), bool)
-    for own in born.T:
-        alive &= own <= own[:LOOKS, None]
+    movable = sorted((life for life in lifetimes if life.born is not None), key=lambda life: -life.nbytes)
+    sizes = np.array([aligned(life.nbytes) for life in movable], np.int64)
+    born, last = _ends(movable)
+    alive = np.ones((min(LOOKS, len(movable)), len(movable)), bool)
+    for clock_counts in born.T:
+        alive &= clock_counts <= clock_counts[:LOOKS, None]
     alive &= _used_after(last, born[:LOOKS])
     return fixed + int((alive @ sizes).max(initial=0))
 
 
 def _ends(lifetimes: Sequence[Lifetime]) -> tuple[Numbers, Numbers]:
-    """When storages are written, and after how many tasks of each stream nothing touches them."""
+    """Return the clock at which each storage is written, and per stream the rank of the last task that accesses it."""
     born = np.array([life.born for life in lifetimes], np.int64).reshape(-1, STREAMS)
     last = np.array([(MOST_BYTES,) * STREAMS if life.stays else life.last for life in lifetimes], np.int64)
     return born, last.reshape(-1, STREAMS)
 
 
 def _used_after(last: Numbers, born: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """For each birth, the storages that are used after it on some stream."""
-    found = np.zeros((len(born), len(last)), bool)
+    """Return for each birth the storages that some stream uses after it."""
+    is_used = np.zeros((len(born), len(last)), bool)
     for ends, begin in zip(last.T, born.T, strict=True):
-        found |= ends > begin[:, None]
-    return found
+        is_used |= ends > begin[:, None]
+    return is_used
 
 
 def interferences(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:
-    """For each storage of `numbers`, all of which a task writes: those of them that it may not share bytes with.
+    """Return for each storage in `numbers`, all of which a task writes, the others that it may not share bytes with.
 
-    Storages come up in an order in which none follows one that is written after its end. So what an earlier one
-    does in common with a new one is a question of its end alone: whether on some stream it comes after the new one's
-    birth. What has ended at the births of all that are to come is asked no more.
+    Storages are visited in an order in which none comes before one that is dead at its birth. An earlier storage thus
+    conflicts with a new one exactly if some stream accesses it after the new one's birth. Storages that are dead at all
+    later births are dropped.
     """
     in_order = np.array(sorted(numbers, key=lambda n: sum(lifetimes[n].born or ())), np.int64)
     born, last = _ends([lifetimes[n] for n in in_order])
-    to_come = np.minimum.accumulate(born[::-1])[::-1]
+    later_births = np.minimum.accumulate(born[::-1])[::-1]
     pairs: list[Numbers] = []
     active = np.zeros(0, np.int64)
     for start in range(0, len(in_order), LOOKS):
-        new = np.arange(start, min(start + LOOKS, len(in_order)))
-        active = np.concatenate([active, new])
-        later, earlier = np.nonzero(_used_after(last[active], born[new]) & (active < new[:, None]))
-        pairs.append(np.stack([new[later], active[earlier]]))
-        if new[-1] + 1 < len(in_order):
-            active = active[(last[active] > to_come[new[-1] + 1]).any(axis=1)]
-    return _neighbours(in_order, np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64))
+        batch = np.arange(start, min(start + LOOKS, len(in_order)))
+        active = np.concatenate([active, batch])
+        later, earlier = np.nonzero(_used_after(last[active], born[batch]) & (active < batch[:, None]))
+        pairs.append(np.stack([batch[later], active[earlier]]))
+        if batch[-1] + 1 < len(in_order):
+            active = active[(last[active] > later_births[batch[-1] + 1]).any(axis=1)]
+    return _by_storage(in_order, np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64))
 
 
-def _neighbours(numbers: Numbers, pairs: Numbers) -> dict[int, Numbers]:
-    """By number, the numbers with which each is in a pair; pairs are of places in `numbers`."""
-    owners, others = np.concatenate([pairs, pairs[::-1]], axis=1)
+def _by_storage(numbers: Numbers, pairs: Numbers) -> dict[int, Numbers]:
+    """Return for each of `numbers` the numbers that it is paired with; `pairs` holds positions in `numbers`."""
+    owners, partners = np.concatenate([pairs, pairs[::-1]], axis=1)
     order = np.argsort(owners, kind="stable")
-    parts = np.split(numbers[others[order]], np.cumsum(np.bincount(owners, minlength=len(numbers)))[:-1])
+    parts = np.split(numbers[partners[order]], np.cumsum(np.bincount(owners, minlength=len(numbers)))[:-1])
     return dict(zip(numbers.tolist(), parts, strict=False))
 
 
 def _place_in_order(
-    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], apart: Mapping[int, Numbers]
+    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], conflicts: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
-    """Offsets and arena with the storages of `order` placed consecutively after the first `base` bytes."""
+    """Return offsets and arena size with the storages of `order` placed one by one after the first `base` bytes."""
     offsets = fixed.copy()
-    ends = np.full_like(offsets, base)  # of what is placed; before that it takes no room
+    ends = np.full_like(offsets, base)  # ends of placed storages; unplaced ones take no space
     offsets[order] = base
     for number in order:
-        near = apart[number]
-        near = near[np.argsort(offsets[near], kind="stable")]
-        offsets[number] = _lowest_gap(int(sizes[number]), base, offsets[near], ends[near])
+        conflicting = conflicts[number]
+        conflicting = conflicting[np.argsort(offsets[conflicting], kind="stable")]
+        offsets[number] = _lowest_gap(int(sizes[number]), base, offsets[conflicting], ends[conflicting])
         ends[number] = offsets[number] + sizes[number]
     return offsets.tolist(), int(ends.max(initial=base))
 
 
 def _place_from_bottom(
-    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], apart: Mapping[int, Numbers]
+    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], conflicts: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
-    """Offsets and arena where the storage that can be lowest is placed next, after the first `base` bytes; of several the first in order."""
-    offsets, own, top = fixed.tolist(), sizes[list(order)].tolist(), base
+    """Return offsets and arena size with the storages placed after `base`, lowest possible offset first.
+
+    Ties go to the storage that comes first in `order`.
+    """
+    offsets, ordered_sizes, top = fixed.tolist(), sizes[list(order)].tolist(), base
     rank_of = np.zeros(len(fixed), np.int64)
     rank_of[list(order)] = np.arange(len(order))
-    lowest = np.full(len(order), base, np.int64)  # by rank, the end of what is below
+    lowest = np.full(len(order), base, np.int64)  # by rank, the end of the storages below
     placed = np.iinfo(np.int64).max
     for _ in order:
         rank = int(lowest.argmin())
         number, offset = order[rank], int(lowest[rank])
-        offsets[number], end = offset, offset + own[rank]
+        offsets[number], end = offset, offset + ordered_sizes[rank]
         top = max(top, end)
-        near = rank_of[apart[number]]
-        lowest[near] = np.maximum(lowest[near], end)
+        conflicting = rank_of[conflicts[number]]
+        lowest[conflicting] = np.maximum(lowest[conflicting], end)
         lowest[rank] = placed
     return offsets, top
 
 
 def _lowest_gap(size: int, base: int, starts: Numbers, ends: Numbers) -> int:
-    """Lowest offset from `base` on with `size` free bytes; `starts` rise."""
-    free = np.concatenate([[base], np.maximum.accumulate(ends)])  # from where on everything before is over
+    """Return the lowest offset, at least `base`, with `size` free bytes; `starts` are ascending."""
+    # the offset from which on all earlier storages have ended
+    free = np.concatenate([[base], np.maximum.accumulate(ends)])
     fits = np.flatnonzero(starts - free[:-1] >= size)
     return int(free[fits[0]] if fits.size else free[-1])

@@ -1,4 +1,4 @@
-"""The input of scheduling: the launches of a fused module, their dependencies, and the storage of every value."""
+"""The input of scheduling: the launches of a fused module, their dependences, and the storage of every value."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from meshgen.runtime.plan import Schedule
 
 
 class Flow(NamedTuple):
-    """Control flow: the values from outside that its regions use, and the step of each region.
+    """A control flow op: the captured values of its regions, and the schedule of each region.
 
-    `trips` is how often a loop runs, 1 where that is not known; None for branches.
+    `trips` is the trip count of a loop (1 if unknown), or None for branches.
     """
 
     outside: tuple[Value, ...]
@@ -26,22 +26,23 @@ class Flow(NamedTuple):
 
     @property
     def communicates(self) -> bool:
-        """Whether other ranks take part."""
+        """Whether a region contains a collective."""
         return any(item.communicates for region in self.regions for item in region.items)
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch bytes of the regions, of which one runs at a time."""
+        """Scratch bytes for the regions, only one of which runs at a time."""
         return max(region.arena_bytes for region in self.regions)
 
 
 class Usage(NamedTuple):
-    """The places of values by number, and which of them launches write and touch.
+    """The shared storages of values, by index, and the launches that write and access them.
 
     Attributes:
-        nbytes: bytes of each place in the arena; 0 of what is given to a region.
-        stays: whether each must outlive the step.
-        made, touched: by launch, the places that it writes, without those that are in place before the step, and all that it reads or writes.
+        nbytes: bytes of each storage in the arena; 0 for storages that the caller of a region provides.
+        stays: whether each storage must outlive the step.
+        made: by launch, the storages that it writes, without those that exist before the step.
+        touched: by launch, all storages that it reads or writes.
     """
 
     places: tuple[Value, ...]
@@ -55,60 +56,62 @@ class Usage(NamedTuple):
 class Program:
     """Launches with their tasks, and the storage of every value.
 
-    `replaced[v]` is the value that a result v is written over, as nothing reads it later; both have bytes of their own. What a part of
-    a join overwrites is in the join: `inside[v]` is the join, and the byte offset of v in it. `donated` are inputs of the
-    module, by number, with the output that is the next value of each. `inputs_are` is the kind of buffer that inputs have:
-    `input`, or `given` where the module is a region.
+    Attributes:
+        replaced: result -> the value that it overwrites, because nothing reads that value later.
+        inside: value -> (join, byte offset) for values that overwrite, or become, an operand of a join.
+        donated: index of each donated input -> index of the output that is its next value.
+        inputs_are: buffer kind of the inputs: `input`, or `given` if the module is a region.
     """
 
     module: Module
     nodes: tuple[Node, ...]
     kernels: dict[str, Graph]
-    names: tuple[str, ...]  # kernel of each node; empty for a collective and for control flow
+    names: tuple[str, ...]  # kernel of each node; empty for collectives and control flow
     tasks: tuple[Task, ...]
     storages: Storages
     replaced: Mapping[Value, Value]
     inside: Mapping[Value, tuple[Value, int]]
-    flows: dict[int, Flow]  # of control flow, by the number of the node
-    scratch_bytes: dict[int, int]  # of the launches that need some for themselves, by the number of the node
+    flows: dict[int, Flow]  # by node index
+    scratch_bytes: dict[int, int]  # by node index, for launches that need scratch
     inputs_are: str
     donated: Mapping[int, int]
 
     def place(self, value: Value) -> Value:
-        """The value that was the first to have the bytes of a value, or the join that has them in the end: all that have the same
-        place share its bytes, one after the other.
+        """Return the value that owns the bytes of `value`: the first of values that overwrite each other, or a join.
+
+        All values with the same place share its bytes, one after the other.
         """
         return self._places[self.storages.root[value]][0]
 
     def first_byte(self, value: Value) -> int:
-        """The byte offset of a value in its place."""
+        """Return the byte offset of a value in its place."""
         return self._places[self.storages.root[value]][1] + self.storages.first_byte.get(value, 0)
 
     @cached_property
     def kinds(self) -> Mapping[Value, str]:
-        """Kind of each storage; an input or constant that is an output as well stays what it is."""
+        """The buffer kind of each storage. An input or constant that is also an output keeps its kind."""
         graph = self.module.graph
-        found = dict.fromkeys(self.storages.root.values(), "temporary")
-        found |= {self.storages.root[value]: "output" for value in graph.outputs}
-        found |= {node.result: "constant" for node in graph.nodes if is_constant(node)}
-        return found | dict.fromkeys(graph.inputs, self.inputs_are)
+        kinds = dict.fromkeys(self.storages.root.values(), "temporary")
+        kinds |= {self.storages.root[value]: "output" for value in graph.outputs}
+        kinds |= {node.result: "constant" for node in graph.nodes if is_constant(node)}
+        return kinds | dict.fromkeys(graph.inputs, self.inputs_are)
 
     @cached_property
     def usage(self) -> Usage:
-        """What launches touch, whatever their order."""
+        """The storages that each launch accesses, which does not depend on the issue order."""
         shared: dict[Value, list[Value]] = {}
         for root in dict.fromkeys(self.storages.root.values()):
             shared.setdefault(self.place(root), []).append(root)
-        number_of = {place: number for number, place in enumerate(shared)}
-        given = {n for place, n in number_of.items() if place not in self.storages.made}  # live from the start
-        made = [[number_of[self.place(v)] for v in node.results] for node in self.nodes]
-        read = [[number_of[self.place(v)] for v in self.reads(n)] for n in range(len(self.nodes))]
+        index_of = {storage: index for index, storage in enumerate(shared)}
+        preexisting = {n for storage, n in index_of.items() if storage not in self.storages.made}  # live from the start
+        made = [[index_of[self.place(v)] for v in node.results] for node in self.nodes]
+        read = [[index_of[self.place(v)] for v in self.reads(n)] for n in range(len(self.nodes))]
         return Usage(
             tuple(shared),
-            tuple(place.type.nbytes if self.kinds[place] != "given" else 0 for place in shared),
+            tuple(storage.type.nbytes if self.kinds[storage] != "given" else 0 for storage in shared),
             tuple(any(self.kinds[root] != "temporary" for root in roots) for roots in shared.values()),
-            tuple(tuple(n for n in dict.fromkeys(own) if n not in given) for own in made),
-            tuple(tuple(dict.fromkeys((*own, *other))) for own, other in zip(read, made, strict=True)),
+            tuple(tuple(n for n in dict.fromkeys(written) if n not in preexisting) for written in made),
+            tuple(tuple(dict.fromkeys((*written, *other))) for written, other in zip(read, made, strict=True)),
         )
 
     @cached_property
@@ -118,7 +121,7 @@ class Program:
         return {root: place_of(root, self.replaced, self.inside) for root in roots}
 
     def reads(self, number: int) -> Sequence[Value]:
-        """The values that a launch reads; a kernel of a single op takes a repeated operand once."""
+        """Return the values that a launch reads; a single-op kernel takes a repeated operand once."""
         node = self.nodes[number]
         if number in self.flows:
             return [*node.operands, *self.flows[number].outside]
@@ -128,9 +131,9 @@ class Program:
 def place_of(
     root: Value, replaced: Mapping[Value, Value], inside: Mapping[Value, tuple[Value, int]]
 ) -> tuple[Value, int]:
-    """The storage whose bytes a storage has, of all that have them one after the other, and from which of them on."""
+    """Return the storage whose bytes `root` finally shares, and the byte offset of `root` in it."""
     start = 0
     while root in replaced or root in inside:
-        root, first = (replaced[root], 0) if root in replaced else inside[root]
-        start += first
+        root, offset = (replaced[root], 0) if root in replaced else inside[root]
+        start += offset
     return root, start

@@ -1,4 +1,4 @@
-"""A region of control flow as a module of its own, whose arguments are given to it."""
+"""Wrapping of a control flow region in a module of its own, whose arguments the caller provides."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from meshgen.spec import Sharding
 
 
 def region_module(module: Module, node: Node, region: Graph, outside: Sequence[Value]) -> Module:
-    """A region of a node as a module, in which the values `outside` that it captures follow its own arguments.
+    """Return a region of a node as a module. The captured values `outside` follow the region's own arguments.
 
-    What the body of a scan carries is updated in place where its last use allows it: it is donated to its next value. So are rows
-    that it only writes. A value that does not depend on the one before may be made while that is in use.
+    A value that the body of a scan carries is donated to its next value, so it is updated in place where its last use
+    allows it. The same holds for rows that the body only writes. A next value that does not depend on the current one
+    is not paired, since it may be computed while the current one is still in use.
     """
     graph = Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
-    given = {n: n for n in range(len(node.results)) if _follows(region, n)} if is_scan(node) else {}
+    donations = {n: n for n in range(len(node.results)) if _follows(region, n)} if is_scan(node) else {}
     ends: dict[str, list[Any]] = {name: [] for name in ("in_types", "out_types", "in_annotations", "out_annotations")}
-    whole = {"in_shardings": [Sharding(())] * len(graph.inputs), "out_shardings": [Sharding(())] * len(graph.outputs)}
-    return replace(module, graph=graph, donations=given, arguments="local", **ends, **whole)
+    replicated = {
+        "in_shardings": [Sharding(())] * len(graph.inputs),
+        "out_shardings": [Sharding(())] * len(graph.outputs),
+    }
+    return replace(module, graph=graph, donations=donations, arguments="local", **ends, **replicated)
 
 
 def _follows(region: Graph, number: int) -> bool:
-    """Whether an output depends on the input of the same number, or nothing else does."""
+    """Whether output `number` depends on input `number`, or no node uses that input."""
     reached = {region.inputs[number]}
     for node in region.nodes:
         if not reached.isdisjoint(used_by(node)):

@@ -1,8 +1,10 @@
-"""From a fused module to one step: a total order on streams, events, and a buffer plan.
+"""Scheduling of a fused module: a total order on streams, events, and a buffer plan.
 
-Orders that are tried: the program's, list schedules (`orders.py`), and these improved (`forward_backward.py`). The shortest predicted step that needs
-no more memory than the program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth
-(2 %), the one with the least product of seconds and bytes. Where the shortest would need more, list schedules that keep within that are tried too.
+The search tries the program's order, list schedules (`orders.py`), and improved versions of them
+(`forward_backward.py`). The shortest predicted step wins among those that need no more memory than the program's order,
+or than a given limit. Steps whose times differ by less than the accuracy of the prediction (2 %) are ranked by the
+product of seconds and bytes. If the shortest step needs too much memory, the search also tries list schedules with a
+memory budget.
 """
 
 from __future__ import annotations
@@ -30,39 +32,39 @@ from meshgen.runtime.plan import Schedule, aligned
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
              memory_limit: int | None = None) -> Schedule:  # fmt: skip
-    """The step of a `fuse`-stage module (`partition` is fine too: what is not fused becomes a kernel per op).
+    """Return the step of a `fuse`-stage module. Also accepts stage `partition`, where each unfused op becomes a kernel.
 
     Args:
-        target: what the durations are predicted for.
+        target: the device whose durations are predicted.
         costs: durations of kernels and collectives; default: the roofline and link models of `target`.
-        memory_limit: bytes of arena to stay within where some order allows it.
+        memory_limit: limit of the arena in bytes.
     Raises:
-        CodegenError: MG0303 when even the smallest order needs more than `memory_limit`; MG0301 for control
-            flow around transfers between meshes that cannot be unrolled.
+        CodegenError: MG0303, even the smallest order needs more than `memory_limit`; MG0301, control flow around
+            transfers between meshes cannot be unrolled.
     """
     return Steps(module, costs or default_costs(target)).plan(memory_limit)
 
 
 def sequential_bytes(module: Module, target: str) -> int:
-    """The arena of a fused module where its launches run in program order."""
+    """Return the arena size of a fused module whose launches run in program order."""
     return Steps(module, default_costs(target)).sequential_bytes
 
 
 def unlimited(module: Module, target: str) -> Schedule:
-    """The step that may take any memory."""
+    """Return the schedule without a memory limit."""
     return schedule(module, target, memory_limit=memory.MOST_BYTES)
 
 
 def launches_of(module: Module, costs: Costs, inputs_are: str = "input") -> Program:
-    """What is scheduled of a fused module, or of a region to which its inputs are given, with the kernels that the module has."""
+    """Return the launches of a fused module, or of a region, whose inputs the caller provides."""
     return collect(module, costs, inputs_are, lambda region: Steps(region, costs, "given").plan(None))
 
 
 class Steps:
-    """The steps of a fused module, or of a region of one to which its inputs are given; what is found out is kept.
+    """The candidate schedules of a fused module or region, evaluated on demand and cached.
 
     Attributes:
-        program: what is scheduled, with the steps of regions that communicate.
+        program: the launches to schedule, with the schedules of regions that communicate.
     """
 
     def __init__(self, module: Module, costs: Costs, inputs_are: str = "input") -> None:
@@ -72,31 +74,36 @@ class Steps:
 
     @cached_property
     def least_seconds(self) -> float:
-        """A lower bound for all orders."""
+        """A lower bound of the step time for all orders."""
         return least_seconds(self.program.tasks)
 
     @property
     def shortest_seconds(self) -> float:
-        """Of the step if it could take any memory."""
+        """The shortest predicted step time without a memory limit."""
         return self._listed[0][1].seconds
 
     @property
     def sequential_bytes(self) -> int:
-        """Arena of the program's own order."""
+        """The arena size of the program's own order."""
         return self.in_order.arena_bytes
 
     def plan(self, memory_limit: int | None) -> Schedule:
-        """The shortest step within a limit (None: what the module says, or its own order takes). Raises CodegenError MG0303."""
+        """Return the shortest schedule within `memory_limit` bytes (default: the module's cap or that of program
+        order).
+
+        Raises:
+            CodegenError: MG0303, no order fits.
+        """
         limit = self._cap if memory_limit is None else memory_limit
         cap = self.sequential_bytes if limit is None else limit
-        tried = [self.in_order, *(each for _, each in self._listed)]
-        if min(tried, key=lambda each: each.seconds).exceeds(cap):
+        candidates = [self.in_order, *(candidate for _, candidate in self._listed)]
+        if min(candidates, key=lambda candidate: candidate.seconds).exceeds(cap):
             room = cap - fixed_bytes(self.program)
-            ways = [*dict.fromkeys(way for way, _ in self._listed)][: DEFAULT.scheduling.capped]
-            tried += [Tried(self.program, order) for order in capped_orders(self.program, room, ways)]
-        best = best_within(_distinct(tried), cap)
+            tried_priorities = [*dict.fromkeys(priority for priority, _ in self._listed)][: DEFAULT.scheduling.capped]
+            candidates += [Tried(self.program, order) for order in capped_orders(self.program, room, tried_priorities)]
+        best = best_within(_distinct(candidates), cap)
         if best is None:
-            raise CodegenError(_too_big(min(each.arena_bytes for each in tried), cap))
+            raise CodegenError(_too_big(min(candidate.arena_bytes for candidate in candidates), cap))
         return assemble(best)
 
     @cached_property
@@ -106,50 +113,62 @@ class Steps:
 
     @cached_property
     def _listed(self) -> list[tuple[Priority, Tried]]:
-        """List schedules by what is urgent in them, the shortest first."""
+        """List schedules with the priority that produced each, shortest first."""
         program = self.program
-        ways = priorities(program.tasks, self._perturbed)
-        found = _by_seconds((way, Tried(program, list_order(program.tasks, way))) for way in ways)
-        improved = [each for _, tried in found[: DEFAULT.scheduling.justified] for each in self._improved(tried)]
-        return _by_seconds([*found, *improved])
+        tried_priorities = priorities(program.tasks, self._perturbed)
+        listed = _by_seconds(
+            (priority, Tried(program, list_order(program.tasks, priority))) for priority in tried_priorities
+        )
+        improved = [
+            candidate for _, base in listed[: DEFAULT.scheduling.justified] for candidate in self._improved(base)
+        ]
+        return _by_seconds([*listed, *improved])
 
     def _improved(self, tried: Tried) -> Iterator[tuple[Priority, Tried]]:
-        """Schedules that are justified, as long as they become shorter and are clearly above the lower bound."""
+        """Yield forward-backward improvements while the step becomes shorter and is clearly above the lower bound."""
         while tried.seconds > self.least_seconds * DEFAULT.scheduling.same_step:
-            again = _by_seconds(
-                (way, Tried(self.program, order)) for way, order in justified(self.program.tasks, tried.start)
+            improved = _by_seconds(
+                (priority, Tried(self.program, order)) for priority, order in justified(self.program.tasks, tried.start)
             )
-            yield from again
-            if again[0][1].seconds >= tried.seconds:
+            yield from improved
+            if improved[0][1].seconds >= tried.seconds:
                 return
-            tried = again[0][1]
+            tried = improved[0][1]
 
 
-def _by_seconds(found: Iterable[tuple[Priority, Tried]]) -> list[tuple[Priority, Tried]]:
-    return sorted(found, key=lambda each: each[1].seconds)
+def _by_seconds(candidates: Iterable[tuple[Priority, Tried]]) -> list[tuple[Priority, Tried]]:
+    return sorted(candidates, key=lambda pair: pair[1].seconds)
 
 
-def _distinct(tried: Iterable[Tried]) -> list[Tried]:
-    """Each order once: buffers are placed for each."""
-    found: dict[Hashable, Tried] = {}
-    for each in tried:
-        found.setdefault((each.order.numbers, tuple(sorted(each.order.waits.items()))), each)
-    return list(found.values())
+def _distinct(candidates: Iterable[Tried]) -> list[Tried]:
+    """Return each distinct order once, so that its buffers are placed only once."""
+    unique: dict[Hashable, Tried] = {}
+    for candidate in candidates:
+        unique.setdefault((candidate.order.numbers, tuple(sorted(candidate.order.waits.items()))), candidate)
+    return list(unique.values())
 
 
 def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
-    """Of the steps that take no more than so many bytes the shortest; of those that take about as long, the one with the least product of
-    seconds and bytes: a share of one is worth the same share of the other. None where no step fits.
+    """Return the best step that needs at most `cap` bytes, or None if no step fits.
+
+    The shortest step is best. Among steps of about the same time, it is the one with the least product of seconds and
+    bytes.
     """
-    ranked = sorted(tried, key=lambda each: each.seconds)
-    best = next((each for each in ranked if not each.exceeds(cap)), None)
+    ranked = sorted(tried, key=lambda candidate: candidate.seconds)
+    best = next((candidate for candidate in ranked if not candidate.exceeds(cap)), None)
     if best is None:
         return None
-    near = [each for each in ranked if best.seconds <= each.seconds <= best.seconds * DEFAULT.scheduling.same_step]
-    for each in sorted(near, key=lambda each: each.least_bytes * each.seconds):
-        is_promising = each.least_bytes * each.seconds < best.arena_bytes * best.seconds
-        if is_promising and not each.exceeds(cap):
-            best = min(best, each, key=lambda each: (each.arena_bytes * each.seconds, each.seconds))
+    about_as_short = [
+        candidate
+        for candidate in ranked
+        if best.seconds <= candidate.seconds <= best.seconds * DEFAULT.scheduling.same_step
+    ]
+    for candidate in sorted(about_as_short, key=lambda candidate: candidate.least_bytes * candidate.seconds):
+        is_promising = candidate.least_bytes * candidate.seconds < best.arena_bytes * best.seconds
+        if is_promising and not candidate.exceeds(cap):
+            best = min(
+                best, candidate, key=lambda candidate: (candidate.arena_bytes * candidate.seconds, candidate.seconds)
+            )
     return best
 
 
@@ -160,21 +179,24 @@ def _too_big(needed: int, limit: int) -> Diagnostic:
 
 
 def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
-    """Priorities: the longest path to the end, or program order.
+    """Return priorities: the longest path to the end, program order, and `perturbed` random variations of the path.
 
-    Chunks of one chain have equal paths and keep step, so that all of them communicate at once: paths that are `perturbed` at random,
-    so many of them, let some go ahead.
+    Chunks of one chain have equal paths and run in lockstep, so that all of them communicate at once. Random variations
+    let some chunks run ahead.
     """
     path = longest_paths(tasks)
     rng = random.Random(0)
-    found: list[Priority] = [lambda n: (-round(path[n], 12), n), lambda n: (0.0, n)]
+    variants: list[Priority] = [lambda n: (-round(path[n], 12), n), lambda n: (0.0, n)]
     for _ in range(perturbed):
-        found.append(by_urgency([-seconds * (1 + rng.gauss(0, DEFAULT.scheduling.spread)) for seconds in path]))
-    return found
+        variants.append(by_urgency([-seconds * (1 + rng.gauss(0, DEFAULT.scheduling.spread)) for seconds in path]))
+    return variants
 
 
 def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> Iterator[Order]:
-    """Orders in which about so many bytes are alive at most; gaps between buffers may need some of them."""
+    """Yield orders with at most about `nbytes` live bytes.
+
+    Some budgets are smaller, to leave room for gaps between buffers.
+    """
     storages = storages_of(program)
     for share in DEFAULT.scheduling.cap_shares:
         for priority in ways:
@@ -182,10 +204,10 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
-    """The storages of the launches: one for each place of values, and one for the scratch of each launch."""
+    """Return the storages of the launches: one for each place of values, and one for the scratch of each launch."""
     maker: dict[Value, int] = {}
     for root, made in program.storages.made.items():
-        if (place := program.place(root)) in program.storages.made:  # else it is in place before the step
+        if (place := program.place(root)) in program.storages.made:  # else it exists before the step
             maker[place] = min(maker.get(place, made[0].number), *(m.number for m in made))
     users: dict[Value, set[int]] = {value: set() for value in maker}
     for number in range(len(program.nodes)):

@@ -1,4 +1,4 @@
-"""The schedule as a stage of the program: launches in issue order, each with its slot, its results with their places."""
+"""The schedule as a stage of the program: launches in issue order with their time slots, results with their buffers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from meshgen.runtime.plan import Schedule
 
 
 def scheduled(module: Module, plan: Schedule) -> Module:
-    """A `fuse`-stage module in the order of `plan`, which was made from it.
+    """Return a `fuse`-stage module in the order of `plan`, its schedule.
 
-    Views are placed at their first use and constants first, because neither is launched.
+    Constants come first and views at their first use, because neither is launched.
     """
     graph = module.graph
     launched = [node for node in graph.nodes if node.op not in UNLAUNCHED]
-    number_of = {value: number for number, value in enumerate(graph.values())}
+    buffer_of = {value: index for index, value in enumerate(graph.values())}
     slots = _slots(plan)
-    order = _issue_order(launched, number_of, plan)
+    order = _issue_order(launched, buffer_of, plan)
     unlaunched = [node for node in graph.nodes if node.op in UNLAUNCHED and not is_constant(node)]
     views = {value: node for node in unlaunched for value in node.results}
-    nodes = [_placed(node, number_of, plan) for node in graph.nodes if is_constant(node)]
+    nodes = [_placed(node, buffer_of, plan) for node in graph.nodes if is_constant(node)]
     for slot, item, node in zip(slots, plan.items, order, strict=True):
-        nodes += _views([*node.operands, *captured(node)], views, number_of, plan)
-        nodes.append(_placed(_with_regions(node, module, item.regions), number_of, plan, slot))
-    nodes += _views(graph.outputs, views, number_of, plan)
+        nodes += _views([*node.operands, *captured(node)], views, buffer_of, plan)
+        nodes.append(_placed(_with_regions(node, module, item.regions), buffer_of, plan, slot))
+    nodes += _views(graph.outputs, views, buffer_of, plan)
     return replace(module, stage="schedule", graph=Graph(graph.name, graph.inputs, nodes, graph.outputs))
 
 
 def _with_regions(node: Node, module: Module, steps: Sequence[Schedule]) -> Node:
-    """Control flow with its regions in the order of their steps; kernels have bodies, not regions."""
+    """Order the regions of control flow by their schedules. Kernels have bodies, not regions."""
     if not steps:
         return node
     outside, regions = captured(node), list[Graph]()
@@ -54,7 +54,10 @@ def _slots(plan: Schedule) -> list[Slot]:
 
 
 def _issue_order(launched: Sequence[Node], number_of: Mapping[Value, int], plan: Schedule) -> list[Node]:
-    """The node of each item: results tell them apart; what has none stays in program order."""
+    """Return the node of each item.
+
+    Nodes are identified by their results; nodes without results keep their program order.
+    """
     by_results = {tuple(number_of[v] for v in node.results): node for node in launched if node.results}
     silent = iter([node for node in launched if not node.results])
     return [by_results[item.outputs] if item.outputs else next(silent) for item in plan.items]
@@ -63,14 +66,14 @@ def _issue_order(launched: Sequence[Node], number_of: Mapping[Value, int], plan:
 def _views(
     values: Sequence[Value], views: dict[Value, Node], number_of: Mapping[Value, int], plan: Schedule
 ) -> list[Node]:
-    """The views among `values` that were not written yet, each after the view that it is of."""
-    found: list[Node] = []
+    """Return the views among `values` that were not emitted yet, each after the view that it reads."""
+    emitted: list[Node] = []
     for value in values:
         if node := views.pop(value, None):
             for other in node.results:
                 views.pop(other, None)
-            found += [*_views(node.operands, views, number_of, plan), _placed(node, number_of, plan)]
-    return found
+            emitted += [*_views(node.operands, views, number_of, plan), _placed(node, number_of, plan)]
+    return emitted
 
 
 def _placed(node: Node, number_of: Mapping[Value, int], plan: Schedule, slot: Slot | None = None) -> Node:

@@ -1,8 +1,8 @@
-"""The bytes of every value of a fused graph: its own, a part of another value's, or a union of other values'.
+"""The bytes of every value of a fused graph: its own, part of another value's, or a union of other values'.
 
-view, subview           have bytes of their operand
-optimization_barrier    its results have the bytes of its operands, and are there once all operands are
-join                    a concatenation that nothing copies: what makes its operands writes them into its bytes
+view, subview           share the bytes of their operand optimization_barrier    its results share the bytes of its
+operands, and are ready once all operands are join                    a concatenation without copies: its operands are
+computed inside its bytes
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meshgen.ops.classes import VIEWS
 
 
 class Made(NamedTuple):
-    """Bytes [start, stop) of a storage, and the number of the launch that writes them."""
+    """Bytes [start, stop) of a storage, and the index of the launch that writes them."""
 
     start: int
     stop: int
@@ -27,13 +27,13 @@ class Made(NamedTuple):
 
 
 class Storages(NamedTuple):
-    """Which bytes values have.
+    """The storage of each value.
 
     Attributes:
-        root: the value whose bytes a value's are: itself unless it is a view or a part of a join.
-        first_byte: from which of them on; 0 where it is missing.
-        made: for each root that launches write, who writes what; one launch but of joins.
-        behind: for each value that is seen through an optimization barrier, the operands of that.
+        root: the value whose bytes a value shares: itself, unless it is a view or an operand of a join.
+        first_byte: the byte offset in the root; 0 if missing.
+        made: for each root, the launches that write it and the bytes that each writes. Only joins have several.
+        behind: for each value that passes through an optimization barrier, the barrier's operands.
     """
 
     root: dict[Value, Value]
@@ -42,34 +42,36 @@ class Storages(NamedTuple):
     behind: dict[Value, tuple[Value, ...]]
 
     def needs(self, value: Value) -> set[int]:
-        """The launches that come before one that reads a value: its makers, and those of all that a barrier before it waits for."""
+        """Return the launches that must precede a read of `value`: its writers, and the writers of all operands of a
+        barrier before it.
+        """
         waits = reachable([value], lambda current: self.behind.get(current, ()))
         return {number for current in waits for number in self.makers(current)}
 
     def makers(self, value: Value) -> list[int]:
-        """The launches that write bytes of a value; none of an argument or a constant."""
+        """Return the launches that write bytes of `value`; empty for an argument or a constant."""
         start = self.first_byte.get(value, 0)
         stop = start + value.type.nbytes
         made = self.made.get(self.root[value], ())
         return [m.number for m in made if len(made) == 1 or (m.start < stop and start < m.stop)]
 
     def is_part(self, value: Value) -> bool:
-        """Whether a launch writes only some bytes of a storage when it makes the value."""
+        """Whether the launch that produces `value` writes only part of a storage."""
         return self.root[value].type.nbytes > value.type.nbytes
 
 
 def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
-    """The storages of a graph whose launched nodes are `launches`."""
+    """Return the storages of a graph whose launches are `launches`."""
     root = {value: value for value in graph.values()}
     first_byte = dict[Value, int]()
-    having: dict[Value, list[Value]] = {}  # by root, what else has its bytes
+    having: dict[Value, list[Value]] = {}  # by root, the other values that share its bytes
     behind: dict[Value, tuple[Value, ...]] = {}
 
     def give(value: Value, owner: Value, start: int) -> None:
-        for each in (value, *having.pop(value, ())):
-            root[each] = owner
-            first_byte[each] = first_byte.get(each, 0) + start
-            having.setdefault(owner, []).append(each)
+        for alias in (value, *having.pop(value, ())):
+            root[alias] = owner
+            first_byte[alias] = first_byte.get(alias, 0) + start
+            having.setdefault(owner, []).append(alias)
 
     for node in graph.nodes:
         if node.op in VIEWS:
@@ -88,9 +90,9 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
 def _writers_of(
     launches: Sequence[Node], root: dict[Value, Value], first_byte: dict[Value, int]
 ) -> dict[Value, tuple[Made, ...]]:
-    found: dict[Value, list[Made]] = {}
-    for number, node in enumerate(launches):
+    writers: dict[Value, list[Made]] = {}
+    for index, node in enumerate(launches):
         for value in node.results:
             start = first_byte.get(value, 0)
-            found.setdefault(root[value], []).append(Made(start, start + value.type.nbytes, number))
-    return {owner: tuple(made) for owner, made in found.items()}
+            writers.setdefault(root[value], []).append(Made(start, start + value.type.nbytes, index))
+    return {owner: tuple(ranges) for owner, ranges in writers.items()}

@@ -1,12 +1,12 @@
-"""Updates of a window of what is dead or donated write the window alone.
+"""Write only the updated window if a dynamic_update_slice can overwrite its operand, which is dead or donated.
 
-    before   %y = dynamic_update_slice %x, %u, %i      in the kernel: reads all of %x and writes all of %y
-    after    %y = update_in_place %x, %u, %i           writes the elements of %u; the step has %y in the bytes of %x
+    before   %y = dynamic_update_slice %x, %u, %i      the kernel reads all of %x and writes all of %y
+    after    %y = update_in_place %x, %u, %i           the kernel writes the elements of %u; %y shares the bytes of %x
 
-So does a row of updates, each of the result of the one before: an element that is in several windows is written for the last of them only.
+This includes chains of updates: an element that is in several windows is written only by the last of them.
 
-Where the bytes are is known once it is decided what results overwrite (`donation.py`, `aliasing.py`). A kernel of several
-launches, not all of which may update in place, has a body for each case.
+The pass runs once it is decided which results overwrite an operand (`donation.py`, `aliasing.py`). If only some
+launches of a kernel can update in place, the kernel is duplicated.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _OUT_OF_PLACE = "dynamic_update_slice"
 
 
 def update_in_place(program: Program, costs: Costs) -> Program:
-    """The program with in-place updates in the kernels of launches whose results have the bytes of the updated operand."""
+    """Return the program with in-place updates in the kernels whose results share the bytes of the updated operand."""
     names, kernels, tasks = list(program.names), dict(program.kernels), list(program.tasks)
-    made: dict[tuple[str, tuple[int, ...]], str] = {}
-    for number, name in enumerate(program.names):
-        if not name or not (results := tuple(_updated(program, number))):
+    name_of_variant: dict[tuple[str, tuple[int, ...]], str] = {}
+    for index, name in enumerate(program.names):
+        if not name or not (results := tuple(_updated(program, index))):
             continue
         key = name, results
-        if key not in made:
+        if key not in name_of_variant:
             body = _with_updates(program.kernels[name], results)
-            made[key] = name if body is None else _free_name(f"{name}_in_place", kernels, program)
+            name_of_variant[key] = name if body is None else _free_name(f"{name}_in_place", kernels, program)
             if body is not None:
-                kernels[made[key]] = replace(body, name=made[key])
-                recorded_template(kernels[made[key]])
-        if made[key] != name:
-            names[number] = made[key]
-            tasks[number] = tasks[number]._replace(seconds=costs.kernel(kernels[made[key]]))
+                kernels[name_of_variant[key]] = replace(body, name=name_of_variant[key])
+                recorded_template(kernels[name_of_variant[key]])
+        if name_of_variant[key] != name:
+            names[index] = name_of_variant[key]
+            tasks[index] = tasks[index]._replace(seconds=costs.kernel(kernels[name_of_variant[key]]))
     if names == list(program.names):
         return program
     inner = {name for flow in program.flows.values() for region in flow.regions for name in region.kernels}
@@ -53,18 +53,24 @@ def update_in_place(program: Program, costs: Costs) -> Program:
 
 
 def _updated(program: Program, number: int) -> Iterator[int]:
-    """The results of a launch that are windows written into an operand which has their bytes, and which it reads for nothing else."""
+    """Yield the result indices of a launch that can be updated in place.
+
+    Such a result is a window written into an operand that shares its bytes, and the launch reads these bytes through no
+    other operand.
+    """
     body, reads = program.kernels[program.names[number]], program.reads(number)
-    makers = body.index.producers
-    for place, (value, result) in enumerate(zip(body.outputs, program.nodes[number].results, strict=True)):
-        nodes = chain(value, makers, _OUT_OF_PLACE)
+    producers = body.index.producers
+    for index, (value, result) in enumerate(zip(body.outputs, program.nodes[number].results, strict=True)):
+        nodes = chain(value, producers, _OUT_OF_PLACE)
         if not nodes or nodes[0].operands[0] not in body.inputs:
             continue
         first = nodes[0].operands[0]
-        own = reads[body.inputs.index(first)]
-        others = [each for each, formal in zip(reads, body.inputs, strict=True) if formal is not first]
-        if _bytes(program, own) == _bytes(program, result) and program.place(own) not in map(program.place, others):
-            yield place
+        updated = reads[body.inputs.index(first)]
+        other_reads = [value_read for value_read, formal in zip(reads, body.inputs, strict=True) if formal is not first]
+        if _bytes(program, updated) == _bytes(program, result) and program.place(updated) not in map(
+            program.place, other_reads
+        ):
+            yield index
 
 
 def _bytes(program: Program, value: Value) -> tuple[Value, int]:
@@ -72,15 +78,18 @@ def _bytes(program: Program, value: Value) -> tuple[Value, int]:
 
 
 def _with_updates(body: Graph, results: Sequence[int]) -> Graph | None:
-    """The body with these results updated in place, or else one of them; None where no kernel can be generated for that."""
-    tried = (_updating(body, each) for each in dict.fromkeys((tuple(results), *((n,) for n in results))))
-    return next((found for found in tried if _is_generated(found)), None)
+    """Return the body with all `results` updated in place, or else the first one that a kernel can be generated for.
+
+    Returns None if that is possible for none of them.
+    """
+    variants = (_updating(body, subset) for subset in dict.fromkeys((tuple(results), *((n,) for n in results))))
+    return next((variant for variant in variants if _is_generated(variant)), None)
 
 
 def _updating(body: Graph, results: Sequence[int]) -> Graph:
-    makers = body.index.producers
-    found = {node for number in results for node in chain(body.outputs[number], makers, _OUT_OF_PLACE)}
-    nodes = [replace(node, op=UPDATE) if node in found else node for node in body.nodes]
+    producers = body.index.producers
+    updates = {node for index in results for node in chain(body.outputs[index], producers, _OUT_OF_PLACE)}
+    nodes = [replace(node, op=UPDATE) if node in updates else node for node in body.nodes]
     return Graph(body.name, body.inputs, nodes, body.outputs)
 
 
