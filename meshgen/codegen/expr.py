@@ -168,7 +168,7 @@ def add(left: Expr, right: Expr) -> Expr:
 
 
 def _merge_quotients(total: Expr) -> Expr:
-    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until there is no such pair.
+    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until no such pair remains.
 
     The remainder may also be written with another expression that is equal to e modulo c.
     """

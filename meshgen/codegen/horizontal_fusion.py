@@ -1,6 +1,4 @@
-"""Merge independent kernels into one launch, in which each is a segment.
-
-For example, one launch updates all parameters.
+"""Merge independent kernels into one launch, in which each is a segment: for example, all parameter updates.
 
     before   %p0n = kernel @update(%p0, %g0)    %p1n = kernel @update_2(%p1, %g1)
     after    %p0n, %p1n = kernel @update_update_2(%p0, %g0, %p1, %g1)           a range of thread blocks each

@@ -83,7 +83,7 @@ class Cache:
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """Return an entry's code and description, or None if there is no valid entry."""
+        """Return an entry's code and description, or None without a valid entry."""
         if self.directory is None:
             return None
         path = _entry_path(self.directory, key)

@@ -1,6 +1,4 @@
-"""Unroll short loops, and loops with collectives that cannot be scans.
-
-Execute all branches that communicate, and select.
+"""Unroll short loops and loops with collectives that cannot be scans; turn branches with collectives into selects.
 
     before   %1 = while (%i = 0, %x) { %i < 3 } { all_reduce %x }
     after    %1 = all_reduce (all_reduce (all_reduce %x))

@@ -12,7 +12,7 @@
              %s = reduce add %ps * exp(%pm - %m), dims [1]
              %l = gather %pl at %labels / 128
 
-Each block of 128 columns lies within one tile of the GEMM, so the logits (1 GB) are never written. If other users need
+Each block of 128 columns is within one tile of the GEMM, so the logits (1 GB) are never written. If other users need
 the logits (a gradient), gathers are left alone, and rows are blocked only if they are too long for registers, which
 saves one read of them.
 
