@@ -1,4 +1,4 @@
-"""Disjoint sub-axes of mesh axes, the unit of propagation and of checks, and the inverse: merging sub-axes again."""
+"""Splitting of mesh axes into disjoint sub-axes, on which propagation and checks work, and merging of sub-axes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ NO_DIVISION = "an axis would have to be factored in two ways at once, as 6 devic
 
 
 class AxisParts(NamedTuple):
-    """The finest disjoint sub-axes of the mesh axes that a set of axis references needs.
+    """The coarsest split of the mesh axes into disjoint sub-axes that a set of axis references needs.
 
-    Some sets of references have no common sub-axes: an axis of size 6 split as 2 x 3 and as 3 x 2. `fits` checks this.
+    Some sets of references have no common sub-axes: an axis of size 6 split as 2 x 3 and as 3 x 2. `fits`
+    checks this.
     """
 
     mesh: Mesh
@@ -42,7 +43,7 @@ class AxisParts(NamedTuple):
         return AxisParts(mesh, table)
 
     def fits(self, *refs: str) -> bool:
-        """Whether each of `refs` is a product of adjacent sub-axes."""
+        """Whether each reference in `refs` equals a run of adjacent sub-axes."""
         return all(map(self._ref_fits, refs))
 
     def _ref_fits(self, ref: str) -> bool:
@@ -90,9 +91,9 @@ class AxisParts(NamedTuple):
         The `merged` form of `sharding` must fit.
         """
         sharding = merged(sharding, self.mesh)
-        kinds = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
+        partial = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
         dims = tuple(self.refine(axes) for axes in sharding.dims)
-        return replace(sharding, dims=dims, partial=kinds)
+        return replace(sharding, dims=dims, partial=partial)
 
     def merge(self, refs: Sequence[str]) -> tuple[str, ...]:
         """Merge adjacent sub-axes again: the inverse of `refine`."""
@@ -143,5 +144,5 @@ def is_ref(text: str) -> bool:
     """Whether `text`, read from a file, is a valid reference to an axis or to a sub-axis of positive size."""
     if len(text) > MAX_REF:
         return False
-    _, before, size = split_ref(text)
-    return before > 0 and size != 0
+    _, pre, size = split_ref(text)
+    return pre > 0 and size != 0

@@ -35,7 +35,7 @@ class Builder:
         regions: tuple[Graph, ...] = (),
         notes: Notes = NO_NOTES,
     ) -> list[Value]:
-        """Append a node with one result per entry of `types` and return its results. All other methods call this one."""
+        """Append a node with one result per entry of `types`, and return the results. All other methods use this one."""
         results = [Value(t, loc=self.loc) for t in types]
         self.add(Node(op, list(operands), results, attrs, self.loc, regions=regions, notes=notes))
         return results
@@ -45,7 +45,7 @@ class Builder:
         self.graph.nodes.append(node)
 
     def emit(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
-        """Append a node with one result and return that result."""
+        """Append a node with one result and return the result."""
         return self.append(op, operands, [result], attrs)[0]
 
     def make(self, results: Sequence[Value]) -> None:
@@ -53,9 +53,9 @@ class Builder:
         self.graph.nodes[-1].results[:] = results
 
     def elementwise(self, op: str, *operands: Value, dtype: str = "") -> Value:
-        """Append an op on operands of one shape; `dtype` defaults to the element type of the last operand."""
-        kind = operands[-1].type
-        return self.emit(op, operands, TensorType(kind.shape, dtype) if dtype else kind)
+        """Append an op on operands of one shape. `dtype` defaults to the element type of the last operand."""
+        result_type = operands[-1].type
+        return self.emit(op, operands, TensorType(result_type.shape, dtype) if dtype else result_type)
 
     def compare(self, direction: str, left: Value, right: Value) -> Value:
         """Compare two values and return an i1 tensor; floats compare by value, not in total order.
@@ -112,8 +112,10 @@ class Builder:
 
     def slice(self, value: Value, start: Sequence[int], limit: Sequence[int]) -> Value:
         """Append a slice of the elements [`start`, `limit`) of each dim."""
-        kind = value.type.with_shape(stop - first for first, stop in zip(start, limit, strict=True))
-        return self.emit("slice", [value], kind, start=tuple(start), limit=tuple(limit), stride=(1,) * kind.rank)
+        result_type = value.type.with_shape(stop - first for first, stop in zip(start, limit, strict=True))
+        return self.emit(
+            "slice", [value], result_type, start=tuple(start), limit=tuple(limit), stride=(1,) * result_type.rank
+        )
 
     def rows(self, value: Value, dim: int, start: int, stop: int) -> Value:
         """Append a slice of the indices [`start`, `stop`) along one dim."""
@@ -124,8 +126,10 @@ class Builder:
     def pad(self, value: Value, fill: Value, low: Sequence[int], high: Sequence[int]) -> Value:
         """Pad each dim with `low` elements before and `high` elements after; negative amounts crop. `fill` is 0-d."""
         sizes = zip(low, value.type.sizes, high, strict=True)
-        kind = value.type.with_shape(before + size + after for before, size, after in sizes)
-        return self.emit("pad", [value, fill], kind, low=tuple(low), high=tuple(high), interior=(0,) * kind.rank)
+        result_type = value.type.with_shape(before + size + after for before, size, after in sizes)
+        return self.emit(
+            "pad", [value, fill], result_type, low=tuple(low), high=tuple(high), interior=(0,) * result_type.rank
+        )
 
     def concatenate(self, values: Sequence[Value], dim: int) -> Value:
         """Append a concatenation of `values` along a dim."""

@@ -75,7 +75,7 @@ class _Digests:
     """
 
     def __init__(self, graph: Graph, nodes: AbstractSet[Node] | None = None) -> None:
-        self._names: dict[Value, str] = {value: f"input {number}" for number, value in enumerate(graph.inputs)}
+        self._names: dict[Value, str] = {value: f"input {index}" for index, value in enumerate(graph.inputs)}
         self._nodes: dict[Node, str] = {}
         for node in graph.nodes if nodes is None else filter(nodes.__contains__, graph.nodes):
             text = self._text(node, self.of_value)

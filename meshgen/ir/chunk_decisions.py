@@ -1,4 +1,4 @@
-"""The decisions about splitting collectives into chunks; they are stored in the program and printed in its text form."""
+"""Decisions about splitting collectives into chunks, stored in the program and printed in its text form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ChunkDecision:
-    """The decision for a group of equal collectives whose exposed time is `exposed_seconds` per step, and its reason."""
+    """The decision, with its reason, for a group of equal collectives that are exposed for `exposed_seconds` per step."""
 
     what: str
     exposed_seconds: float

@@ -12,9 +12,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 
 
 def definition_faults(graph: Graph) -> list[Diagnostic]:
-    """Return a diagnostic for each use before or without a definition, each double definition, and each undefined
-    output.
-    """
+    """Return a diagnostic for each undefined value that is used or output, and for each double definition."""
     faults: list[Diagnostic] = []
     _walk(graph, set(), faults)
     return faults
@@ -37,13 +35,13 @@ def require_defined(module: Module, made_by: str) -> None:
 
 
 def _walk(graph: Graph, defined: set[Value], faults: list[Diagnostic]) -> None:
-    """Collect the faults of a graph. `defined` holds the values visible from enclosing graphs and is unchanged on return."""
+    """Collect the faults of a graph. `defined` has the values visible around it, and is unchanged on return."""
     local = set[Value]()
     _define(graph.inputs, f"an input of '{graph.name}'", None, defined, local, faults)
     for node in graph.nodes:
         if not defined.issuperset(node.operands):
             faults += [
-                _undefined_operand(node, number) for number, value in enumerate(node.operands) if value not in defined
+                _undefined_operand(node, index) for index, value in enumerate(node.operands) if value not in defined
             ]
         for region in node.regions:
             _walk(region, defined, faults)
@@ -53,9 +51,9 @@ def _walk(graph: Graph, defined: set[Value], faults: list[Diagnostic]) -> None:
             local.update(results)
         else:
             _define(results, f"a result of '{node.op}'", node.loc, defined, local, faults)
-    for number, value in enumerate(graph.outputs):
+    for index, value in enumerate(graph.outputs):
         if value not in defined:
-            message = f"output {number} of '{graph.name}' is {_typed_name(value)}, which has no definition"
+            message = f"output {index} of '{graph.name}' is {_typed_name(value)}, which has no definition"
             faults.append(Diagnostic("MG0104", message, value.loc))
     defined -= local
 
@@ -70,10 +68,8 @@ def _define(values: Sequence[Value], role: str, loc: Location | None, defined: s
             local.add(value)
 
 
-def _undefined_operand(node: Node, number: int) -> Diagnostic:
-    message = (
-        f"'{node.op}' reads {_typed_name(node.operands[number])} (operand {number}), which is not defined before it"
-    )
+def _undefined_operand(node: Node, index: int) -> Diagnostic:
+    message = f"'{node.op}' reads {_typed_name(node.operands[index])} (operand {index}), which is not defined before it"
     return Diagnostic("MG0104", message, node.loc)
 
 

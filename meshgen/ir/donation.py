@@ -26,25 +26,28 @@ class Settled(NamedTuple):
 def donation_faults(module: Module) -> list[Diagnostic]:
     """Return an MG0110 diagnostic for each contradictory donation."""
     return [
-        Diagnostic("MG0110", text, module.graph.inputs[number].loc if number < len(module.graph.inputs) else None)
-        for number, text in _faults(module)
+        Diagnostic("MG0110", text, module.graph.inputs[index].loc if index < len(module.graph.inputs) else None)
+        for index, text in _faults(module)
     ]
 
 
 def _faults(module: Module) -> Iterator[tuple[int, str]]:
     ins, outs = len(module.graph.inputs), len(module.graph.outputs)
     targets = Counter(output for output in module.donations.values() if output is not None)
-    for number, output in module.donations.items():
-        if not 0 <= number < ins:
-            yield number, f"argument {number} is donated, but there are {ins}"
+    for index, output in module.donations.items():
+        if not 0 <= index < ins:
+            yield index, f"argument {index} is donated, but there are {ins}"
         elif output is None:
             continue
         elif not 0 <= output < outs:
-            yield number, f"{_arg_name(module, number)} is donated to result {output}, but there are {outs}"
+            yield index, f"{_arg_name(module, index)} is donated to result {output}, but there are {outs}"
         elif targets[output] > 1:
-            yield number, f"{_arg_name(module, number)} is donated to result {output}, and so is another argument"
-        elif (have := _in_type(module, number)) != (want := _out_type(module, output)):
-            yield number, f"{_arg_name(module, number)} of type {have} is donated to result {output} of type {want}"
+            yield index, f"{_arg_name(module, index)} is donated to result {output}, and so is another argument"
+        elif (input_type := _in_type(module, index)) != (output_type := _out_type(module, output)):
+            yield (
+                index,
+                f"{_arg_name(module, index)} of type {input_type} is donated to result {output} of type {output_type}",
+            )
 
 
 def settled(module: Module) -> Settled:
@@ -54,42 +57,42 @@ def settled(module: Module) -> Settled:
     """
     pairs: dict[int, int] = {}
     unused: dict[int, str] = {}
-    for number, output in module.donations.items():
-        if output is not None and (why := _misfit(module, number, output)):
-            unused[number] = why
+    for index, output in module.donations.items():
+        if output is not None and (why := _misfit(module, index, output)):
+            unused[index] = why
         elif output is not None:
-            pairs[number] = output
+            pairs[index] = output
     free_outputs = [n for n in range(len(module.graph.outputs)) if n not in module.donations.values()]
-    for number in (n for n, output in module.donations.items() if output is None):
-        match = next((output for output in free_outputs if not _misfit(module, number, output)), None)
+    for index in (n for n, output in module.donations.items() if output is None):
+        match = next((output for output in free_outputs if not _misfit(module, index, output)), None)
         if match is None:
-            input_type, sharding = _in_type(module, number), module.in_shardings[number]
-            unused[number] = f"no remaining result is {input_type} with sharding {sharding}"
+            input_type, sharding = _in_type(module, index), module.in_shardings[index]
+            unused[index] = f"no remaining result is {input_type} with sharding {sharding}"
         else:
             free_outputs.remove(match)
-            pairs[number] = match
+            pairs[index] = match
     return Settled(pairs, unused)
 
 
-def _misfit(module: Module, number: int, output: int) -> str:
+def _misfit(module: Module, index: int, output: int) -> str:
     """Return why the buffer of an input cannot be reused for an output, or "" if it can."""
-    have, want = _in_type(module, number), _out_type(module, output)
-    if have != want:
-        return f"it is {have}, but result {output} is {want}"
-    if module.arguments == "global" and not module.in_shardings[number].is_replicated:
+    input_type, output_type = _in_type(module, index), _out_type(module, output)
+    if input_type != output_type:
+        return f"it is {input_type}, but result {output} is {output_type}"
+    if module.arguments == "global" and not module.in_shardings[index].is_replicated:
         return "it is given as a whole array on each device"
-    if module.in_shardings[number] != module.out_shardings[output]:
-        return f"its sharding is {module.in_shardings[number]}, but that of result {output} is {module.out_shardings[output]}"
+    if module.in_shardings[index] != module.out_shardings[output]:
+        return f"its sharding is {module.in_shardings[index]}, but that of result {output} is {module.out_shardings[output]}"
     return ""
 
 
-def _in_type(module: Module, number: int) -> TensorType:
-    return module.in_types[number] if module.in_types else module.graph.inputs[number].type
+def _in_type(module: Module, index: int) -> TensorType:
+    return module.in_types[index] if module.in_types else module.graph.inputs[index].type
 
 
-def _out_type(module: Module, number: int) -> TensorType:
-    return module.out_types[number] if module.out_types else module.graph.outputs[number].type
+def _out_type(module: Module, index: int) -> TensorType:
+    return module.out_types[index] if module.out_types else module.graph.outputs[index].type
 
 
-def _arg_name(module: Module, number: int) -> str:
-    return f"argument '{module.graph.inputs[number].name or f'arg{number}'}'"
+def _arg_name(module: Module, index: int) -> str:
+    return f"argument '{module.graph.inputs[index].name or f'arg{index}'}'"

@@ -103,19 +103,19 @@ def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]
     return {"name": graph.name, "inputs": inputs, "nodes": nodes, "outputs": [numbers[v] for v in graph.outputs]}
 
 
-def graph_from_json(value: Json, place: str = "graph") -> Graph:
+def graph_from_json(value: Json, path: str = "graph") -> Graph:
     """Decode a graph. Raises ModuleError MG0502 for a malformed document or a use of a value before its definition."""
-    return _read_graph(value, place, [], 0)
+    return _read_graph(value, path, [], 0)
 
 
 def _read_graph(value: Json, graph_path: str, values: list[Value | None], depth: int) -> Graph:
     if depth > MAX_NESTING:
         raise damaged(graph_path, f"has regions nested more than {MAX_NESTING} deep")
 
-    def use(number: Json, path: str) -> Value:
-        value = values[as_int(number, path, 0, len(values) - 1)]
+    def use(index: Json, path: str) -> Value:
+        value = values[as_int(index, path, 0, len(values) - 1)]
         if value is None:
-            raise damaged(path, f"value {number} belongs to a region that has ended")
+            raise damaged(path, f"value {index} belongs to a region that has ended")
         return value
 
     first_local = len(values)

@@ -35,48 +35,46 @@ MAX_DEPTH = 64
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def damaged(place: str, message: str) -> ModuleError:
+def damaged(path: str, message: str) -> ModuleError:
     """Return the error for a malformed document."""
-    return ModuleError(
-        Diagnostic("MG0502", f"{place}: {message}", hint="write the module again with 'meshgen compile'")
-    )
+    return ModuleError(Diagnostic("MG0502", f"{path}: {message}", hint="write the module again with 'meshgen compile'"))
 
 
 # ---- Checked access to JSON values
 
 
-def as_int(value: Json, place: str, low: int = -(1 << 63), high: int = 1 << 63) -> int:
+def as_int(value: Json, path: str, low: int = -(1 << 63), high: int = 1 << 63) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise damaged(place, f"expected an integer from {low} to {high}, found {_abridged(value)}")
+        raise damaged(path, f"expected an integer from {low} to {high}, found {_abridged(value)}")
     return value
 
 
-def as_str(value: Json, place: str) -> str:
+def as_str(value: Json, path: str) -> str:
     if not isinstance(value, str):
-        raise damaged(place, f"expected a string, found {_abridged(value)}")
+        raise damaged(path, f"expected a string, found {_abridged(value)}")
     return value
 
 
-def as_list(value: Json, place: str, length: int | None = None) -> list[Json]:
+def as_list(value: Json, path: str, length: int | None = None) -> list[Json]:
     if not isinstance(value, list):
-        raise damaged(place, f"expected a list, found {_abridged(value)}")
+        raise damaged(path, f"expected a list, found {_abridged(value)}")
     entries = cast("list[Json]", value)
     if length is not None and len(entries) != length:
-        raise damaged(place, f"expected {length} entries, found {len(entries)}")
+        raise damaged(path, f"expected {length} entries, found {len(entries)}")
     return entries
 
 
-def as_dict(value: Json, place: str) -> dict[str, Json]:
+def as_dict(value: Json, path: str) -> dict[str, Json]:
     if not isinstance(value, dict):
-        raise damaged(place, f"expected an object, found {_abridged(value)}")
+        raise damaged(path, f"expected an object, found {_abridged(value)}")
     return cast("dict[str, Json]", value)
 
 
-def member(value: Json, key: str, place: str) -> Json:
+def member(value: Json, key: str, path: str) -> Json:
     """Return a required entry of an object."""
-    table = as_dict(value, place)
+    table = as_dict(value, path)
     if key not in table:
-        raise damaged(place, f"has no '{key}'")
+        raise damaged(path, f"has no '{key}'")
     return table[key]
 
 
@@ -84,18 +82,18 @@ def _abridged(value: Json) -> str:
     return reprlib.repr(value)
 
 
-def as_tuple(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, ...]:
-    return tuple(item(entry, f"{place}[{i}]") for i, entry in enumerate(as_list(value, place)))
+def as_tuple(value: Json, path: str, item: Callable[[Json, str], T]) -> tuple[T, ...]:
+    return tuple(item(entry, f"{path}[{i}]") for i, entry in enumerate(as_list(value, path)))
 
 
-def _checked(place: str, make: Callable[[], T]) -> T:
+def _checked(path: str, make: Callable[[], T]) -> T:
     """Return `make()`; its MeshgenErrors are raised again as damage of the document."""
     try:
         return make()
     except ModuleError:
         raise
     except MeshgenError as error:
-        raise damaged(place, "; ".join(d.message for d in error.diagnostics)) from error
+        raise damaged(path, "; ".join(d.message for d in error.diagnostics)) from error
 
 
 # ---- Types, meshes, shardings
@@ -106,19 +104,19 @@ def type_to_json(type_: TensorType) -> Json:
     return [type_.dtype, list(type_.shape)]
 
 
-def type_from_json(value: Json, place: str = "type") -> TensorType:
-    dtype, shape = as_list(value, place, 2)
-    sizes = as_tuple(shape, f"{place}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_SIZE))
-    tensor_type = TensorType(sizes, _dtype_from_json(dtype, f"{place}[0]"))
+def type_from_json(value: Json, path: str = "type") -> TensorType:
+    dtype, shape = as_list(value, path, 2)
+    sizes = as_tuple(shape, f"{path}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_SIZE))
+    tensor_type = TensorType(sizes, _dtype_from_json(dtype, f"{path}[0]"))
     if fault := size_fault(tensor_type, MAX_LOCAL_RANK):
-        raise damaged(place, fault)
+        raise damaged(path, fault)
     return tensor_type
 
 
-def _dtype_from_json(value: Json, place: str) -> str:
-    name = as_str(value, place)
+def _dtype_from_json(value: Json, path: str) -> str:
+    name = as_str(value, path)
     if name not in DTYPES:
-        raise damaged(place, f"unknown element type '{_abridged(name)}'")
+        raise damaged(path, f"unknown element type '{_abridged(name)}'")
     return name
 
 
@@ -127,7 +125,7 @@ def mesh_to_json(mesh: Mesh) -> Json:
     return {"name": mesh.name, "axes": axes} | ({"machine": machine_record(mesh.machine)} if mesh.machine else {})
 
 
-def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
+def mesh_from_json(value: Json, path: str = "mesh") -> Mesh:
     def axis(entry: Json, at: str) -> Axis:
         size = member(entry, "size", at)
         return Axis(
@@ -136,33 +134,34 @@ def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
             *(_read_rate(member(entry, name, at), f"{at}.{name}") for name in ("bandwidth", "latency")),
         )
 
-    axes = as_tuple(member(value, "axes", place), f"{place}.axes", axis)
-    name = as_str(member(value, "name", place), f"{place}.name")
-    return _checked(place, lambda: Mesh(axes, name, _read_machine(value, place)))
+    axes = as_tuple(member(value, "axes", path), f"{path}.axes", axis)
+    name = as_str(member(value, "name", path), f"{path}.name")
+    return _checked(path, lambda: Mesh(axes, name, _read_machine(value, path)))
 
 
-def _read_machine(value: Json, place: str) -> Machine | None:
+def _read_machine(value: Json, path: str) -> Machine | None:
     record: Json = value.get("machine")
     if record is None:
         return None
     if fault := profile_fault(record):
-        raise damaged(f"{place}.machine", fault)
+        raise damaged(f"{path}.machine", fault)
     return machine_from_record(record)
 
 
-def _read_rate(value: Json, place: str) -> float | None:
-    return None if value is None else _read_number(value, place)
+def _read_rate(value: Json, path: str) -> float | None:
+    return None if value is None else _read_number(value, path)
 
 
-def _read_number(value: Json, place: str) -> float:
+def _read_number(value: Json, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise damaged(place, f"expected a non-negative number, found {_abridged(value)}")
+        raise damaged(path, f"expected a non-negative number, found {_abridged(value)}")
     return value
 
 
 def sharding_to_json(sharding: Sharding) -> Json:
-    """Encode a sharding as `{"dims": [["x"], []], "partial": [["y", "sum"]], "halo": ..., "offsets": ...}` without
-    empty entries.
+    """Encode a sharding as an object with the lists `dims`, `partial`, `halo` and `offsets`; empty ones are omitted.
+
+    For example `{"dims": [["x"], []], "partial": [["y", "sum"]]}`.
     """
     encoded: dict[str, Json] = {"dims": [list(axes) for axes in sharding.dims]}
     for key in ("partial", "halo", "offsets"):
@@ -171,38 +170,38 @@ def sharding_to_json(sharding: Sharding) -> Json:
     return encoded
 
 
-def sharding_from_json(value: Json, place: str = "sharding") -> Sharding:
-    table = as_dict(value, place)
-    partial = as_tuple(table.get("partial", []), f"{place}.partial", _partial)
-    halo = as_tuple(table.get("halo", []), f"{place}.halo", lambda v, p: _pair(v, p, _natural))
-    offsets = as_tuple(table.get("offsets", []), f"{place}.offsets", lambda v, p: as_tuple(v, p, _natural))
-    dims = as_tuple(member(value, "dims", place), f"{place}.dims", lambda v, p: as_tuple(v, p, as_axis))
+def sharding_from_json(value: Json, path: str = "sharding") -> Sharding:
+    table = as_dict(value, path)
+    partial = as_tuple(table.get("partial", []), f"{path}.partial", _partial)
+    halo = as_tuple(table.get("halo", []), f"{path}.halo", lambda v, p: _pair(v, p, _natural))
+    offsets = as_tuple(table.get("offsets", []), f"{path}.offsets", lambda v, p: as_tuple(v, p, _natural))
+    dims = as_tuple(member(value, "dims", path), f"{path}.dims", lambda v, p: as_tuple(v, p, as_axis))
     for name, entries in (("halo", halo), ("offsets", offsets)):
         if entries and len(entries) != len(dims):
-            raise damaged(f"{place}.{name}", f"expected {len(dims)} entries, found {len(entries)}")
+            raise damaged(f"{path}.{name}", f"expected {len(dims)} entries, found {len(entries)}")
     return Sharding(dims, partial, halo, offsets)
 
 
-def as_axis(value: Json, place: str) -> str:
+def as_axis(value: Json, path: str) -> str:
     """Return a string that refers to a mesh axis or sub-axis."""
-    name = as_str(value, place)
+    name = as_str(value, path)
     if not is_ref(name):
-        raise damaged(place, f"{_abridged(name)} is not a mesh axis or part of one")
+        raise damaged(path, f"{_abridged(name)} is not a mesh axis or part of one")
     return name
 
 
-def _partial(value: Json, place: str) -> tuple[str, str]:
-    axis, kind = as_list(value, place, 2)
-    return as_axis(axis, f"{place}[0]"), as_str(kind, f"{place}[1]")
+def _partial(value: Json, path: str) -> tuple[str, str]:
+    axis, kind = as_list(value, path, 2)
+    return as_axis(axis, f"{path}[0]"), as_str(kind, f"{path}[1]")
 
 
-def _natural(value: Json, place: str) -> int:
-    return as_int(value, place, 0, MAX_SIZE)
+def _natural(value: Json, path: str) -> int:
+    return as_int(value, path, 0, MAX_SIZE)
 
 
-def _pair(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, T]:
-    first, second = as_list(value, place, 2)
-    return item(first, f"{place}[0]"), item(second, f"{place}[1]")
+def _pair(value: Json, path: str, item: Callable[[Json, str], T]) -> tuple[T, T]:
+    first, second = as_list(value, path, 2)
+    return item(first, f"{path}[0]"), item(second, f"{path}[1]")
 
 
 # ---- Arrays and attributes
@@ -221,23 +220,23 @@ def array_to_json(array: np.ndarray[Any, Any]) -> Json:
     return {"dtype": dtype_name(array.dtype), "shape": list(array.shape), "splat" if splat else "base64": text}
 
 
-def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
+def array_from_json(value: Json, path: str = "array") -> np.ndarray[Any, Any]:
     """Decode a read-only array. A splat becomes a broadcast view."""
-    type_ = type_from_json([member(value, "dtype", place), member(value, "shape", place)], place)
-    key = "splat" if "splat" in as_dict(value, place) else "base64"
-    text = as_str(member(value, key, place), f"{place}.{key}")
+    type_ = type_from_json([member(value, "dtype", path), member(value, "shape", path)], path)
+    key = "splat" if "splat" in as_dict(value, path) else "base64"
+    text = as_str(member(value, key, path), f"{path}.{key}")
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise damaged(f"{place}.{key}", f"is not base64 ({error})") from error
+        raise damaged(f"{path}.{key}", f"is not base64 ({error})") from error
     try:
         expected = type_.numpy_dtype.itemsize * (1 if key == "splat" else type_.size)
     except ValueError as error:
-        raise damaged(place, str(error)) from error
+        raise damaged(path, str(error)) from error
     if len(raw) != expected:
-        raise damaged(f"{place}.{key}", f"{type_} needs {expected} bytes, found {len(raw)}")
+        raise damaged(f"{path}.{key}", f"{type_} needs {expected} bytes, found {len(raw)}")
     if type_.dtype == "i1" and raw.strip(b"\0\1"):
-        raise damaged(f"{place}.{key}", "a byte of i1 is neither 0 nor 1")
+        raise damaged(f"{path}.{key}", "a byte of i1 is neither 0 nor 1")
     flat = np.frombuffer(raw, type_.numpy_dtype)
     return np.broadcast_to(flat.reshape(()), type_.sizes) if key == "splat" else flat.reshape(type_.sizes)
 
@@ -266,48 +265,48 @@ def value_to_json(value: Any) -> Json:
     raise AssertionError(f"an attribute of type {type(value).__name__} has no JSON form")
 
 
-def value_from_json(value: Json, place: str = "attribute", depth: int = 0) -> Any:
+def value_from_json(value: Json, path: str = "attribute", depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
-        raise damaged(place, f"is nested more than {MAX_DEPTH} deep")
+        raise damaged(path, f"is nested more than {MAX_DEPTH} deep")
     if value is None or isinstance(value, bool | float | str):
         return value
     if isinstance(value, int):
-        return as_int(value, place, -(1 << 63), (1 << 64) - 1)
-    table = as_dict(value, place)
+        return as_int(value, path, -(1 << 63), (1 << 64) - 1)
+    table = as_dict(value, path)
     if len(table) != 1:
-        raise damaged(place, f"expected one tag, found {_abridged(list(table))}")
+        raise damaged(path, f"expected one tag, found {_abridged(list(table))}")
     ((tag, body),) = table.items()
 
     def inner(entry: Json, at: str) -> Any:
         return value_from_json(entry, at, depth + 1)
 
     if tag in ("tuple", "list"):
-        entries = as_tuple(body, place, inner)
+        entries = as_tuple(body, path, inner)
         return entries if tag == "tuple" else list(entries)
     if tag == "map":
-        return _map(body, place, inner)
+        return _map(body, path, inner)
     if tag == "float" and body in _SPECIAL:
         return _SPECIAL[body]
     if tag == "scalar":
-        return _scalar_from_json(body, place)
+        return _scalar_from_json(body, path)
     for _, name, _, read in _TAGS:
         if tag == name:
-            return read(body, place)
-    raise damaged(place, f"unknown attribute kind '{_abridged(tag)}'")
+            return read(body, path)
+    raise damaged(path, f"unknown attribute kind '{_abridged(tag)}'")
 
 
-def _map(body: Json, place: str, inner: Callable[[Json, str], Any]) -> dict[Any, Any]:
-    pairs = as_tuple(body, place, lambda v, p: _pair(v, p, inner))
+def _map(body: Json, path: str, inner: Callable[[Json, str], Any]) -> dict[Any, Any]:
+    pairs = as_tuple(body, path, lambda v, p: _pair(v, p, inner))
     for key, _ in pairs:
         if not isinstance(key, str | int):
-            raise damaged(place, f"{_abridged(key)} cannot be a key")
+            raise damaged(path, f"{_abridged(key)} cannot be a key")
     return dict(pairs)
 
 
-def _scalar_from_json(body: Json, place: str) -> Any:
-    array = array_from_json(body, place)
+def _scalar_from_json(body: Json, path: str) -> Any:
+    array = array_from_json(body, path)
     if array.ndim:
-        raise damaged(place, f"a scalar cannot have shape {list(array.shape)}")
+        raise damaged(path, f"a scalar cannot have shape {list(array.shape)}")
     return array[()]
 
 
@@ -323,5 +322,5 @@ def attrs_to_json(attrs: Mapping[str, Any]) -> Json:
     return {name: value_to_json(value) for name, value in attrs.items()}
 
 
-def attrs_from_json(value: Json, place: str = "attrs") -> dict[str, Any]:
-    return {name: value_from_json(entry, f"{place}.{name}") for name, entry in as_dict(value, place).items()}
+def attrs_from_json(value: Json, path: str = "attrs") -> dict[str, Any]:
+    return {name: value_from_json(entry, f"{path}.{name}") for name, entry in as_dict(value, path).items()}

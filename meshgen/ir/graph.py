@@ -244,9 +244,7 @@ class GraphIndex:
 
 @dataclass(eq=False)
 class Graph:
-    """A function: nodes in program order, producers before users. `template` is the kernel template of a kernel body,
-    or "".
-    """
+    """A function: nodes in program order, producers before users. `template` names a kernel body's template, or is ""."""
 
     name: str
     inputs: list[Value] = field(default_factory=list)

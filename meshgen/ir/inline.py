@@ -155,9 +155,7 @@ def copy_nodes(body: Graph, arguments: list[Value], target: Graph) -> list[Value
 
 
 def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Value, Value]) -> list[Value]:
-    """Implement `copy_nodes`; `values` maps original values to their copies, and the copies of the body are added to
-    it.
-    """
+    """Implement `copy_nodes`. `values` maps original values to copies; the copies of the body are added."""
     values.update(zip(body.inputs, arguments, strict=True))
     for node in body.nodes:
         target.nodes.append(_copy_node(node, values))

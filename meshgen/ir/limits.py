@@ -23,18 +23,20 @@ MAX_NESTING = 64
 
 
 @lru_cache(maxsize=4096)
-def size_fault(kind: TensorType, most_dims: int = MAX_RANK) -> str:
+def size_fault(tensor_type: TensorType, most_dims: int = MAX_RANK) -> str:
     """Return a message about the limit that a tensor exceeds, or "" if there is none.
 
     Dims of unknown or zero size count as 1.
     """
-    if kind.rank > most_dims:
-        return f"rank {kind.rank} is too large: a tensor may have {most_dims} dims at most"
-    elements = math.prod(size or 1 for size in kind.shape)
-    item_bytes = DTYPES[kind.dtype].itemsize if kind.dtype in DTYPES else 1
+    if tensor_type.rank > most_dims:
+        return f"rank {tensor_type.rank} is too large: a tensor may have {most_dims} dims at most"
+    elements = math.prod(size or 1 for size in tensor_type.shape)
+    item_bytes = DTYPES[tensor_type.dtype].itemsize if tensor_type.dtype in DTYPES else 1
     if elements * item_bytes > MAX_BYTES:
         log2_bytes = (elements * item_bytes).bit_length() - 1
-        return f"{kind} has 2^{log2_bytes} bytes and more; a tensor may have 2^{MAX_BYTES.bit_length() - 1} at most"
+        return (
+            f"{tensor_type} has 2^{log2_bytes} bytes and more; a tensor may have 2^{MAX_BYTES.bit_length() - 1} at most"
+        )
     return ""
 
 

@@ -28,7 +28,7 @@ def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
 
 
 class _Counted(NamedTuple):
-    """The loop counter: the carried value with index `number` increases by `step` while it is less than `stop`."""
+    """The loop counter: the carried value at index `number` increases by `step` while it is less than `stop`."""
 
     number: int
     step: int
@@ -43,12 +43,12 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     counter, bound = test.operands
     if counter not in condition.inputs:
         return None
-    number = condition.inputs.index(counter)
+    index = condition.inputs.index(counter)
     stop = _constant(bound, node, {**producers, **condition.index.producers})
-    step = _counter_step(number, node, {**producers, **body.index.producers})
+    step = _counter_step(index, node, {**producers, **body.index.producers})
     if stop is None or not step or step < 0:
         return None
-    return _Counted(number, step, stop + (test.attrs.direction == "LE"))
+    return _Counted(index, step, stop + (test.attrs.direction == "LE"))
 
 
 def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[int, int]]:
@@ -109,19 +109,17 @@ def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> 
     )
 
 
-def _counter_step(number: int, node: Node, producers: Mapping[Value, Node]) -> int | None:
+def _counter_step(index: int, node: Node, producers: Mapping[Value, Node]) -> int | None:
     region = node.regions[1]
-    increment = producers.get(region.outputs[number])
-    if increment is None or increment.op != "add" or region.inputs[number] not in increment.operands:
+    increment = producers.get(region.outputs[index])
+    if increment is None or increment.op != "add" or region.inputs[index] not in increment.operands:
         return None
-    step = increment.operands[1 if increment.operands[0] is region.inputs[number] else 0]
+    step = increment.operands[1 if increment.operands[0] is region.inputs[index] else 0]
     return _constant(step, node, producers)
 
 
 def _constant(value: Value, node: Node, producers: Mapping[Value, Node]) -> int | None:
-    """Return the integer value of a constant, also if the loop carries the constant unchanged, or None for other
-    values.
-    """
+    """Return the value of an integer constant, which the loop may carry unchanged, or None for other values."""
     for graph in node.regions:
         if value in graph.inputs:
             index = graph.inputs.index(value)

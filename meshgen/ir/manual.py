@@ -38,9 +38,7 @@ def has_annotations(graph: Graph) -> bool:
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
-    """Return `meshes` with the mesh of a node's regions first: the mesh that a manual computation names in its
-    shardings.
-    """
+    """Return `meshes` with the mesh that a manual computation names first; other nodes keep the order."""
     if not is_manual(node):
         return meshes
     names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in getattr(node.attrs, key)}
@@ -50,16 +48,15 @@ def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
 def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     """Flatten the bodies of all `manual` nodes of a graph, including those in regions.
 
-    With `keep_open`, the bodies of open computations (`is_open`) stay as they are. Shardings that name no mesh refer to
-    the first of `meshes`.
+    With `keep_open`, the bodies of open computations (`is_open`) stay as they are. Shardings that name no mesh
+    refer to the first of `meshes`.
 
-    A nested manual computation is replaced by slices of its operands, which are replicated over its axes, its body, and
-    gathers of its results.
+    A nested manual computation becomes its inlined body, between slices of its operands, which are replicated
+    over its axes, and gathers of its results.
 
     Raises:
         ProgramError: MG0103 for each annotation in a body that names manual axes, and MG0203 for each manual
-        computation
-            that names an axis of an enclosing one.
+            computation that names an axis of an enclosing one.
     """
     if not any(is_manual(node) for node in all_nodes(graph)):
         return graph
@@ -185,5 +182,5 @@ def _gathered_output(node: Node, value: Value, sharding: Sharding, mesh: Mesh, i
     return value
 
 
-def _with_dim_size(kind: TensorType, dim: int, size: int) -> TensorType:
-    return kind.with_shape(size if d == dim else old for d, old in enumerate(kind.shape))
+def _with_dim_size(tensor_type: TensorType, dim: int, size: int) -> TensorType:
+    return tensor_type.with_shape(size if d == dim else old for d, old in enumerate(tensor_type.shape))

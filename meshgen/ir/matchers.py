@@ -26,11 +26,11 @@ def through(value: Value, producer: Producer, ops: AbstractSet[str]) -> Value:
 
 
 def layout_source(value: Value, dims: Dims, producer: Producer, until: int | None = None) -> tuple[Value, Dims]:
-    """Look through layout ops and return their source with the dims of `value` that its own dims correspond to.
+    """Look through layout ops. Returns the value behind them and, for each of its dims, the matching entry of `dims`.
 
     Args:
         dims: labels of the dims of `value`; None for a dim of size 1.
-        until: stop at the last value that still has this dim.
+        until: stop at the last value that still has a dim with this label.
     """
     while until is None or until in dims:
         node = producer(value)

@@ -12,6 +12,8 @@ class Slot(NamedTuple):
     """The schedule slot of a launch or collective.
 
     Attributes:
+        waits: indices of the events to wait for; `records` is the event that it records.
+        seconds: the predicted duration; `start` is the predicted start.
         exposure: of a collective, the seconds that are (hidden behind kernels, exposed).
         source: the source location of the operation.
     """

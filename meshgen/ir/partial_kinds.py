@@ -17,7 +17,7 @@ def combines(kind: str, dtype: str) -> bool:
 
 
 def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
-    """Return a diagnostic for each reduction kind of a partial sharding that elements of type `dtype` do not support."""
+    """Return a diagnostic for each partial reduction kind of a sharding that `dtype` does not support."""
     return [
         Diagnostic("MG0204", f"elements of {dtype} cannot be partial with kind '{kind}'", hint=_HINT)
         for kind in dict.fromkeys(kind for _, kind in sharding.partial)

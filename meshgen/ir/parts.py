@@ -44,7 +44,7 @@ def joined(module: Module, parts: Sequence[Module]) -> Module:
         for name in _TABLES:
             numbers = numbers_of(part, "inputs" if name.startswith("in") else "outputs")
             tables[name].update(zip(numbers, getattr(part, name), strict=False))
-    lists = {name: [table[number] for number in sorted(table)] for name, table in tables.items()}
+    lists = {name: [table[index] for index in sorted(table)] for name, table in tables.items()}
     graph = Graph(module.graph.name, lists.pop("inputs"), [], lists.pop("outputs"))
     first, meshes = parts[0], tuple(part.mesh for part in parts)
     return replace(
@@ -54,7 +54,7 @@ def joined(module: Module, parts: Sequence[Module]) -> Module:
 
 def read_parts(module: Module, parts: Sequence[Module]) -> Module:
     """Assemble a module from parts that were parsed. Raises ProgramError with all contradictions between the parts."""
-    parts = [_numbered(part, parts[:number]) for number, part in enumerate(parts)]
+    parts = [_numbered(part, parts[:index]) for index, part in enumerate(parts)]
     faults = [*_part_faults(parts), *_signature_faults(parts)]
     faults = faults or list(_transfer_faults(parts))
     if faults:
@@ -95,7 +95,7 @@ def _part_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
 
 def _signature_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     for side in ("inputs", "outputs"):
-        numbers = [number for part in parts for number in numbers_of(part, side)]
+        numbers = [index for part in parts for index in numbers_of(part, side)]
         if sorted(numbers) != list(range(len(numbers))):
             yield Diagnostic("MG0104", f"the numbers of the {side} of the parts are {numbers}; each must occur once")
 
@@ -138,7 +138,7 @@ def whole_graph(module: Module) -> Graph:
     outputs_by_number: dict[int, Value] = {}
     replacements: dict[Value, Value] = {}
     for part, inputs, _ in parts_of(module):
-        replacements.update(zip(part.graph.inputs, (module.graph.inputs[number] for number in inputs), strict=True))
+        replacements.update(zip(part.graph.inputs, (module.graph.inputs[index] for index in inputs), strict=True))
     for node in _interleaved(module.parts):
         if is_transfer_send(node):
             sent[node.attrs.channel] = replacements.get(node.operands[0], node.operands[0])
@@ -150,7 +150,7 @@ def whole_graph(module: Module) -> Graph:
         outputs_by_number.update(
             zip(outputs, (replacements.get(value, value) for value in part.graph.outputs), strict=True)
         )
-    graph.outputs = [outputs_by_number[number] for number in sorted(outputs_by_number)]
+    graph.outputs = [outputs_by_number[index] for index in sorted(outputs_by_number)]
     return graph
 
 
@@ -173,7 +173,7 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
 
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
-    """Return the name of the only mesh that has all axes of a node's sharding option, or "" if no or several meshes do."""
+    """Return the name of the only mesh that has all axes of a node's sharding option, or "" if it is not unique."""
     if not node.option or not meshes:
         return ""
     option = {split_ref(axis)[0] for axes in node.option for axis in axes}
@@ -182,7 +182,7 @@ def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
 
 
 def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
-    """Return the graph for the part of one mesh: shardings no longer name the mesh, and axis indices become axis names."""
+    """Return the graph for the part of one mesh: shardings lose their mesh name, and axis indices become axis names."""
     return Graph(graph.name, graph.inputs, [on_mesh(node, mesh) for node in graph.nodes], graph.outputs)
 
 

@@ -76,7 +76,7 @@ def strides_of(group: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
-    """Return the axes or sub-axes, outer to inner, that `count` devices at distance `stride` span, or None if none do."""
+    """Return the axes or sub-axes, outer to inner, that `count` devices at distance `stride` span, or None."""
     axes: list[str] = []
     if stride < 1:
         return None
@@ -94,8 +94,9 @@ def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
 
 
 def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
-    """Return axes or sub-axes whose groups have `count` devices, minor-most first choice. `count` divides the mesh
-    size.
+    """Return axes or sub-axes, preferably minor ones, whose groups have `count` devices.
+
+    `count` divides the mesh size.
     """
     axes: list[str] = []
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
@@ -130,7 +131,7 @@ def moving_axes(pairs: Pairs, mesh: Mesh) -> tuple[str, ...]:
 
 
 def pair_faults(pairs: object, devices: int | None = None) -> str:
-    """Return why (source, target) pairs are invalid, or "" if each device sends at most once and receives at most once."""
+    """Return why (source, target) pairs are invalid, or "" if each device sends and receives at most once."""
     if not isinstance(pairs, tuple) or not all(_is_pair(pair) for pair in pairs):
         return f"expected pairs of devices, got {pairs!r}"
     for side, name in ((0, "source"), (1, "target")):

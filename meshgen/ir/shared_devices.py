@@ -72,7 +72,7 @@ def _by_stride(
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
-    return [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    return [math.prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
 
 
 def _factors(size: int) -> list[int]:
@@ -122,8 +122,8 @@ def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str], places: Sequence[int
 def _all_joined(refs: Iterable[str], host: Mesh) -> Refs:
     joined: list[str] = []
     for ref in refs:
-        if joined and (whole := _adjacent_parts(joined[-1], ref, host)):
-            joined[-1] = whole
+        if joined and (merged_ref := _adjacent_parts(joined[-1], ref, host)):
+            joined[-1] = merged_ref
         else:
             joined.append(ref)
     return tuple(joined)
@@ -133,8 +133,8 @@ def _one_over(host: Mesh, guest: Mesh, ref: str, places: Sequence[int]) -> Refs:
     name, pre, size = split_ref(ref)
     if name not in guest.names or size is None:
         return (axes_over(host, guest, places) or {}).get(name, (ref,))
-    rest = guest.axis_size(name) // (pre * size)
-    parts = (Axis("#major", pre), Axis("#part", size), Axis("#minor", rest))
+    minor_size = guest.axis_size(name) // (pre * size)
+    parts = (Axis("#major", pre), Axis("#part", size), Axis("#minor", minor_size))
     cut = (parts if axis.name == name else (axis,) for axis in guest.axes)
     return (axes_over(host, Mesh(tuple(itertools.chain(*cut)), guest.name), places) or {}).get("#part", (ref,))
 
@@ -182,14 +182,12 @@ def shared_devices(
         for guest in (guest for guest in group if guest != host):
             hosts[guest] = host
             if mappings[host][guest] is None:
-                reordered[guest] = [devices[host][place] for place in in_host_order(meshes[host], meshes[guest])]
+                reordered[guest] = [devices[host][index] for index in in_host_order(meshes[host], meshes[guest])]
     return hosts, reordered, refused
 
 
 def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
-    """Return an index in `host` for each device of `guest` such that axes or sub-axes of `host` express those of
-    `guest`.
-    """
+    """Return a device order of `guest`, as indices in `host`, that axes or sub-axes of `host` can express."""
     if _axes_in_order(host, guest) is not None:
         return list(range(host.size))
     primes = [prime for axis in host.names for prime in _factors(host.axis_size(axis))]
@@ -201,8 +199,7 @@ def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
 
 
 def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
-    """Return the host mesh, renamed to `symbol`, with its axes split so that each sub-axis in `parts` is made of full
-    axes.
+    """Split the axes of `host` so that each sub-axis in `parts` consists of full axes, and rename it to `symbol`.
 
     Returns None if the sub-axes do not nest.
     """
@@ -215,9 +212,11 @@ def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
         cuts = sorted({1, host.axis_size(axis.name)} | ends.get(axis.name, set()))
         if any(b % a for a, b in itertools.pairwise(cuts)):
             return None
-        whole = len(cuts) <= 2
+        is_unsplit = len(cuts) <= 2
         sizes = enumerate(b // a for a, b in itertools.pairwise(cuts))
-        axes += [axis] if whole else [replace(axis, name=f"{axis.name}.{number}", size=size) for number, size in sizes]
+        axes += (
+            [axis] if is_unsplit else [replace(axis, name=f"{axis.name}.{index}", size=size) for index, size in sizes]
+        )
     return Mesh(tuple(axes), symbol, host.machine)
 
 
@@ -225,13 +224,16 @@ def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
     """Return the index in `host` of each device id of `guest`, or () if the orders are the same."""
     if tuple(host) == tuple(guest):
         return ()
-    places = {device: place for place, device in enumerate(host)}
-    return [places[device] for device in guest]
+    index_of = {device: index for index, device in enumerate(host)}
+    return [index_of[device] for device in guest]
 
 
-def _axes_distance(ways: Iterable[Mapping[str, Refs] | None]) -> int:
+def _axes_distance(mappings: Iterable[Mapping[str, Refs] | None]) -> int:
     """Rate a candidate host (lower is better): 1 per sub-axis that it needs, 1000 per mesh that it cannot express."""
-    counts = (1000 if way is None else sum(":" in ref for refs in way.values() for ref in refs) for way in ways)
+    counts = (
+        1000 if mapping is None else sum(":" in ref for refs in mapping.values() for ref in refs)
+        for mapping in mappings
+    )
     return sum(counts)
 
 

@@ -94,12 +94,12 @@ class Expr:
         if len(other.terms) == 1:
             ((divisor_factors, count),) = other.terms
             quotients = [(term, _quotient(*term, divisor_factors, count)) for term in self.terms]
-            if whole := [quotient for _, quotient in quotients if quotient is not None]:
-                rest = Expr(tuple(term for term, quotient in quotients if quotient is None))
-                return _sum_of_terms({}, *whole) + (rest.divided(other) if rest.terms else rest)
-            common = math.gcd(count, *(number for _, number in self.terms))
+            if exact := [quotient for _, quotient in quotients if quotient is not None]:
+                inexact = Expr(tuple(term for term, quotient in quotients if quotient is None))
+                return _sum_of_terms({}, *exact) + (inexact.divided(other) if inexact.terms else inexact)
+            common = math.gcd(count, *(coefficient for _, coefficient in self.terms))
             if common > 1:
-                top = Expr(tuple((factors, number // common) for factors, number in self.terms))
+                top = Expr(tuple((factors, coefficient // common) for factors, coefficient in self.terms))
                 return top.divided(Expr(((divisor_factors, count // common),)))
         inner = self.terms[0][0][0] if len(self.terms) == 1 and len(self.terms[0][0]) == 1 else None
         if isinstance(inner, Floor) and self.terms[0][1] == 1:
@@ -165,7 +165,7 @@ class Dim(int):
         size.expr = expr
         return size
 
-    # the arguments of __new__
+    # arguments of __new__
     def __getnewargs__(self) -> tuple[int, Expr]:  # pyright: ignore[reportIncompatibleMethodOverride]  # what __new__ takes
         return int(self), self.expr
 

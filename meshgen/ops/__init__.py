@@ -1,5 +1,4 @@
-"""The records of all ops: types, semantics, errors, sharding rules, kernels. `op.py` defines the fields of a
-record.
+"""The records of all ops: types, semantics, errors, sharding rules, kernels. `op.py` defines their fields.
 
 Importing the package fills `registry.OPS` from the families below.
 """

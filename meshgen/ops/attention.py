@@ -1,6 +1,4 @@
-"""The attention op and its gradients: a softmax between two matmuls, with element-wise functions of scores and
-probabilities.
-"""
+"""Attention and its gradients: a softmax between two matmuls, with element-wise functions of the scores."""
 
 from __future__ import annotations
 

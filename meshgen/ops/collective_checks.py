@@ -1,5 +1,4 @@
-"""Verification of collectives: axes, roots, shapes, element types, and how the shardings of operand and result
-relate.
+"""Verification of collectives: axes, roots, shapes, element types, and the shardings of operand and result.
 
 Each check yields all faults of a node with the sizes involved. Types are local shapes. If operand and
 result carry shardings, the types are global, and the shardings must differ exactly as the collective
@@ -50,14 +49,14 @@ def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
 
 def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
     """Yield a fault for each axis that the mesh lacks and for each pair of overlapping axes."""
-    for number, ref in enumerate(axes):
+    for index, ref in enumerate(axes):
         try:
             if mesh.axis(ref).size is not None:
                 mesh.axis_size(ref)
         except ShardingError as error:
             yield from ((d.code, d.message) for d in error.diagnostics)
             continue
-        if overlapping := next((earlier for earlier in axes[:number] if overlaps(ref, earlier)), None):
+        if overlapping := next((earlier for earlier in axes[:index] if overlaps(ref, earlier)), None):
             problem = "is listed more than once" if nests(ref, overlapping) else f"and '{overlapping}' do not nest"
             yield "MG0203", f"mesh axis '{ref}' {problem} in {list(axes)}"
 
@@ -83,9 +82,7 @@ def place_faults(name: str, coordinates: Sequence[int | None], axes: Sequence[st
 
 
 def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType, mesh: Mesh) -> Iterator[Fault]:
-    """Yield the faults of a `fetch_rows` on tiles of the local type `kind`: it can only fetch rows of the group's
-    tiles.
-    """
+    """Yield the faults of a `fetch_rows` from tiles of type `kind`: it may only fetch rows of the group's tiles."""
     tile, axes, numbers = kind.shape[attrs["dim"]], attrs["axes"], attrs.get("parts", ())
     fetched_rows = result.shape[attrs["dim"]]
     if (
@@ -128,9 +125,9 @@ def farthest_start(rows: int, limit: int, divisor: int) -> int:
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
     axes = axes_of(node.attrs)
-    for name, place in places_of(node.attrs).items():
-        if isinstance(place, tuple):
-            yield from place_faults(name, place, axes, mesh)
+    for name, coordinates in places_of(node.attrs).items():
+        if isinstance(coordinates, tuple):
+            yield from place_faults(name, coordinates, axes, mesh)
     shift = node.attrs.get("shift_axis")
     if shift is not None and shift not in axes:
         yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"

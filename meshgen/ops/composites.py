@@ -1,4 +1,4 @@
-"""Composites: ops whose semantics is a graph of other ops, the decomposition built by the op's record.
+"""Composites: ops that are defined by a decomposition into a graph of other ops, which the op's record builds.
 
     %o, %l = attention %q, %k, %v        is        %s = dot_general %q, %k    %m = reduce maximum %s    ...
     %o = dot_general %p, %v
@@ -49,11 +49,15 @@ def expanded(graph: Graph, is_chosen: Callable[[Node], bool] = is_composite) -> 
         if not is_chosen(node):
             result.nodes.append(node)
             continue
-        for before, after in zip(node.results, _appended(node, result), strict=True):
-            replacements[before] = after
-            if after not in node.operands:
-                after.name, after.id, after.sharding = before.name, before.id, before.sharding
-                after.stands_for(before)
+        for result_value, replacement in zip(node.results, _appended(node, result), strict=True):
+            replacements[result_value] = replacement
+            if replacement not in node.operands:
+                replacement.name, replacement.id, replacement.sharding = (
+                    result_value.name,
+                    result_value.id,
+                    result_value.sharding,
+                )
+                replacement.stands_for(result_value)
     result.outputs = [replacements.get(value, value) for value in graph.outputs]
     return result
 

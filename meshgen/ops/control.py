@@ -31,9 +31,9 @@ from meshgen.ops.types import control as types
 
 def _comparisons(node: Node, type_of: TypeOf) -> float:
     """Return the comparisons of a merge sort: n log2 n for each row of n elements."""
-    kind = type_of(node.operands[0])
-    dim = node.attrs.get("dim", kind.rank - 1)
-    return kind.size * math.log2(max(2, kind.sizes[dim])) if kind.rank else 0.0
+    operand_type = type_of(node.operands[0])
+    dim = node.attrs.get("dim", operand_type.rank - 1)
+    return operand_type.size * math.log2(max(2, operand_type.sizes[dim])) if operand_type.rank else 0.0
 
 
 def _updates(node: Node, type_of: TypeOf) -> float:

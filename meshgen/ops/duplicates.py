@@ -23,8 +23,7 @@ Grouping: TypeAlias = Callable[[Node], Hashable]
 def merged_duplicates(
     graph: Graph, group_of: Grouping, *, keeps_constants: bool = False, first: dict[Value, Value] | None = None
 ) -> Graph:
-    """Merge each node with the first equal node of its graph, also in regions. Returns the same graph if none is
-    equal.
+    """Merge each node with the first equal node of its graph, also in regions. Returns `graph` if none is equal.
 
     Args:
         keeps_constants: keep nodes without operands, and nodes that read only such constants. Equal constants
@@ -73,7 +72,10 @@ def computation_key(node: Node, operands: Sequence[Value]) -> Hashable:
 
 
 def structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
-    """Return a key that is equal for bodies that differ only in names and locations; `outer` numbers captured values."""
+    """Return a key that is equal for bodies that differ only in names and locations.
+
+    `outer` numbers the values around the body, which it may capture.
+    """
     depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
     ids: dict[Value, Any] = {**(outer or {}), **{value: (depth, index) for index, value in enumerate(body.values())}}
     nodes = tuple(

@@ -1,5 +1,4 @@
-"""Factor notation: names for the dims of a composite's operands and results, and the roles of the factors of
-attention.
+"""Factor notation: names for the dims of a composite's operands and results, and their roles in attention.
 
 "b t k g d, b s k d, b s k e, t s -> b t k g e, b k g t": `d` is contracted in the scores, `s` enumerates
 the keys, and `e` is the width of the values. All other factors are batch, heads and rows. The order of

@@ -36,10 +36,10 @@ def ranking_operations(node: Node) -> float:
     all updates (`passes/scatter_to_rows.py`).
     """
     if node.op in ("sort", "top_k"):
-        kind = node.operands[0].type
-        row_length = kind.sizes[getattr(node.attrs, "dim", kind.rank - 1)]
+        operand_type = node.operands[0].type
+        row_length = operand_type.sizes[getattr(node.attrs, "dim", operand_type.rank - 1)]
         return float(
-            kind.size * row_length * (sum(len(region.nodes) for region in node.regions) + _COMPARISON_OVERHEAD)
+            operand_type.size * row_length * (sum(len(region.nodes) for region in node.regions) + _COMPARISON_OVERHEAD)
         )
     if node.op == "scatter" and not node.attrs.indices_are_sorted:
         indices = node.operands[len(node.operands) // 2].type
@@ -83,14 +83,12 @@ def _row_reductions(rows: int, width: int, count: int) -> int:
 
 
 def ranked_operand(node: Node) -> int | None:
-    """Return the index of the operand that each device ranks completely unless the operand itself is sharded, or None."""
+    """Return the index of the scatter operand that each device ranks completely unless it is sharded, or None."""
     return len(node.operands) // 2 if node.op == "scatter" else None
 
 
 def graph_flops(graph: Graph) -> float:
-    """Return the operations of one run of a graph. Loop regions count per run (`loop_runs`); of branches, the
-    largest counts.
-    """
+    """Return the operations of one run of a graph: all iterations of loops, and the most expensive branch."""
     total = 0.0
     for node in graph.nodes:
         if node.op in REPEATED:
@@ -109,8 +107,9 @@ def loop_runs(node: Node, count: int) -> list[tuple[Graph, int]]:
 
 
 def named_trips(node: Node, graph: Graph) -> int:
-    """Return the trip count of a loop; an unknown one becomes a symbolic 1 named after the source line, like
-    `trips_12`.
+    """Return the trip count of a loop. An unknown count becomes a symbolic size with value 1, named like `trips_12`.
+
+    The number in the name is the source line of the loop.
     """
     if not is_loop(node) or trip_count(node, graph.index.producers) is not None:
         return trips(node, graph)

@@ -1,5 +1,4 @@
-"""Matrix factorizations by LAPACK: a table of routines with the types of their results and the SciPy calls
-that compute them.
+"""Matrix factorizations by LAPACK: a table of routines, with the types of their results and their SciPy calls.
 
 JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine
 without the letter of the element type, and `options` such as "uplo=L mode=V". Leading dims are batch dims.

@@ -10,7 +10,10 @@ from meshgen.ops.classes import AWAITED
 
 
 def live_nodes(graph: Graph) -> list[Node]:
-    """Return the nodes whose results are used or that other devices wait for. Every device drops the same collectives."""
+    """Return the nodes with used results, and those that other devices wait for.
+
+    All devices drop the same collectives, so no device waits forever.
+    """
     return needed_nodes(graph.nodes, graph.outputs, _is_awaited)
 
 

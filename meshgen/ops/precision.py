@@ -34,9 +34,7 @@ def sum_type(dtype: str) -> str:
 
 
 def common_type(node: Node) -> str:
-    """Return the element type to which the operands of a matmul or convolution are converted; f64 if the result is
-    f64.
-    """
+    """Return the element type to which a matmul or convolution converts its operands; f64 if its result is f64."""
     operand_types = {value.type.dtype for value in node.operands[:2]}
     if node.results[0].type.dtype == "f64":
         return "f64"

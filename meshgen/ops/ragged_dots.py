@@ -48,9 +48,9 @@ def rows_by_group(
     free = [d for d in range(matrices.type.rank) if d != group and d not in theirs]
     lhs = _merged(builder, builder.permuted(rows, [row, *lhs_contract]), 1)
     rhs = _merged(builder, builder.permuted(matrices, [group, *theirs, *free]), 1, 1 + len(theirs))
-    kind = TensorType((lhs.type.shape[0], rhs.type.shape[2]), dtype)
+    result_type = TensorType((lhs.type.shape[0], rhs.type.shape[2]), dtype)
     product = builder.emit(
-        "ragged_dot", [lhs, rhs, *bounds], kind, contracts=False, precision=tuple(precision), disjoint=disjoint
+        "ragged_dot", [lhs, rhs, *bounds], result_type, contracts=False, precision=tuple(precision), disjoint=disjoint
     )
     return builder.shaped(product, [lhs.type.shape[0], *(matrices.type.shape[d] for d in free)])
 
@@ -88,7 +88,7 @@ def matrices_by_group(
 
 
 def bound_of(builder: Builder, number: Value, plus: int = 0, offsets: Sequence[Value] = ()) -> Value:
-    """Convert row numbers, one per group, to the bounds of groups whose rows count from 0: i32, clamped to 0 or more.
+    """Convert row numbers, one per group, to group bounds in i32, clamped to 0 or more.
 
     Args:
         number: the row numbers, in a tensor of any shape.
@@ -108,9 +108,9 @@ def bound_of(builder: Builder, number: Value, plus: int = 0, offsets: Sequence[V
     return builder.convert(_clamped(builder, number, 0, (1 << 31) - 1), "i32")
 
 
-def _clamped(builder: Builder, number: Value, low: int, high: int) -> Value:
-    number = builder.elementwise("maximum", number, builder.splat(low, number.type))
-    return builder.elementwise("minimum", number, builder.splat(high, number.type))
+def _clamped(builder: Builder, value: Value, low: int, high: int) -> Value:
+    value = builder.elementwise("maximum", value, builder.splat(low, value.type))
+    return builder.elementwise("minimum", value, builder.splat(high, value.type))
 
 
 def _merged(builder: Builder, value: Value, *cuts: int) -> Value:

@@ -66,8 +66,8 @@ def paired_dim(shape: tuple[int, ...]) -> int:
 def philox_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
     """Return the new state and the bits.
 
-    The state is a key and a counter of one or two 64-bit words. The key also stands for the second word if it
-    is missing.
+    The state is a key and a counter of one or two 64-bit words. If there is only one word, the key serves as
+    the other.
     """
     wide = dtype.itemsize == 8
     count = int(np.prod(shape, dtype=np.int64)) * (2 if wide else 1)

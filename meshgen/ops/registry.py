@@ -92,9 +92,7 @@ def with_meaning() -> frozenset[str]:
 
 
 def may_be_in_bodies(op: str) -> bool:
-    """Whether the op distinguishes devices and is allowed in manual computations; other collectives need global
-    programs.
-    """
+    """Whether an op that distinguishes devices is allowed in the body of a manual computation."""
     return op in OPS and Trait.IN_BODIES in OPS[op].traits
 
 

@@ -1,5 +1,4 @@
-"""Segments: independent subgraphs of a kernel body, so that one kernel can update many tensors of different
-shapes.
+"""Segments: independent subgraphs of a kernel body. One kernel can so update many tensors of different shapes.
 
     p0' = p0 - g0    f32[512,64]          two segments: each is a range of the kernel's thread blocks
     p1' = p1 - g1    f32[96]
@@ -30,7 +29,7 @@ def segments(body: Graph) -> list[Graph]:
     if len(body.outputs) < 2:
         return [body]
     producers = {value: node for node in body.nodes for value in node.results}
-    parts = [_Part(body, producers, number) for number in range(len(body.outputs))]
+    parts = [_Part(body, producers, index) for index in range(len(body.outputs))]
     joined = connected(parts, lambda part: [node for node in part.nodes if node.operands])
     groups = connected(joined, _rows_shared if sums_beside_rows(body.nodes) else _shared)
     return (
@@ -74,9 +73,7 @@ def _shared(group: list[_Part]) -> Iterable[Hashable]:
 
 
 def _rows_shared(group: list[_Part]) -> Iterable[Hashable]:
-    """Yield the keys of `_shared`, and further keys so that row reductions and sums of runs of these rows share a
-    segment.
-    """
+    """Yield the keys of `_shared`, and keys that put row reductions and sums of the same rows into one segment."""
     yield from _shared(group)
     loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
     rows = {(node.operands[0].type.size, row_length(node) or _run_length(node)) for node in loops}
@@ -97,24 +94,24 @@ def connected(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> li
     group = list(range(len(items)))
     first: dict[Hashable, int] = {}
 
-    def root(number: int) -> int:
-        while group[number] != number:
-            number = group[number]
-        return number
+    def root(index: int) -> int:
+        while group[index] != index:
+            index = group[index]
+        return index
 
-    for number, item in enumerate(items):
+    for index, item in enumerate(items):
         for key in keys(item):
-            ends = sorted((root(number), root(first.setdefault(key, number))))
+            ends = sorted((root(index), root(first.setdefault(key, index))))
             group[ends[1]] = ends[0]
     groups: dict[int, list[T]] = {}
-    for number, item in enumerate(items):
-        groups.setdefault(root(number), []).append(item)
+    for index, item in enumerate(items):
+        groups.setdefault(root(index), []).append(item)
     return list(groups.values())
 
 
 def _segment(body: Graph, group: list[_Part]) -> Graph:
     nodes = {node for part in group for node in part.nodes}
     inputs = {value for part in group for value in part.inputs}
-    outputs = [body.outputs[number] for number in sorted(part.number for part in group)]
+    outputs = [body.outputs[index] for index in sorted(part.number for part in group)]
     nodes_in_order = [node for node in body.nodes if node in nodes]
     return Graph(body.name, [v for v in body.inputs if v in inputs], nodes_in_order, outputs)

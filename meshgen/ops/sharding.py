@@ -118,7 +118,7 @@ TRANSFERS = (
 def _of_rank(
     name: str, operands: int, infer: Inference, kernel: Kernel, error: ErrorRule | None, attributes: type[Attributes]
 ) -> Op:
-    """Return the record of an op that depends on the device's coordinate; `runtime/simulate.py` evaluates it per rank."""
+    """Return the record of an op that depends on the device's coordinate. `runtime/simulate.py` evaluates it."""
     return Op(name=name, operands=operands, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
               attributes=attributes, traits=frozenset((Trait.OF_RANK,)))  # fmt: skip
 

@@ -1,6 +1,4 @@
-"""The records of ops that query sizes or take them as operands; `sizes/size_ops.py` folds them once sizes are
-known.
-"""
+"""The records of ops that query sizes or have size operands. `sizes/size_ops.py` folds them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Special functions on float64 arrays, accurate to a few ulp of f32 or better. SciPy's are used if it is
-installed.
-"""
+"""Special functions on float64 arrays, accurate to a few ulp of f32 or better. SciPy's are used if available."""
 
 from __future__ import annotations
 
@@ -158,8 +156,8 @@ def bessel_i1e(x: Array) -> Array:
 def _i1e(x: Array) -> Array:
     """Compute `bessel_i1e` from the integral over a period of exp(|x| (cos t - 1)) cos t, or from a series.
 
-    The trapezoidal rule converges faster than any power for a periodic integrand. The power series serves |x| <
-    1, where the integral cancels, and the asymptotic series |x| >= 60.
+    The trapezoidal rule converges faster than any power for a periodic integrand. For |x| < 1, where the
+    integral cancels, the power series of I1 is used; for |x| >= 60 the asymptotic series.
     """
     size = np.abs(x)
     low = np.minimum(size, 1.0)

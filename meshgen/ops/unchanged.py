@@ -15,12 +15,12 @@ def unchanged_operand(node: Node, operands: Sequence[Value]) -> Value | None:
     """
     if len(node.results) != 1 or not operands:
         return None
-    attrs, kind, (value, *_) = node.attrs, node.result.type, operands
+    attrs, result_type, (value, *_) = node.attrs, node.result.type, operands
     match node.op:
         case "reshape" | "slice" | "convert" | "bitcast_convert":
-            return value if value.type == kind else None
+            return value if value.type == result_type else None
         case "broadcast_in_dim":
-            return value if value.type == kind and list(attrs.dims) == sorted(attrs.dims) else None
+            return value if value.type == result_type and list(attrs.dims) == sorted(attrs.dims) else None
         case "transpose":
             return value if list(attrs.perm) == sorted(attrs.perm) else None
         case "reverse":

@@ -45,8 +45,8 @@ class Varying:
         )
         self._table: dict[Value, Axes] = {}
         shardings = module.in_shardings if len(module.in_shardings) == len(module.graph.inputs) else None
-        for number, value in enumerate(module.graph.inputs):
-            axes = self._all if shardings is None else self._touched(shardings[number].used_axes)
+        for index, value in enumerate(module.graph.inputs):
+            axes = self._all if shardings is None else self._touched(shardings[index].used_axes)
             self._table[value] = frozenset() if module.arguments == "global" else axes
         self._graph(module.graph)
 
@@ -62,7 +62,7 @@ class Varying:
 
     def along(self, value: Value, axes: Sequence[str]) -> list[str]:
         """Return the subset of `axes` along which the value may vary."""
-        return [axis for axis in axes if any(overlaps(one, axis) for one in self._of(value))]
+        return [axis for axis in axes if any(overlaps(varying, axis) for varying in self._of(value))]
 
     def add(self, node: Node) -> None:
         """Analyze a node, whose operands must have been analyzed."""
@@ -110,9 +110,7 @@ class Varying:
         return frozenset().union(*map(self._of, values))
 
     def _loop(self, node: Node) -> Sequence[Axes]:
-        """Iterate to a fixed point: a carried value varies like its initial value, its next value, and the loop
-        condition.
-        """
+        """Iterate to a fixed point: a carried value varies like its initial and next values and the loop condition."""
         *conditions, body = node.regions
         carried = [self._of(value) for value in node.operands]
         while True:
@@ -120,11 +118,11 @@ class Varying:
                 self._table.update(zip(region.inputs, carried, strict=True))
                 self._graph(region)
             tested = self._union(value for condition in conditions for value in condition.outputs)
-            after = [old | self._of(value) | tested for old, value in zip(carried, body.outputs, strict=False)]
-            after += carried[len(after) :]
-            if after == carried:
+            next_carried = [old | self._of(value) | tested for old, value in zip(carried, body.outputs, strict=False)]
+            next_carried += carried[len(next_carried) :]
+            if next_carried == carried:
                 return carried[: len(node.results)]
-            carried = after
+            carried = next_carried
 
     def _branches(self, node: Node) -> Sequence[Axes]:
         chosen = self._of(node.operands[0])

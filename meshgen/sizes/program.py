@@ -108,8 +108,8 @@ def _collective_shape(node: Node, x: TensorType, mesh: Mesh) -> list[int]:
     return shape
 
 
-def _example(kind: TensorType) -> str:
-    return "x".join(str(size or 8) for size in kind.shape)
+def _example(tensor_type: TensorType) -> str:
+    return "x".join(str(size or 8) for size in tensor_type.shape)
 
 
 def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> list[TensorType]:
@@ -213,9 +213,13 @@ def _signatures(module: Module) -> Iterator[tuple[list[TensorType], list[Shardin
 def _grown(types: list[TensorType], shardings: list[Sharding], values: list[Value], mesh: Mesh) -> list[TensorType]:
     """Fill the unknown sizes of global types: the local size times the number of tiles along the dim."""
     grown: list[TensorType] = []
-    for kind, sharding, value in zip(types, shardings, values, strict=True):
+    for global_type, sharding, value in zip(types, shardings, values, strict=True):
         sizes = (None if n is None else n * sharding.parts(d, mesh) for d, n in enumerate(value.type.shape))
-        grown.append(kind.with_shape(new if old is None else old for old, new in zip(kind.shape, sizes, strict=True)))
+        grown.append(
+            global_type.with_shape(
+                new if old is None else old for old, new in zip(global_type.shape, sizes, strict=True)
+            )
+        )
     return grown
 
 
@@ -248,9 +252,9 @@ class _TypedGraphWriter:
         """
         types = [value.type for value in given]
         inputs = [Value(kind, v.name, v.sharding, v.loc, id=v.id) for v, kind in zip(old.inputs, types, strict=True)]
-        for number, is_kept in enumerate(kept):
+        for index, is_kept in enumerate(kept):
             if is_kept:
-                self.known.same(given[number], inputs[number])
+                self.known.same(given[index], inputs[index])
         new = Graph(old.name, inputs)
         copies = {**outer, **dict(zip(old.inputs, inputs, strict=True))}
         for value, kind in zip(old.inputs, types, strict=True):
@@ -301,12 +305,12 @@ class _TypedGraphWriter:
         return declared if faults else result_types
 
 
-def _passes_on(node: Node, number: int) -> bool:
-    """Whether argument `number` of a node's regions equals the operand in every iteration."""
+def _passes_on(node: Node, index: int) -> bool:
+    """Whether argument `index` of a node's regions equals the operand in every iteration."""
     if not is_loop(node):
         return True
     body = node.regions[1]
-    return body.outputs[number] is body.inputs[number]
+    return body.outputs[index] is body.inputs[index]
 
 
 def _type_fault(node: Node, declared: TensorType, inferred: TensorType) -> Diagnostic | None:

@@ -48,8 +48,8 @@ def attributes_of(names: Sequence[str], lists: Sequence[tuple[int, ...]]) -> dic
     return attributes
 
 
-def _is_small(kind: TensorType) -> bool:
-    return None not in kind.shape and kind.size <= LARGEST and not is_inexact(kind.dtype)
+def _is_small(tensor_type: TensorType) -> bool:
+    return None not in tensor_type.shape and tensor_type.size <= LARGEST and not is_inexact(tensor_type.dtype)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class KnownSizes:
             self.of_sizes.add(new)
 
     def folded(self, node: Node, is_size: bool = False) -> Node:
-        """Record the value of a node with constant operands, and return a constant if the value depends on input sizes.
+        """Record the value of a node with constant operands. Returns a constant if the value depends on input sizes.
 
         Args:
             is_size: the node replaces an op that queries a size.
@@ -143,7 +143,8 @@ class KnownSizes:
             return None
         words = ["?" if number is None else str(number.item()) for number in values[1:]]
         message = _PLACEHOLDERS.sub(
-            lambda place: words[int(place[1])] if int(place[1]) < len(words) else place[0], node.attrs.message
+            lambda placeholder: words[int(placeholder[1])] if int(placeholder[1]) < len(words) else placeholder[0],
+            node.attrs.message,
         )
         text = f"a shape assertion of the program does not hold: {message}"
         self.refused.append(Diagnostic("MG0104", text, node.loc))

@@ -34,7 +34,7 @@ class Ties:
         return dim
 
     def learn(self, value: Value, kind: TensorType) -> None:
-        """Record the known sizes in the type `kind` of a value."""
+        """Record the known sizes of a value, which has the type `kind`."""
         for dim, size in enumerate(kind.shape):
             if size is not None:
                 self.sizes.setdefault(self.first((value, dim)), size)

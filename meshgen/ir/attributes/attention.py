@@ -6,10 +6,10 @@ from meshgen.ir.attributes.base import Attributes, Precisions, Texts
 
 
 class Attention(Attributes):
-    """Dims in factor notation (`ops/factors.py`), and the precision of the matmuls.
+    """Attributes of attention.
 
     Fields:
-        factors: the factors of each operand and result.
+        factors: the factors of each operand and result (`ops/factors.py`).
         positions: the factors whose positions are arguments of the regions.
         precision, value_precision: StableHLO's precision of the matmuls with the keys and with the values.
         zero_empty: rows whose scores are all -inf produce zeros; otherwise NaN.

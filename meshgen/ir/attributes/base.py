@@ -1,5 +1,4 @@
-"""Base class of a node's attributes: frozen dataclasses whose fields declare the required and optional attributes of an
-op.
+"""Base class of node attributes: frozen dataclasses that declare an op's required and optional attributes.
 
     class Slice(Attributes):
         start: Ints
@@ -49,8 +48,11 @@ class Attributes:
     required_fields: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        own: dict[str, str] = cls.__annotations__
-        cls.field_types = {**cls.field_types, **{name: text.removesuffix(" | None") for name, text in own.items()}}
+        annotations: dict[str, str] = cls.__annotations__
+        cls.field_types = {
+            **cls.field_types,
+            **{name: text.removesuffix(" | None") for name, text in annotations.items()},
+        }
         cls.required_fields = frozenset(name for name in cls.field_types if not hasattr(cls, name))
         dataclass(init=False, repr=False, eq=False)(cls)  # All subclasses share the methods below.
 

@@ -6,8 +6,11 @@ from meshgen.ir.attributes.base import Attributes, Number, Precisions
 
 
 class NormalizeGradient(Attributes):
-    """The dims in factor notation (`ops/factors.py`). `centered`: layer norm, which subtracts the mean; otherwise RMS
-    norm.
+    """Attributes of the gradient of a normalization.
+
+    Fields:
+        factors: the factors of each operand and result (`ops/factors.py`).
+        centered: layer norm, which subtracts the mean; otherwise RMS norm.
     """
 
     factors: str
@@ -35,6 +38,6 @@ class ScaledDot(Attributes):
 
 
 class SoftmaxCrossEntropy(Attributes):
-    """The dims in factor notation (`ops/factors.py`); the factor that the labels lack enumerates the classes."""
+    """Attributes of softmax cross-entropy in factor notation; the factor that the labels lack is the class."""
 
     factors: str

@@ -6,7 +6,7 @@ from meshgen.ir.attributes.base import Attributes
 
 
 class Compare(Attributes):
-    """Attributes of a comparison. `compare_type` may be TOTALORDER for floats; empty means the element type's default."""
+    """Attributes of a comparison. `compare_type` may be TOTALORDER for floats; empty means the default of the type."""
 
     direction: str
     compare_type: str = ""

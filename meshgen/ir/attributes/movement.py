@@ -96,9 +96,7 @@ class Gather(GatherDims):
 
 
 class Scatter(Attributes):
-    """The correspondence of dims of inputs, indices and updates, as in StableHLO's `scatter`: the inverse of
-    `GatherDims`.
-    """
+    """The correspondence of dims of inputs, indices and updates, as in StableHLO's `scatter`."""
 
     update_window_dims: Ints
     inserted_window_dims: Ints

@@ -113,9 +113,10 @@ class PermutePairs(OverAxes):
 
 
 class FetchRows(AlongDim):
-    """The rows that device i of a group needs: from ceil((i * step + base) / divisor) on (`ccl/halo.py`).
+    """Attributes of an op by which each device of a group fetches a range of rows from the tiles of the others.
 
-    Rows from `limit` on do not exist.
+    The range of device i starts at row ceil((i * step + base) / divisor); its length is that of the result
+    (`ccl/halo.py`). Rows from `limit` on do not exist.
 
     Fields:
         parts: replaces the fields above by several fetches, each described by `FETCH_NUMBERS` integers.

@@ -12,8 +12,7 @@ KINDS: dict[str, type[Attributes]] = {"call": Call}
 
 
 def attributes_of(op: str, given: Mapping[str, Any] | Attributes) -> Attributes:
-    """Convert `given` to an instance of the op's attribute class, or to `Unchecked` if the names do not match its
-    fields.
+    """Convert `given` to the op's attribute class, or to `Unchecked` if the names do not match its fields.
 
     An op without a record belongs to a single pass, and its attributes are not checked.
     """

@@ -102,17 +102,19 @@ class _Writer:
 
     # ---- tensors of the scores' shape, and of one value per row
 
-    def operand(self, number: int) -> Spread:
-        return Spread(self.node.operands[number], self.factors.operands[number])
+    def operand(self, index: int) -> Spread:
+        return Spread(self.node.operands[index], self.factors.operands[index])
 
-    def _converted(self, number: int, other: Spread) -> Spread:
+    def _converted(self, index: int, other: Spread) -> Spread:
         """Return an operand, converted to the element type of the tensor that it is multiplied by."""
-        value, names = self.node.operands[number], self.factors.operands[number]
+        value, names = self.node.operands[index], self.factors.operands[index]
         return Spread(self.builder.convert(value, other.value.type.dtype), names)
 
     def scores(self) -> Value:
-        kind = self.node.regions[0].inputs[0].type
-        return self.product(self.operand(QUERIES), self.operand(KEYS), self.order, kind, self.node.attrs.precision)
+        region_type = self.node.regions[0].inputs[0].type
+        return self.product(
+            self.operand(QUERIES), self.operand(KEYS), self.order, region_type, self.node.attrs.precision
+        )
 
     def softmaxed(self, scores: Value) -> Value:
         return self.builder.convert(self.function(self.node.regions[0], scores), STATISTIC)
@@ -155,8 +157,8 @@ class _Writer:
         return elements
 
     def _position(self, name: str) -> Spread:
-        kind = POSITION.with_shape((self.factors.sizes[name],))
-        return Spread(self.builder.emit("iota", [], kind, dim=0), (name,))
+        position_type = POSITION.with_shape((self.factors.sizes[name],))
+        return Spread(self.builder.emit("iota", [], position_type, dim=0), (name,))
 
     def _ordered(self, names: set[str]) -> Names:
         return tuple(name for name in self.order if name in names)

@@ -95,10 +95,10 @@ class FactorWriter:
         """Reduce the elements on this device over factors, starting from the combiner's neutral element."""
         kept = tuple(f for f in part.names if f not in over)
         sizes = dict(zip(part.names, part.value.type.sizes, strict=True))
-        kind = TensorType(tuple(sizes[f] for f in kept), part.dtype)
-        init = self.builder.splat(neutral(reduction_kind(combiner), part.dtype).item(), kind.with_shape(()))
+        result_type = TensorType(tuple(sizes[f] for f in kept), part.dtype)
+        init = self.builder.splat(neutral(reduction_kind(combiner), part.dtype).item(), result_type.with_shape(()))
         dims = tuple(part.names.index(f) for f in part.names if f in over)
-        return Spread(self.builder.emit("reduce", [part.value, init], kind, kind=combiner, dims=dims), kept)
+        return Spread(self.builder.emit("reduce", [part.value, init], result_type, kind=combiner, dims=dims), kept)
 
     def count(self, over: Names) -> float:
         """Return the global number of elements along factors."""
@@ -106,8 +106,8 @@ class FactorWriter:
 
     def positions(self, factor: str, dtype: str) -> Spread:
         """Return the global positions along a factor."""
-        kind = TensorType((self.sizes[factor],), dtype)
-        return Spread(self.builder.emit("iota", [], kind, dim=0), (factor,))
+        position_type = TensorType((self.sizes[factor],), dtype)
+        return Spread(self.builder.emit("iota", [], position_type, dim=0), (factor,))
 
     # ---- Communication, which is empty if this device has the entire operands.
 
@@ -155,7 +155,9 @@ def product(builder: Builder, left: Spread, right: Spread, order: Names, dtype: 
         attrs["precision"] = tuple(precision)
     result_factors = (*batch, *free)
     sizes = {f: size for part in (left, right) for f, size in zip(part.names, part.value.type.sizes, strict=True)}
-    kind = TensorType(tuple(sizes[f] for f in result_factors), dtype)
+    result_type = TensorType(tuple(sizes[f] for f in result_factors), dtype)
     return arranged(
-        builder, Spread(builder.emit("dot_general", [left.value, right.value], kind, **attrs), result_factors), order
+        builder,
+        Spread(builder.emit("dot_general", [left.value, right.value], result_type, **attrs), result_factors),
+        order,
     )

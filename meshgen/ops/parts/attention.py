@@ -1,5 +1,4 @@
-"""Split-KV attention: few rows over many keys, computed in parts of the keys and combined through their
-log-sum-exps.
+"""Split-KV attention: the keys are split into parts, whose outputs are combined through their log-sum-exps.
 
 %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"}
 %p, %m = attention %q, (reshape %k), (reshape %v) {factors = "h t d, h s_part s d, h s_part s e -> s_part h
@@ -28,9 +27,7 @@ _ROWS_OF_A_TILE = 64
 
 
 def attention(node: Node, producer: Producer) -> Parts | None:
-    """Split the longest factor of the keys so that the parts fill the device. Returns None if rows and heads fill
-    it already.
-    """
+    """Split the longest factor of the keys to fill the device. Returns None if rows and heads fill it already."""
     factors = Factors.of(node)
     name = max(factors.keys, key=lambda factor: factors.sizes[factor])
     counts = _filling_counts(node, factors, factors.sizes[name])
@@ -39,14 +36,12 @@ def attention(node: Node, producer: Producer) -> Parts | None:
 
 
 def _filling_counts(node: Node, factors: Factors, keys: int) -> list[int]:
-    """Return the number of parts that fills the device, as a list of at most one, by the limits of other split
-    reductions.
-    """
+    """Return a list with the largest number of parts that run at once, or [] if no split is needed."""
     limits, shared = DEFAULT.fusion, {*factors.operands[KEYS], *factors.operands[VALUES]}
     rows = math.prod(factors.sizes[f] for f in factors.rows if f not in shared)
     heads = math.prod(factors.sizes[f] for f in factors.rows if f in shared)
     programs = max(1, heads * -(-rows // _ROWS_OF_A_TILE))
-    nbytes = sum(node.operands[number].type.nbytes for number in (KEYS, VALUES))
+    nbytes = sum(node.operands[operand].type.nbytes for operand in (KEYS, VALUES))
     max_programs = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
     if nbytes < limits.split_bytes or programs >= max_programs:
         return []
@@ -79,7 +74,7 @@ class _SplitAttention:
         return tuple(f for name in names for f in ((self.part, name) if name == self.name else (name,)))
 
     def _region(self, region: Graph, length: int) -> Graph:
-        """Return a region whose position argument is replaced by the index of a part and the position within the part."""
+        """Return a region with the arguments (part index, position in the part) instead of the position."""
         positions = self.node.attrs.positions
         if self.name not in positions:
             return region
@@ -99,12 +94,12 @@ class _SplitAttention:
     def combine(self, builder: Builder, partials: list[Value]) -> list[Value]:
         node, (partial, sums) = self.node, partials
         out, rows = self.factors.results
-        kind = node.results[1].type
-        high = total(builder, sums, 0, kind, "maximum")
+        row_type = node.results[1].type
+        high = total(builder, sums, 0, row_type, "maximum")
         lowered = finite(builder, high) if node.attrs.zero_empty else high
         wide = builder.spread(lowered, sums.type.shape, range(1, sums.type.rank))
         weights = builder.elementwise("exponential", builder.elementwise("subtract", sums, wide))
-        weight = total(builder, weights, 0, kind)
+        weight = total(builder, weights, 0, row_type)
         dims = [out.index(f) for f in rows]
         spread = builder.spread(weights, partial.type.shape, [0, *(d + 1 for d in dims)])
         weighted_sum = total(builder, builder.elementwise("multiply", partial, spread), 0, TensorType(partial.type.shape[1:], "f32"))  # fmt: skip

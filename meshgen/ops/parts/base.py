@@ -44,8 +44,9 @@ def even_counts(size: int, least: int) -> list[int]:
 
 
 def cut(builder: Builder, value: Value, dim: int, count: int, shape: Sequence[int] = ()) -> Value:
-    """Split a dim into `count` parts: [.., n, ..] -> [.., count, n / count, ..]. `shape` replaces the value's
-    shape first.
+    """Split a dim into `count` parts: [.., n, ..] -> [.., count, n / count, ..].
+
+    The value is first reshaped to `shape`, if given.
     """
     sizes = shape or value.type.sizes
     return builder.reshape(value, (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :]))

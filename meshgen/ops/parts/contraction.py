@@ -32,8 +32,8 @@ def dot_general(node: Node, producer: Producer) -> Parts | None:
             **node.attrs, "lhs_contract": contract[0], "rhs_contract": contract[1],
             "lhs_batch": (split_dims[0], *batch[0]), "rhs_batch": (split_dims[1], *batch[1]),
         }  # fmt: skip
-        kind = TensorType((count, *result.sizes), sum_type(result.dtype))
-        return [builder.emit("dot_general", operands, kind, **attrs)]
+        partial_type = TensorType((count, *result.sizes), sum_type(result.dtype))
+        return [builder.emit("dot_general", operands, partial_type, **attrs)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         return [total(builder, partials[0], 0, result)]

@@ -66,18 +66,16 @@ def _fold_type(kind: str, dtype: str) -> str:
 
 
 def reduce(node: Node, producer: Producer) -> Parts | None:
-    """Split a `reduce`. Partial reductions start from the neutral element, and their combination from the initial
-    value.
-    """
+    """Split a `reduce`. Only the combination starts from the initial value; parts start from the neutral element."""
     if not node.attrs.dims:
         return None
     (value, init), kind, dims, result = node.operands, node.attrs.kind, _Dims.of(node), node.result.type
     wide = _fold_type(kind, result.dtype)
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        pieces, given = dims.pieces(builder, builder.convert(value, wide), count)
+        split_value, given = dims.pieces(builder, builder.convert(value, wide), count)
         start = builder.splat(neutral(kind, wide), TensorType((), wide))
-        return [builder.emit("reduce", [pieces, start], given, dims=dims.of_parts, kind=kind)]
+        return [builder.emit("reduce", [split_value, start], given, dims=dims.of_parts, kind=kind)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         operands = [partials[0], builder.convert(init, wide)]
@@ -88,21 +86,19 @@ def reduce(node: Node, producer: Producer) -> Parts | None:
 
 
 def reduce_region(node: Node, producer: Producer) -> Parts | None:
-    """Split a `reduce_region`. All reductions start from the initial values, which StableHLO allows to use several
-    times.
-    """
+    """Split a `reduce_region`. All reductions start from the initial values; StableHLO allows repeated use of them."""
     if not node.attrs.dims:
         return None
     half, dims = len(node.operands) // 2, _Dims.of(node)
     values, inits = node.operands[:half], node.operands[half:]
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        pieces, given = zip(*(dims.pieces(builder, value, count) for value in values), strict=True)
-        return builder.append(node.op, [*pieces, *inits], given, {"dims": dims.of_parts}, node.regions)
+        split_values, given = zip(*(dims.pieces(builder, value, count) for value in values), strict=True)
+        return builder.append(node.op, [*split_values, *inits], given, {"dims": dims.of_parts}, node.regions)
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
-        kinds = [value.type for value in node.results]
-        return builder.append(node.op, [*partials, *inits], kinds, {"dims": (dims.place,)}, node.regions)
+        result_types = [value.type for value in node.results]
+        return builder.append(node.op, [*partials, *inits], result_types, {"dims": (dims.place,)}, node.regions)
 
     return Parts(dims.counts, partial, combine)
 
@@ -121,8 +117,8 @@ def cumulative(node: Node, producer: Producer) -> Parts | None:
         return builder.splat(neutral(kind, wide), TensorType((), wide))
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        pieces = cut(builder, builder.convert(node.operands[0], wide), dim, count)
-        return [_scan(builder, pieces, initial(builder), dim + 1, is_reverse, kind)]
+        split_value = cut(builder, builder.convert(node.operands[0], wide), dim, count)
+        return [_scan(builder, split_value, initial(builder), dim + 1, is_reverse, kind)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         (scanned,) = partials

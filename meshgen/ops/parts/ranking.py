@@ -27,15 +27,15 @@ def top_k(node: Node, producer: Producer) -> Parts | None:
     comes last.
     """
     (value,), k, part = node.operands, node.attrs.k, _COMPARED_ROW
-    kind, size = value.type, value.type.sizes[-1]
-    if size <= 2 * part or 4 * k > part or not kind.size:
+    value_type, size = value.type, value.type.sizes[-1]
+    if size <= 2 * part or 4 * k > part or not value_type.size:
         return None
-    rows = kind.size // size
+    rows = value_type.size // size
 
     def partial(builder: Builder, count: int) -> list[Value]:
         padded = builder.shaped(value, (rows, size))
         if padding := count * part - size:
-            padded = builder.pad(padded, _least(builder, kind.dtype), (0, 0), (0, padding))
+            padded = builder.pad(padded, _least(builder, value_type.dtype), (0, 0), (0, padding))
         values, indices = _top(builder, builder.reshape(padded, (rows, count, part)), k)
         starts = builder.emit("iota", [], TensorType((count,), "i32"), dim=0)
         starts = builder.elementwise("multiply", starts, builder.broadcast_scalar(part, starts.type))
