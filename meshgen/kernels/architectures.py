@@ -1,7 +1,8 @@
-"""GPU architectures: one row per target, and what each generation of tensor cores means for kernels.
+"""GPU architectures: a row per target, and the properties of each generation of tensor cores.
 
-A new architecture of a known generation is one row of `ARCHITECTURES`. A new generation is a `TensorCores` besides, with a device in
-`meshgen/cost_model/kernels.py` that predicts its times and tiles in `matmul.py` and `attention.py`.
+A new architecture of a known generation is a row of `ARCHITECTURES`. A new generation also needs a
+`TensorCores`, a device in `meshgen/cost_model/kernels.py` that predicts its times, and tiles in `matmul.py`
+and `attention.py`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TensorCores:
-    """How a generation multiplies matrices.
+    """A generation of tensor cores.
 
     Attributes:
         device: name of the device in the cost model whose times stand for the generation.
         instructions: SASS mnemonics of GEMMs on tensor cores.
-        has_tma: operands are copied by tensor descriptors.
-        specializes_warps: a producer warp group copies for two consumer warp groups. On sm_100 one thread issues the
-            instructions, which Triton assigns to warps by itself.
-        promotes_f8: accumulators of 8-bit floats keep about 14 bits, so that each step is added to one in f32.
+        has_tma: whether tensor descriptors can copy operands.
+        specializes_warps: whether a producer warp group copies for two consumer warp groups. On sm_100 one thread
+            issues the instructions, and Triton assigns them to warps by itself.
+        promotes_f8: whether accumulators of 8-bit floats keep only about 14 bits, so that each step is added to an f32
+            accumulator.
     """
 
     device: str
@@ -29,7 +31,8 @@ class TensorCores:
     promotes_f8: bool = False
 
     def promotes(self, dtype: str) -> bool:
-        """Whether the sum of each step of 128 elements at most is added to an accumulator in f32: of fp8 (8-bit floats) on sm_90.
+        """Whether the sum of each step, of at most 128 elements, is added to a separate f32 accumulator: for fp8 on
+        sm_90.
 
         Source: DeepSeek-V3 Technical Report, section 3.3.2.
         """
@@ -48,10 +51,10 @@ class Architecture:
     """A GPU architecture that modules are compiled for.
 
     Attributes:
-        products: devices that have it.
-        shared_bytes: shared memory that one block can use.
-        has_f8: has conversions to and from f8E4M3FN.
-        assembler: the program of Triton that assembles its PTX.
+        products: GPUs with this architecture.
+        shared_bytes: bytes of shared memory that one block can use.
+        has_f8: whether it has conversions to and from f8E4M3FN.
+        assembler: the program in Triton's package that assembles its PTX.
 
     Source: CUDA C++ programming guide, "Technical specifications per compute capability"; PTX ISA, `cvt`.
     """
@@ -65,8 +68,8 @@ class Architecture:
 
 
 ARCHITECTURES = {
-    each.name: each
-    for each in (
+    architecture.name: architecture
+    for architecture in (
         Architecture("sm_80", "A100", MMA, 166912, has_f8=False),
         Architecture("sm_86", "A10, RTX 30", MMA, 101376, has_f8=False),
         Architecture("sm_87", "Orin", MMA, 166912, has_f8=False),
@@ -81,5 +84,5 @@ ARCHITECTURES = {
 
 
 def tensor_cores(architecture: str) -> TensorCores:
-    """Return the generation of an architecture such as `sm_90`."""
+    """Return the generation of tensor cores of an architecture such as `sm_90`."""
     return ARCHITECTURES[architecture].tensor_cores

@@ -1,7 +1,7 @@
-"""Tiles of attention: rows of queries per program, and keys per step.
+"""Attention tiles: rows of queries per program, and keys per step.
 
-The candidates were built for sm_80 and sm_90 with causal masks: none spills. A function of the scores that needs many registers has
-the smaller ones.
+The candidates were built for sm_80 and sm_90 with causal masks, and none of them spills. Score functions
+that need many registers use only the smaller tiles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from meshgen.kernels.architectures import MMA, tensor_cores
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """Rows, keys per step, and launch options. `speed` is that of a program, relative to the largest tile, by issue slots per key."""
+    """The rows, the keys per step, and the launch options of an attention tile.
+
+    Attributes:
+        m: rows per program.
+        n: keys per step.
+        speed: speed of a program relative to the largest tile, by issue slots per key.
+    """
 
     m: int
     n: int
@@ -34,19 +40,19 @@ _SM80 = {
     128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
 }  # fmt: skip
-# f32 as tf32: tiles have twice the bytes.
+# f32 multiplied as tf32: tiles have twice the bytes.
 _TF32_SM90 = {
     64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
     128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 32, 4, 2, 0.5), *_SMALL),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
 }  # fmt: skip
 _TF32_SM80 = _TF32_SM90 | {256: (AttentionTile(64, 32, 8, 1, 1.0), AttentionTile(16, 32, 4, 2, 0.3))}
-# f32 in full precision runs on the FMA pipes: both operands of a product live in registers.
+# Full-precision f32 runs on the FMA pipes, with both operands of a matmul in registers.
 _F32 = {
     64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(16, 32, 8, 1, 0.5)),
     128: (AttentionTile(16, 16, 8, 1, 1.0),),
 }
-# Three products of tf32: both operands of a product are in registers, each in two parts.
+# f32 multiplied by three tf32 matmuls: both operands are in registers, each as a high and a low part.
 _ROW = AttentionTile(16, 32, 4, 2, 0.2)
 _TF32X3_SM80 = {64: (_ROW,), 128: (_ROW,)}
 _TF32X3_SM90 = {64: (AttentionTile(128, 32, 8, 2, 1.0), AttentionTile(64, 32, 4, 2, 0.6), _ROW),
@@ -56,12 +62,14 @@ _NEWER = {"f32": _F32, "tf32x3": _TF32X3_SM90, "tf32": _TF32_SM90}
 
 
 def widest_head(dtype: str) -> int:
-    """Elements of a row of queries or values, multiplied as `dtype` (`meshgen/ops/precision.py`), up to which there is a tile."""
+    """Return the largest head size for which there is a tile, if operands are multiplied as `dtype`
+    (`meshgen/ops/precision.py`).
+    """
     return max(_table(dtype, "sm_80"))
 
 
 def _table(dtype: str, arch: str) -> Mapping[int, tuple[AttentionTile, ...]]:
-    """Tiles by the longest row that they are for."""
+    """Return the tiles by the largest head size that they support."""
     if tensor_cores(arch) is MMA:
         return _OLDER.get(dtype, _SM80)
     return _NEWER.get(dtype, _SM90)
@@ -70,13 +78,15 @@ def _table(dtype: str, arch: str) -> Mapping[int, tuple[AttentionTile, ...]]:
 def tiles(
     rows: int, batch: int, keys: int, head: int, dtype: str, arch: str, multiprocessors: int, *, is_heavy: bool
 ) -> tuple[AttentionTile, ...]:
-    """Tiles for `batch` times `rows` of queries, of up to `head` elements each: the least predicted time first.
+    """Return the tiles for `batch` times `rows` queries of head size up to `head`, fastest predicted first.
 
     Args:
-        is_heavy: what is computed of the scores needs many registers: no tile with 128 keys.
+        is_heavy: whether the score function needs many registers, which rules out tiles with 128 keys.
     """
-    found = _of_width(_table(dtype, arch), head)
-    return _ordered([t for t in found if not (is_heavy and t.n > 64)], found[-1], rows, batch, keys, multiprocessors)
+    supported = _of_width(_table(dtype, arch), head)
+    return _ordered(
+        [t for t in supported if not (is_heavy and t.n > 64)], supported[-1], rows, batch, keys, multiprocessors
+    )
 
 
 def _of_width(table: Mapping[int, tuple[AttentionTile, ...]], width: int) -> tuple[AttentionTile, ...]:
@@ -84,20 +94,23 @@ def _of_width(table: Mapping[int, tuple[AttentionTile, ...]], width: int) -> tup
 
 
 def _ordered(
-    found: Iterable[AttentionTile], least: AttentionTile, rows: int, batch: int, steps: int, multiprocessors: int
+    candidates: Iterable[AttentionTile], least: AttentionTile, rows: int, batch: int, steps: int, multiprocessors: int
 ) -> tuple[AttentionTile, ...]:
-    """The tiles of no more than twice the rows, and the least one, by predicted time; blocks have all steps at most."""
+    """Return the tiles with less than twice the needed rows, and `least` in any case, fastest predicted first.
+
+    A block of the returned tiles does not extend past the last step by more than its padding to a power of two.
+    """
 
     def work(tile: AttentionTile) -> float:
         waves = -(-(-(-rows // tile.m) * batch) // multiprocessors)
         return waves * tile.m / tile.speed
 
     block = 1 << max(4, (steps - 1).bit_length())
-    ordered = sorted((tile for tile in found if tile.m < 2 * rows or tile is least), key=work)
+    ordered = sorted((tile for tile in candidates if tile.m < 2 * rows or tile is least), key=work)
     return tuple(dict.fromkeys(replace(tile, n=min(tile.n, block)) for tile in ordered))
 
 
-# Built for sm_80 and sm_90 with causal masks. With two sums of long rows the largest spill.
+# Built for sm_80 and sm_90 with causal masks. With two accumulators of long rows, the largest tiles spill.
 _GRADIENTS = {
     64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(128, 32, 8, 2, 0.85), AttentionTile(64, 64, 4, 2, 0.7), AttentionTile(64, 32, 4, 2, 0.55),
          AttentionTile(32, 32, 4, 2, 0.3), AttentionTile(16, 32, 4, 2, 0.15)),
@@ -105,7 +118,7 @@ _GRADIENTS = {
           AttentionTile(32, 32, 4, 2, 0.3), AttentionTile(16, 32, 4, 1, 0.15)),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(32, 32, 8, 1, 0.5), AttentionTile(16, 16, 8, 1, 0.3)),
 }  # fmt: skip
-_F32_GRADIENTS = {  # in full precision, or three products of tf32
+_F32_GRADIENTS = {  # full-precision f32, or three tf32 matmuls
     64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(32, 16, 8, 1, 0.7), AttentionTile(16, 16, 8, 1, 0.5)),
     128: (AttentionTile(32, 16, 8, 1, 1.0), AttentionTile(16, 16, 8, 1, 0.7)),
 }
@@ -114,22 +127,24 @@ _TF32_GRADIENTS = {
     128: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(32, 32, 8, 1, 0.6), *_F32_GRADIENTS[128]),
 }
 _GRADIENTS_OF = {"f32": _F32_GRADIENTS, "tf32x3": _F32_GRADIENTS, "tf32": _TF32_GRADIENTS}
-_MOST_OF_TWO = 4096  # elements of a block of scores beside two sums of rows of more than 64
+# elements of a block of scores beside two accumulators of more than 64 columns; larger blocks spill
+_MOST_OF_TWO = 4096
 
 
 def widest_gradient(dtype: str) -> int:
-    """As `widest_head`, of gradients."""
+    """Return the largest head size for which there is a tile for gradients, if operands are multiplied as `dtype`."""
     return max(_GRADIENTS_OF.get(dtype, _GRADIENTS))
 
 
 def gradient_tiles(
     rows: int, steps: int, batch: int, head: int, sums: int, dtype: str, multiprocessors: int
 ) -> tuple[AttentionTile, ...]:
-    """Tiles for `batch` times `rows` of results over `steps`, of up to `head` elements each: the least predicted time first.
+    """Return the tiles for `batch` times `rows` gradients over `steps`, of head size up to `head`, fastest
+    predicted first.
 
     Args:
-        sums: how many results of so many elements a row has.
+        sums: the number of accumulators of a row.
     """
-    found = _of_width(_GRADIENTS_OF.get(dtype, _GRADIENTS), head)
-    fitting = [t for t in found if sums == 1 or head <= 64 or t.m * t.n <= _MOST_OF_TWO]
-    return _ordered(fitting, found[-1], rows, batch, steps, multiprocessors)
+    supported = _of_width(_GRADIENTS_OF.get(dtype, _GRADIENTS), head)
+    fitting = [t for t in supported if sums == 1 or head <= 64 or t.m * t.n <= _MOST_OF_TWO]
+    return _ordered(fitting, supported[-1], rows, batch, steps, multiprocessors)

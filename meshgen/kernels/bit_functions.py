@@ -1,4 +1,4 @@
-"""Triton functions on the bits of numbers: counts, orders, and rounding to other formats."""
+"""Triton functions on the bits of numbers: counting, ordering, and rounding to other formats."""
 
 from __future__ import annotations
 

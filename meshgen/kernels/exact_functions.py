@@ -1,4 +1,4 @@
-"""Triton functions of functions.py's kind whose results are exact."""
+"""Triton functions with exact results; see `functions.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Triton functions of functions.py's kind in single precision, right to 4 ulp over the whole range.
+"""Triton functions in single precision with an error of at most 4 ulp over the entire range; see
+`functions.py`.
 
-The device's own are not: `ex2.approx` of a rounded product is off by 20 ulp, and several take numbers below 2^-126 for 0.
+The device's own functions are less accurate: `ex2.approx` of a rounded product is off by 20 ulp, and
+several flush numbers below 2^-126 to 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Triton functions that generated kernels call: what Triton lacks without libdevice.
+"""Triton functions that generated kernels call, for math that Triton lacks without libdevice.
 
-They are text, because each kernel's module holds a copy of those that it uses and needs nothing else.
+They are source text, because the module of each kernel contains a copy of the functions that it uses and
+depends on nothing else.
 """
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ def either(a, b):
     return a | b
 """,
 }
-# Functions that a function calls.
+# The functions that each function calls.
 NEEDS: dict[str, tuple[str, ...]] = {
     **SPECIAL_NEEDS, "accurate_expm1": ("accurate_exp",), "accurate_logistic": ("accurate_exp",), "float_remainder": ("is_negative",),
     "popcount_64": ("popcount",), "high_half": ("high_half_unsigned",),

@@ -1,9 +1,11 @@
-"""How long a matrix product takes: a model of the main loop of a tile, and of the tiles that each multiprocessor computes.
+"""Predicted time of a matmul: a model of a tile's main loop, and of the tiles that each multiprocessor
+computes.
 
-A step of the loop takes as long as the slowest of three: tensor cores (or FMA pipes) multiply, the L2 cache delivers the
-operands, and copies that were started `num_stages - 1` steps ago arrive, so two stages of a deep step need more time than three of
-a step half as deep. Blocks that share a multiprocessor hide each other's
-latencies, not each other's work. `python -m bench.products` compares with published measurements.
+A step of the loop takes as long as the slowest of three: tensor cores (or FMA pipes) multiply, the L2 cache
+delivers the operands, and copies that were started `num_stages - 1` steps ago arrive. So two stages of a
+deep step take more time than three stages of half the depth. Blocks that share a multiprocessor hide each
+other's latencies, but not each other's work. `python -m bench.products` compares the model with published
+measurements.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from meshgen.ir.graph import DTYPES
 from meshgen.kernels.architectures import tensor_cores
 from meshgen.kernels.matmul import Tile, candidates, staged_bytes
 
-_REGISTERS = 65536  # of a multiprocessor
-_OTHER_REGISTERS = 48  # of a thread, besides its part of the accumulator: addresses, descriptors
+# 32-bit registers of a multiprocessor (CUDA C++ programming guide, "Technical specifications per compute capability")
+_REGISTERS = 65536
+_OTHER_REGISTERS = 48  # registers of a thread besides its elements of the accumulator: addresses, descriptors
 
 
 class Product(NamedTuple):
-    """`batch` products of m x k with k x n elements in one launch, multiplied as `dtype` (`meshgen/ops/precision.py`)."""
+    """Matmuls of one launch: `batch` times m x k by k x n, multiplied as `dtype` (`meshgen/ops/precision.py`)."""
 
     batch: int
     m: int
@@ -40,7 +43,10 @@ class Product(NamedTuple):
 
 
 def together(products: Sequence[Product], tile: Tile) -> Product:
-    """All tiles of products, each as a product of its own, of as many steps as these have on average; a product alone as it is."""
+    """Return matmuls of one launch as a single batched matmul of tiles, with the average k of these tiles.
+
+    A single matmul is returned unchanged.
+    """
     if len(products) == 1:
         return products[0]
     blocks = [-(-p.m // tile.m) * -(-p.n // tile.n) * p.batch for p in products]
@@ -49,44 +55,47 @@ def together(products: Sequence[Product], tile: Tile) -> Product:
 
 
 def thread_registers(tile: Tile, held: int, is_promoted: bool) -> float:
-    """Return the registers of a thread: its part of the accumulators, and the others.
+    """Return the registers of a thread, for its elements of the accumulators and for everything else.
 
     Args:
-        held: how many tiles of results wait in registers, besides the accumulator.
-        is_promoted: whether the accumulator of a step is apart from that of the steps before.
+        held: the number of result tiles that wait in registers, besides the accumulator.
+        is_promoted: whether the accumulator of a step is separate from that of the earlier steps.
     """
     return tile.m * tile.n * (1 + held + is_promoted / tile.parts) / tile.multiplying_threads + _OTHER_REGISTERS
 
 
 def product_seconds(product: Product, device: Device) -> float:
-    """Predicted time of the best tile, without the launch and without device memory."""
+    """Return the predicted time of the best tile, without the launch and without device memory."""
     return min(tile_seconds(tile, product, device) for tile in candidates(product.dtype, device.architecture))
 
 
 def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
-    """Predicted time of all tiles of a product, each multiprocessor's one after the other or side by side."""
+    """Return the predicted time of all tiles of a matmul, which each multiprocessor computes one after the other
+    or side by side.
+    """
     p, model, item_bytes = product, DEFAULT.kernels, product.item_bytes
     blocks = -(-p.m // tile.m) * -(-p.n // tile.n) * p.batch
-    steps, each = -(-p.k // tile.k), -(-blocks // device.multiprocessors)
+    steps, blocks_each = -(-p.k // tile.k), -(-blocks // device.multiprocessors)
     peak = device.peaks.get(p.dtype, device.vector_flops) / device.multiprocessors
     multiply = 2 * tile.m * tile.n * tile.k / (peak * model.main_loop_share * tile.speed)
     active = min(blocks, device.multiprocessors)
-    most = device.l2_bandwidth / (device.multiprocessors // 2)  # a multiprocessor takes up to twice its share
-    delivered = min(device.l2_bandwidth / active, most)
-    # Boxes past the last row or column are not read.
+    # a multiprocessor gets at most twice its share of the bandwidth
+    max_bandwidth = device.l2_bandwidth / (device.multiprocessors // 2)
+    delivered = min(device.l2_bandwidth / active, max_bandwidth)
+    # Tiles do not read past the last row or column.
     nbytes = (min(tile.m, p.m) + min(tile.n, p.n)) * tile.k * item_bytes
     read = nbytes / delivered
-    arrive = (model.copy_seconds + nbytes / most) / max(1, tile.num_stages - 1)
+    arrive = (model.copy_seconds + nbytes / max_bandwidth) / max(1, tile.num_stages - 1)
     write = min(tile.m, p.m) * min(tile.n, p.n) * max(2, item_bytes) / delivered
-    side_by_side = min(each, _resident(tile, p, device))
+    side_by_side = min(blocks_each, _resident(tile, p, device))
     if side_by_side == 1:
-        return each * (steps * max(multiply, read, arrive) + model.start_seconds + write)
-    busy = each * (steps * max(multiply, read) + write) + model.start_seconds
-    return max(busy, -(-each // side_by_side) * (steps * arrive + model.start_seconds + write))
+        return blocks_each * (steps * max(multiply, read, arrive) + model.start_seconds + write)
+    busy = blocks_each * (steps * max(multiply, read) + write) + model.start_seconds
+    return max(busy, -(-blocks_each // side_by_side) * (steps * arrive + model.start_seconds + write))
 
 
 def _resident(tile: Tile, product: Product, device: Device) -> int:
-    """Blocks that share a multiprocessor, as far as shared memory and registers suffice."""
+    """Return the number of blocks that share a multiprocessor, as limited by shared memory and registers."""
     is_promoted = tensor_cores(device.architecture).promotes(product.dtype)
     registers = round(thread_registers(tile, 0, is_promoted) * tile.threads)
     return max(1, min(device.shared_bytes // staged_bytes(tile, product.item_bytes), _REGISTERS // registers))

@@ -1,8 +1,9 @@
-"""Kernels on the elements of boxes within a device, as PTX that its driver compiles when a module is loaded.
+"""Kernels that copy boxes of elements within a device, as PTX that the driver compiles when a module is
+loaded.
 
-They are the same for every program: sizes and strides are parameters. One thread handles one element of a box of up to four
-dims, whose strides count bytes. Where the elements of a row lie one after the other on both sides, accesses coalesce; the
-indices cost three divisions of 32 bits per element, which matters for boxes of single bytes only.
+They are the same for every program: sizes and strides are parameters. One thread handles one element of a
+box of up to four dims, with strides in bytes. If rows are contiguous on both sides, accesses coalesce. The
+index computation takes three 32-bit divisions per element, which matters only for boxes of single bytes.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-RANK = 4  # dims of a box
-THREADS = 256  # per block
-MOST_ELEMENTS = 2**31  # of a box: elements are numbered in 32 bits
-POINTER, U32 = 8, 4  # bytes of a parameter
+RANK = 4  # number of dims of a box
+THREADS = 256  # threads per block
+MOST_ELEMENTS = 2**31  # elements of a box: their indices have 32 bits
+POINTER, U32 = 8, 4  # bytes of a kernel parameter
 _HEADER = ".version 7.8\n.target sm_80\n.address_size 64\n"
 
-# Load and store of an element of so many bytes, and its registers
+# Type suffix and registers of loads and stores, by the element size in bytes.
 _WORDS = {1: ("u8", "%v0"), 2: ("u16", "%v0"), 4: ("u32", "%v0"), 8: ("u64", "%w0"), 16: ("v2.u64", "{%w0, %w1}")}
 
 
 @dataclass(frozen=True)
 class PtxKernel:
-    """A kernel, and the sizes in bytes of its parameters in order."""
+    """A PTX kernel. `parameters`: the sizes of its parameters in bytes, in order."""
 
     name: str
     text: str
@@ -32,9 +33,10 @@ class PtxKernel:
 
 @functools.cache
 def copy_kernel(itemsize: int) -> PtxKernel:
-    """Copies a box of elements of 1, 2, 4, 8 or 16 bytes, aligned to their size.
+    """Return the kernel that copies a box of elements of 1, 2, 4, 8 or 16 bytes, aligned to their size.
 
-    Parameters: target, source (addresses); elements; the sizes of dims 1 to 3; strides of the target's dims; of the source's.
+    Its parameters are the addresses of target and source, the number of elements, the sizes of dims 1 to 3, the
+    strides of the target's dims, and the strides of the source's dims.
     """
     word, registers = _WORDS[itemsize]
     body = [
@@ -46,7 +48,7 @@ def copy_kernel(itemsize: int) -> PtxKernel:
 
 
 def _element(sides: Sequence[str]) -> list[str]:
-    """Moves each side's pointer to the thread's element."""
+    """Return code that moves the pointer of each side to the thread's element."""
     lines = ["mov.u32 %rest, %number;"]
     for dim in (3, 2, 1):
         lines += [f"rem.u32 %index, %rest, %size{dim};", f"div.u32 %rest, %rest, %size{dim};", *_moved(sides, dim)]
@@ -61,7 +63,7 @@ def _moved(sides: Sequence[str], dim: int) -> list[str]:
 
 
 def _kernel(name: str, sides: Sequence[str], body: Sequence[str]) -> PtxKernel:
-    """A kernel on boxes."""
+    """Return a kernel that runs `body` for every element of a box."""
     strides = [f"{side}_stride{dim}" for side in sides for dim in range(RANK)]
     words = ["count", "size1", "size2", "size3"]
     parameters = [*((side, "u64") for side in sides), *((word, "u32") for word in words)]
@@ -70,20 +72,21 @@ def _kernel(name: str, sides: Sequence[str], body: Sequence[str]) -> PtxKernel:
 
 
 def threads_kernel(name: str, parameters: Sequence[tuple[str, str]], body: Sequence[str]) -> PtxKernel:
-    """A kernel that does `body` for every `%number` below its parameter `%count`.
+    """Return a kernel that runs `body` for every `%number` below its parameter `%count`.
 
-    `parameters`: name and type of each; their values are in registers of these names.
+    Args:
+        parameters: name and PTX type of each parameter. Registers of the same names hold their values.
     """
-    declared = ", ".join(f".param .{kind} p_{each}" for each, kind in parameters)
-    wide = ", ".join(f"%{each}" for each, kind in parameters if kind != "u32")
-    narrow = ", ".join(f"%{each}" for each, kind in parameters if kind == "u32")
+    declared = ", ".join(f".param .{ptx_type} p_{parameter}" for parameter, ptx_type in parameters)
+    wide = ", ".join(f"%{parameter}" for parameter, ptx_type in parameters if ptx_type != "u32")
+    narrow = ", ".join(f"%{parameter}" for parameter, ptx_type in parameters if ptx_type == "u32")
     lines = [
         f".visible .entry {name}({declared}) .maxntid {THREADS}",
         "{",
         f".reg .b64 {wide};",
         f".reg .b32 {narrow}, %number, %block, %thread, %threads;",
         ".reg .pred %outside;",
-        *(f"ld.param.{kind} %{each}, [p_{each}];" for each, kind in parameters),
+        *(f"ld.param.{ptx_type} %{parameter}, [p_{parameter}];" for parameter, ptx_type in parameters),
         "mov.u32 %block, %ctaid.x;",
         "mov.u32 %threads, %ntid.x;",
         "mov.u32 %thread, %tid.x;",
@@ -95,5 +98,5 @@ def threads_kernel(name: str, parameters: Sequence[tuple[str, str]], body: Seque
         "ret;",
         "}",
     ]
-    sizes = tuple(U32 if kind == "u32" else POINTER for _, kind in parameters)
+    sizes = tuple(U32 if ptx_type == "u32" else POINTER for _, ptx_type in parameters)
     return PtxKernel(name, _HEADER + "\n".join(lines) + "\n", sizes)

@@ -1,7 +1,8 @@
-"""Kernels that reduce several arrays element by element, as PTX: what devices reduce themselves because NCCL cannot.
+"""Kernels that reduce several arrays element by element, as PTX, for reductions that NCCL does not support.
 
-As `meshgen.ccl.simulated.reduce_arrays` defines it: each element is converted to the target's type first; 16-bit floats add up
-in f32 and round once; integers wrap; a NaN stays one. Complex numbers are pairs of floats, whose products round each time.
+They compute the same as `meshgen.ccl.simulated.reduce_arrays`. Each element is first converted to the
+target's type. 16-bit floats are summed in f32 and rounded once; integers wrap; NaN propagates. Complex
+numbers are pairs of floats, whose products round each time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import functools
 from meshgen.errors import Diagnostic, MissingError
 from meshgen.kernels.ptx import PtxKernel, threads_kernel
 
-_FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}  # bytes
+_FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}  # bytes of an element
+# dtype of the real and imaginary parts, and the prefix of their registers
 _COMPLEX = {"c64": ("f32", "f"), "c128": ("f64", "d")}  # type of the parts, and the prefix of their registers
 _INTEGERS = {"i1": 1, "i8": 1, "ui8": 1, "i16": 2, "ui16": 2, "i32": 4, "ui32": 4, "i64": 8, "ui64": 8}
 _BOOLEAN = {"sum": "or", "max": "or", "or": "or", "product": "and", "min": "and", "and": "and", "xor": "xor"}
@@ -21,11 +23,12 @@ _BITWISE = ("and", "or", "xor")
 
 @functools.cache
 def reduce_kernel(kind: str, source: str, target: str, count: int) -> PtxKernel:
-    """Reduces `count` arrays of element type `source` to one of type `target`.
+    """Return the kernel that reduces `count` arrays of dtype `source` to one of dtype `target`.
 
-    Parameters: the target's address, the sources' addresses, the number of elements.
+    Its parameters are the target's address, the sources' addresses, and the number of elements.
+
     Raises:
-        MissingError: MG0602, for element types that it does not compute with.
+        MissingError: MG0602, for dtypes that the kernel does not support.
     """
     if not _is_known(kind, source, target):
         text = f"no kernel reduces {source} to {target} by {kind} on a device"
@@ -41,17 +44,17 @@ def reduce_kernel(kind: str, source: str, target: str, count: int) -> PtxKernel:
         ".reg .pred %nan;",
         "cvt.u64.u32 %wide, %number;",
     ]
-    for number in range(count):
-        body += [f"mad.lo.u64 %place, %wide, {_element_bytes(source)}, %source{number};"]
-        body += _loaded(source, target, "a" if number == 0 else "b")
-        body += _combined(kind, target) if number else []
+    for i in range(count):
+        body += [f"mad.lo.u64 %place, %wide, {_element_bytes(source)}, %source{i};"]
+        body += _loaded(source, target, "a" if i == 0 else "b")
+        body += _combined(kind, target) if i else []
     body += [f"mad.lo.u64 %place, %wide, {_element_bytes(target)}, %target;", *_stored(target)]
     parameters = [("target", "u64"), *((f"source{n}", "u64") for n in range(count)), ("count", "u32")]
     return threads_kernel(f"reduce_{kind}_{source.lower()}_{target.lower()}_{count}", parameters, body)
 
 
 def _element_bytes(dtype: str) -> int:
-    """Bytes of an element."""
+    """Return the bytes of an element."""
     return 2 * _FLOATS[_COMPLEX[dtype][0]] if dtype in _COMPLEX else (_FLOATS | _INTEGERS)[dtype]
 
 
@@ -64,7 +67,9 @@ def _is_known(kind: str, source: str, target: str) -> bool:
 
 
 def _loaded(source: str, target: str, name: str) -> list[str]:
-    """An element of the source at `%place`, in the register `name` of the type that the target is computed in."""
+    """Return code that loads the source element at `%place` into register `name`, in the type that the target is
+    computed in.
+    """
     if source in _INTEGERS:
         register = f"%l{name}" if _INTEGERS[source] == 8 else f"%i{name}"
         return [f"ld.global.{_word(source)} {register}, [%place];"]
@@ -89,7 +94,7 @@ def _loaded(source: str, target: str, name: str) -> list[str]:
 
 
 def _rounded(target: str, name: str) -> list[str]:
-    """The value as an element of the target has it."""
+    """Return code that rounds register `name` to the precision of the target."""
     if target == "f16":
         return [f"cvt.rn.f16.f32 %h, %f{name};", f"cvt.f32.f16 %f{name}, %h;"]
     if target == "bf16":
@@ -99,7 +104,7 @@ def _rounded(target: str, name: str) -> list[str]:
 
 
 def _combined(kind: str, target: str) -> list[str]:
-    """Register a becomes a and b reduced."""
+    """Return code that reduces registers a and b into a."""
     if target in _COMPLEX:
         return _combined_pairs(kind, *_COMPLEX[target])
     if target == "i1":
@@ -112,8 +117,8 @@ def _combined(kind: str, target: str) -> list[str]:
         low = ".lo" if kind == "product" else ""
         return [f"{_ARITHMETIC[kind]}{low}.{sign}{bits} %{r}a, %{r}a, %{r}b;"]
     if target != "f64":
-        way = {"sum": "add.rn", "product": "mul.rn", "max": "max.NaN", "min": "min.NaN"}[kind]
-        return [f"{way}.f32 %fa, %fa, %fb;"]
+        instruction = {"sum": "add.rn", "product": "mul.rn", "max": "max.NaN", "min": "min.NaN"}[kind]
+        return [f"{instruction}.f32 %fa, %fa, %fb;"]
     if kind in ("sum", "product"):
         return [f"{_ARITHMETIC[kind]}.rn.f64 %da, %da, %db;"]
     return ["setp.nan.f64 %nan, %da, %db;", "add.rn.f64 %dc, %da, %db;", f"{_ARITHMETIC[kind]}.f64 %da, %da, %db;",
@@ -121,7 +126,7 @@ def _combined(kind: str, target: str) -> list[str]:
 
 
 def _combined_pairs(kind: str, part: str, r: str) -> list[str]:
-    """The same of complex numbers, whose imaginary parts are in registers of their own."""
+    """Return code that reduces complex numbers a and b into a. Imaginary parts have registers of their own."""
     if kind == "sum":
         return [f"add.rn.{part} %{r}{name}a, %{r}{name}a, %{r}{name}b;" for name in ("", "i")]
     return [

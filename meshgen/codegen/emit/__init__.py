@@ -1,1 +1,1 @@
-"""Kernel bodies as Triton source."""
+"""Emission of kernel bodies as Triton source."""

@@ -1,8 +1,9 @@
-"""Attention in one pass over the keys: the online softmax.
+"""Fused attention (online softmax): one kernel that makes a single pass over the keys.
 
-A program has a tile of rows. For each step of keys it multiplies, applies the function of the scores (scale, mask, bias),
-and keeps per row the largest score so far, the sum of exponentials relative to it, and the sum of values weighted by them. All three are
-rescaled when the maximum grows. Steps run in order, so results do not depend on the launch.
+Each program computes one tile of query rows. In each step over a block of keys it computes the scores and applies
+the score function (scale, mask, bias). It then updates three accumulators per row: the largest score so far, the
+sum of exponentials relative to it, and the value rows weighted by these exponentials. When the maximum grows, it
+rescales both sums. Steps run in a fixed order, so results do not depend on the launch.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ from meshgen.ops.factors import FORWARD, KEYS, QUERIES, VALUES, Names
 from meshgen.ops.precision import multiplied
 from meshgen.ops.triton.registers import Code, both, rounded
 
-_NAMES = ("high", "higher", "shift", "weights", "rescale", "total", "d_col", "d_row", "e", "rows_sum")  # of variables
+# variables of the generated source
+_NAMES = ("high", "higher", "shift", "weights", "rescale", "total", "d_col", "d_row", "e", "rows_sum")
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    found = attention_in(body, FORWARD)
-    if found is None:
+    matched = attention_in(body, FORWARD)
+    if matched is None:
         return None
-    node, space = found
+    node, space = matched
     loops = Loops.of(node)
     candidates = tiles(
         loops.rows, loops.batch, loops.steps, max(loops.depth, loops.width), multiplied_in(node), device.architecture,
@@ -46,12 +48,12 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write the kernel; see the module's text."""
+    """Write the attention kernel and return its launch parameters."""
     del device
     writer = _Attention(evaluator, body, plan, {})
     writer.head()
     if (mask := writer.sum()) is not None:
-        writer.rest(mask)
+        writer.visit_masked_blocks(mask)
     writer.results()
     return writer.launch({"BLOCK_D": writer.loops.depth, "BLOCK_E": writer.loops.width})
 
@@ -60,10 +62,10 @@ ATTENTION = Template("attention", _match, _emit, KernelForm.ATTENTION)
 
 
 class _Attention(AttentionWriter):
-    """State while one kernel is written."""
+    """Writer of one attention kernel."""
 
     def head(self) -> None:
-        """Write what comes before the loops."""
+        """Write the prologue: the feature indices, the tile of queries and zeroed accumulators."""
         evaluator, loops, let, write = self.evaluator, self.loops, self.evaluator.let, self.evaluator.write
         evaluator.names.take(*_NAMES)
         self.d_col, self.d_row = (Var(name, 0, loops.depth - 1) for name in ("d_col", "d_row"))
@@ -76,21 +78,25 @@ class _Attention(AttentionWriter):
         depth = power_of_two(loops.depth)
         evaluator.tile.edges = self.edges({self.d_row: depth, self.d_col: depth, self.e: power_of_two(loops.width)})
         table = self.by_column | loops.table(self.factors.depth, along(self.d_col))
-        self.queries = self._operand(QUERIES, table, "q", ("BLOCK_M", "BLOCK_D"), self.d_col)
+        self.queries = self._operand_tile(QUERIES, table, "q", ("BLOCK_M", "BLOCK_D"), self.d_col)
         for region in self.node.regions:
             self.functions.prepare(region, self.n)
         write("acc = tl.zeros((BLOCK_M, BLOCK_E), tl.float32)")
         write('high = tl.full((BLOCK_M, 1), float("-inf"), tl.float32)')
         write("total = tl.zeros((BLOCK_M, 1), tl.float32)")
 
-    def _operand(self, number: int, table: Table, name: str, block: tuple[str, str], summed: Var) -> str:
-        """A tile of an operand in the type that is multiplied; 0 where `summed` is past its end."""
-        return operand_tile(self.evaluator, self.node.operands[number], self.index(number, table), name, block, summed)
+    def _operand_tile(self, operand_index: int, table: Table, name: str, block: tuple[str, str], summed: Var) -> str:
+        """Return a tile of an operand, converted to the matmul dtype. Elements past the end of `summed` are 0."""
+        return operand_tile(
+            self.evaluator, self.node.operands[operand_index], self.index(operand_index, table), name, block, summed
+        )
 
     # ---- the loops
 
-    def rest(self, mask: Mask) -> None:
-        """Take in what the mask leaves out where a row has no score well above the fill."""
+    def visit_masked_blocks(self, mask: Mask) -> None:
+        """Write loops over the masked-out blocks too, for tiles in which some row has no score well above the mask's
+        fill value.
+        """
         if mask.fill == -math.inf:
             return
         is_low = both([f"high <= {mask.limit!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
@@ -104,19 +110,19 @@ class _Attention(AttentionWriter):
     def step(self, mask: Mask | None) -> None:
         evaluator, write, node, (score, weight) = self.evaluator, self.evaluator.write, self.node, self.node.regions
         table = self.by_column | self.loops.table(self.factors.depth, along(self.d_row))
-        keys = self._operand(KEYS, table, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
+        keys = self._operand_tile(KEYS, table, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
         scores = f"tl.dot({self.queries}, {keys}{self._precision(QUERIES, node.attrs.precision)})"
-        self._weigh(Code(evaluator.assign("scores", scores), "f32"), self.functions.inside(score, mask))
-        weights = self._weights(self.functions.inside(weight, mask))
-        values = self._operand(VALUES, self.by_row | self.elements, "v", ("BLOCK_N", "BLOCK_E"), self.n_row)
+        self._update_softmax(Code(evaluator.assign("scores", scores), "f32"), self.functions.inside(score, mask))
+        weights = self._unnormalized_weights(self.functions.inside(weight, mask))
+        values = self._operand_tile(VALUES, self.by_row | self.elements, "v", ("BLOCK_N", "BLOCK_E"), self.n_row)
         write(f"acc = tl.dot({weights}, {values}, acc * rescale{self._precision(VALUES, node.attrs.value_precision)})")
         write("high = higher")
 
-    def _precision(self, number: int, words: Names) -> str:
-        return precision_option(multiplied(self.node.operands[number].type.dtype, words))
+    def _precision(self, operand_index: int, words: Names) -> str:
+        return precision_option(multiplied(self.node.operands[operand_index].type.dtype, words))
 
-    def _weigh(self, scores: Code, function: Graph) -> None:
-        """The exponentials of this step's scores relative to the maximum so far, and the sums of them."""
+    def _update_softmax(self, scores: Code, function: Graph) -> None:
+        """Write the exponentials of this step's scores relative to the running maximum, and update their sum."""
         evaluator, write = self.evaluator, self.evaluator.write
         factor = 0.0
         if self.node.operands[QUERIES].type.dtype != "f32":
@@ -133,8 +139,12 @@ class _Attention(AttentionWriter):
         write(f"rescale = tl.exp2((high - shift) * {LOG2_E!r})")
         write("total = total * rescale + tl.sum(weights, 1)[:, None]")
 
-    def _weights(self, function: Graph) -> str:
-        """What is multiplied with the values, not yet divided by the sums: the function is linear."""
+    def _unnormalized_weights(self, function: Graph) -> str:
+        """Return the exponentials after the weight function, in the dtype of the values.
+
+        They are not yet divided by the softmax sum. Dividing the result instead is valid because the function is
+        linear.
+        """
         text = self.functions.value(function, Code("weights", "f32")).text
         text, helpers = rounded(text, self.node.operands[VALUES].type.dtype)
         for helper in helpers:
@@ -144,7 +154,7 @@ class _Attention(AttentionWriter):
     # ---- after the loops
 
     def results(self) -> None:
-        """Divide by the sums, and write what leaves the kernel."""
+        """Divide the accumulators by the softmax sums, and store the outputs."""
         evaluator, write, (out, rows) = self.evaluator, self.evaluator.write, self.node.results
         if self.node.attrs.zero_empty:
             write("acc = acc / tl.where(total == 0.0, 1.0, total)")

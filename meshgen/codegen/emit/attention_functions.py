@@ -1,4 +1,8 @@
-"""The functions of an attention in registers: of a tile of scores or of probabilities, elements of operands, and positions."""
+"""Code generation for the element-wise functions of an attention op (score, weight, derivative).
+
+Their arguments are register tiles of scores or probabilities, elements of further operands such as a bias, and
+positions.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,10 @@ _PLAIN = ("multiply", "divide", "tanh", "convert")
 
 
 class Functions:
-    """Evaluates the regions of a node.
+    """Code generator for the regions of an attention op.
 
     Args:
-        table: the index of each factor of rows and keys.
+        table: the index expression of each row and key factor (einsum-style dim), by name.
     """
 
     def __init__(self, evaluator: Evaluator, node: Node, table: Mapping[str, Expr]) -> None:
@@ -29,36 +33,38 @@ class Functions:
 
     @cached_property
     def elements(self) -> list[tuple[Value, Names]]:
-        """The operands of which the regions take elements, with their factors."""
+        """Return the operands that regions read element by element (such as a bias), each with its factors."""
         factors = Factors.of(self.node)
         return list(zip(self.node.operands[fixed(self.node.op) :], factors.elements, strict=True))
 
     def prepare(self, region: Graph, loop: Var) -> None:
-        """Load what a function reads, where that is the same in all iterations of a loop."""
-        for _, (value, names) in self._read(region):
+        """Load the operand elements that `region` reads and that do not vary with `loop`, which hoists them out of the
+        loop.
+        """
+        for _, (value, names) in self._used_elements(region):
             if not any(loop in variables(self.table[f]) for f in names):
                 self._element(value, names)
 
-    def value(self, region: Graph, *first: Code) -> Code:
-        """Return what a function makes of its first arguments."""
+    def value(self, region: Graph, *leading: Code) -> Code:
+        """Write the computation of `region` and return its result. `leading`: registers of its leading arguments."""
         evaluator = self.evaluator
         evaluator.producer.update((node.result, node) for node in region.nodes)
-        given = dict(zip(region.inputs, first, strict=False))
-        for argument, (value, names) in self._read(region):
-            given[argument] = self._element(value, names)
+        registers = dict(zip(region.inputs, leading, strict=False))
+        for argument, (value, names) in self._used_elements(region):
+            registers[argument] = self._element(value, names)
         used = self._used(region)
         for argument, name in zip(region.inputs[len(region.inputs) - len(self.node.attrs.positions) :], self.node.attrs.positions, strict=True):  # fmt: skip
             if argument in used:
-                given[argument] = evaluator.index_value(self.table[name], "i32", "position")
-        evaluator.placed.update((argument, ((), code)) for argument, code in given.items())
+                registers[argument] = evaluator.index_value(self.table[name], "i32", "position")
+        evaluator.placed.update((argument, ((), code)) for argument, code in registers.items())
         return evaluator.value(region.outputs[0], ())
 
     def inside(self, region: Graph, mask: Mask | None) -> Graph:
-        """Return the function for rows and keys inside of a mask's bounds."""
+        """Return `region` specialized to rows and keys inside the bounds of `mask`."""
         return region if mask is None else self.positions.where(region, mask.tests)
 
-    def _read(self, region: Graph) -> Iterator[tuple[Value, tuple[Value, Names]]]:
-        """The arguments of a function that it uses, and the operands that they are elements of."""
+    def _used_elements(self, region: Graph) -> Iterator[tuple[Value, tuple[Value, Names]]]:
+        """Yield the element arguments that `region` uses, each with its operand and factors."""
         used, count = self._used(region), len(self.node.attrs.positions) + len(self.elements)
         for argument, element in zip(region.inputs[len(region.inputs) - count :], self.elements, strict=False):
             if argument in used:
@@ -72,27 +78,32 @@ class Functions:
 
 
 def factored(region: Graph) -> tuple[Graph, float]:
-    """Return a function of the scores without a last multiplication by a positive number, and that number; 0.0 where that is of no use.
+    """Split the last multiplication by a positive constant off a score function.
 
-    Scale and maximum are then one multiplication and subtraction. What is masked may be as large as floats are, and is not scaled.
+    The scale and the subtraction of the maximum are then one multiplication and one subtraction.
+
+    Returns:
+        The function without the multiplication, and the constant. The constant is 1.0 without such a multiplication,
+        and 0.0 if the function does more than scale the scores: masked scores may be as large as floats
+        can be, and must not be scaled.
     """
     if not _is_plain(region):
         return region, 0.0
-    made = region.index.producers
-    node = made.get(region.outputs[0])
+    producers = region.index.producers
+    node = producers.get(region.outputs[0])
     if node is not None and node.op == "multiply":
-        for inner, number in (node.operands, node.operands[::-1]):
-            if (factor := fixed_number(made.get(number))) is not None and 0 < factor < math.inf:
+        for inner, scale in (node.operands, node.operands[::-1]):
+            if (factor := fixed_number(producers.get(scale))) is not None and 0 < factor < math.inf:
                 return Graph(region.name, region.inputs, region.nodes, [inner]), factor
     return region, 1.0
 
 
 def _is_plain(region: Graph) -> bool:
-    """Whether a function is of the size of the scores: nothing is added to them or put in their place."""
-    value, made = region.outputs[0], region.index.producers
-    while (node := made.get(value)) is not None:
-        others = [v for v in node.operands[1:] if fixed_number(made.get(v)) is None]
-        if node.op not in _PLAIN or others:
+    """Whether the function only scales, converts or caps (tanh) the scores: it adds nothing to them and masks none."""
+    value, producers = region.outputs[0], region.index.producers
+    while (node := producers.get(value)) is not None:
+        non_constants = [v for v in node.operands[1:] if fixed_number(producers.get(v)) is None]
+        if node.op not in _PLAIN or non_constants:
             return False
         value = node.operands[0]
     return value is region.inputs[0]

@@ -1,8 +1,10 @@
-"""Gradients of an attention in one pass over what they sum: rows for keys and values, keys for queries.
+"""Gradients of a fused attention in one pass: over the rows for keys and values, or over the keys for queries.
 
-A program has a tile of results. For each step it multiplies for the scores, applies their function, relative to the log-sum-exp of each row, and adds the
-products with what it has computed to its sums. Steps run in order, so results do not depend on the launch. A sum in f32 with an operand that is bf16
-in memory is one of two products in bf16: of the weights rounded to it, and of the rest, which leaves 16 bits of them.
+Each program computes one tile of a result. In each step it recomputes the scores and applies their function,
+relative to the log-sum-exp of each row. It then multiplies these weights by a tile of an operand and adds the
+result to an accumulator. Steps run in a fixed order, so results do not depend on the launch. An f32 accumulation
+whose operand is stored as bf16 takes two bf16 matmuls: one with the weights rounded to bf16, and one with the
+rounding errors. Together they use 16 bits of each weight.
 """
 
 from __future__ import annotations
@@ -47,20 +49,20 @@ from meshgen.ops.triton.registers import Code, rounded
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    found = attention_in(body, QUERY_GRADIENT) or attention_in(body, KEY_GRADIENT)
-    if found is None:
+    matched = attention_in(body, QUERY_GRADIENT) or attention_in(body, KEY_GRADIENT)
+    if matched is None:
         return None
-    node, space = found
+    node, space = matched
     loops = Loops.of(node)
     candidates = gradient_tiles(
-        loops.rows, loops.steps, loops.batch, max(loops.depth, loops.width), len(_sums(node, body)),
+        loops.rows, loops.steps, loops.batch, max(loops.depth, loops.width), len(_accumulators(node, body)),
         multiplied_in(node), device.multiprocessors,
     )  # fmt: skip
     return KernelPlan(ATTENTION_GRADIENT, space, {"composite": node}, candidates)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write the kernel; see the module's text."""
+    """Write the kernel and return its launch parameters."""
     del device
     node = plan.roles["composite"]
     assert isinstance(node, Node), "it was matched"
@@ -81,32 +83,40 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit, KernelForm.ATTENTION, fuses=False)
 
 
-class _Sum(NamedTuple):
-    """A result, the operand whose rows it sums, and whether their weights are probabilities rather than the gradient of the scores."""
+class _Accumulator(NamedTuple):
+    """An accumulator of the kernel.
+
+    Attributes:
+        result: the result that is accumulated.
+        operand: index of the operand whose rows are summed.
+        weighted_by_probabilities: whether the weights are probabilities instead of score gradients.
+    """
 
     result: Value
     operand: int
-    of_values: bool = False
+    weighted_by_probabilities: bool = False
 
 
-def _sums(node: Node, body: Graph) -> list[_Sum]:
-    """What a kernel sums of the results of a node."""
-    found = [_Sum(node.results[0], KEYS if node.op == QUERY_GRADIENT else QUERIES)]
-    found += [_Sum(value, GRADIENT, True) for value in node.results[1:]]
-    read = {*body.outputs, *(value for inner in body.nodes for value in inner.operands)}
-    return [each for each in found if each.result in read]
+def _accumulators(node: Node, body: Graph) -> list[_Accumulator]:
+    """Return the accumulators of those results of `node` that the kernel uses."""
+    accumulators = [_Accumulator(node.results[0], KEYS if node.op == QUERY_GRADIENT else QUERIES)]
+    accumulators += [_Accumulator(value, GRADIENT, True) for value in node.results[1:]]
+    used = {*body.outputs, *(value for inner in body.nodes for value in inner.operands)}
+    return [accumulator for accumulator in accumulators if accumulator.result in used]
 
 
-_TileOf = Callable[[int, str], str]  # reads a tile of an operand by its number, in an element type
+_TileOf = Callable[[int, str], str]  # returns the tile of an operand, given the operand's index and a dtype
 
 
 class _Gradient(AttentionWriter):
-    """State while one kernel is written."""
+    """Writer of one attention-gradient kernel."""
 
     def head(self) -> None:
-        """Write what comes before all loops."""
+        """Write the prologue before all loops, and zero the accumulators."""
         evaluator, is_of_queries = self.evaluator, self.node.op == QUERY_GRADIENT
-        self.sums = {each: f"sum_{number}" for number, each in enumerate(_sums(self.node, self.body))}
+        self.sums = {
+            accumulator: f"sum_{number}" for number, accumulator in enumerate(_accumulators(self.node, self.body))
+        }
         self.widths = dict.fromkeys((self.loops.depth, self.loops.width))
         evaluator.names.take(*self.sums.values(), *(f"d{size}" for size in self.widths))
         self.before_loop, self.in_loop = ((QUERIES, GRADIENT), (KEYS, VALUES))[:: 1 if is_of_queries else -1]
@@ -114,86 +124,98 @@ class _Gradient(AttentionWriter):
         for size in self.widths:
             wide = evaluator.widened(lanes(f"BLOCK_{size}")).turned("[None, :]")
             evaluator.let(f"d{size}", wide, f"  # over {size}")
-        for each, name in self.sums.items():
-            evaluator.write(f"{name} = tl.zeros((BLOCK_M, BLOCK_{self._wide(each.operand).high + 1}), tl.float32)")
+        for accumulator, name in self.sums.items():
+            evaluator.write(
+                f"{name} = tl.zeros((BLOCK_M, BLOCK_{self._feature_var(accumulator.operand).high + 1}), tl.float32)"
+            )
         evaluator.tile.edges = self._edges()
 
     def _edges(self) -> dict[Var, str]:
         return self.edges({Var(f"d{size}", 0, size - 1): power_of_two(size) for size in self.widths})
 
-    def _wide(self, number: int) -> Var:
-        """The variable along the rows of an operand."""
-        size = self.loops.depth if number in (QUERIES, KEYS) else self.loops.width
+    def _feature_var(self, operand_index: int) -> Var:
+        """Return the feature variable of an operand."""
+        size = self.loops.depth if operand_index in (QUERIES, KEYS) else self.loops.width
         return Var(f"d{size}", 0, size - 1)
 
-    def _table(self, number: int, table: Table) -> Table:
-        """The factors of rows and keys, and those of the rows of an operand."""
-        names = self.factors.depth if number in (QUERIES, KEYS) else self.factors.width
-        return table | self.loops.table(names, along(self._wide(number)))
+    def _table(self, operand_index: int, table: Table) -> Table:
+        """Return `table` extended with the feature factors of an operand."""
+        names = self.factors.depth if operand_index in (QUERIES, KEYS) else self.factors.width
+        return table | self.loops.table(names, along(self._feature_var(operand_index)))
 
     def before_steps(self) -> None:
-        """Read what is the same in all steps."""
+        """Load the tiles and elements that are the same in all steps."""
         self.before = {number: self._tile_before(number) for number in self.before_loop}
         if self.node.op == QUERY_GRADIENT:
-            self._row(ROWS)
-            self._row(DELTA)
+            self._row_statistic(ROWS)
+            self._row_statistic(DELTA)
         for region in self.node.regions:
             self.functions.prepare(region, self.n)
 
-    def _tile_before(self, number: int) -> str:
-        over, index = self._wide(number), self.index(number, self._table(number, self.by_column))
-        block = ("BLOCK_M", f"BLOCK_{over.high + 1}")
-        return operand_tile(self.evaluator, self.node.operands[number], index, "x", block, over)
+    def _tile_before(self, operand_index: int) -> str:
+        feature, index = (
+            self._feature_var(operand_index),
+            self.index(operand_index, self._table(operand_index, self.by_column)),
+        )
+        block = ("BLOCK_M", f"BLOCK_{feature.high + 1}")
+        return operand_tile(self.evaluator, self.node.operands[operand_index], index, "x", block, feature)
 
-    def _row(self, number: int) -> str:
-        """The log-sum-exp of each row, or the sum of the elements of its result times those of their gradient."""
-        return self.evaluator.value(self.node.operands[number], self.index(number, self.by_column)).text
+    def _row_statistic(self, operand_index: int) -> str:
+        """Return one number per row: the log-sum-exp (ROWS), or the dot product of the result's row with its gradient
+        (DELTA).
+        """
+        return self.evaluator.value(self.node.operands[operand_index], self.index(operand_index, self.by_column)).text
 
     # ---- the loops
 
     def widen(self, mask: Mask) -> None:
-        """Take all blocks in where a row has no score well above the fill."""
+        """Extend the loop bounds to all blocks if some row has no score well above the mask's fill value."""
         index = self.index(ROWS, self.by_column)
         write_low_rows(self.evaluator, mask, self.node.operands[ROWS], index, self.n, self.blocks)
 
     def step(self, mask: Mask | None) -> None:
-        read: dict[tuple[Value, Index, str], str] = {}
+        tiles: dict[tuple[Value, Index, str], str] = {}
 
-        def tile_of(number: int, dtype: str) -> str:
-            value, over = self.node.operands[number], self._wide(number)
-            index = self.index(number, self._table(number, self.by_row))
+        def tile_of(operand_index: int, dtype: str) -> str:
+            value, over = self.node.operands[operand_index], self._feature_var(operand_index)
+            index = self.index(operand_index, self._table(operand_index, self.by_row))
             key = (*source_of(self.evaluator.producer.get, value, index), dtype)
-            if key not in read:
+            if key not in tiles:
                 block = ("BLOCK_N", f"BLOCK_{over.high + 1}")
-                read[key] = operand_tile(self.evaluator, value, index, "y", block, self.n_row, dtype)
-            return read[key]
+                tiles[key] = operand_tile(self.evaluator, value, index, "y", block, self.n_row, dtype)
+            return tiles[key]
 
         score, weight, derivative = (self.functions.inside(region, mask) for region in self.node.regions)
-        scores = self._multiplied(0, self.node.attrs.precision, tile_of)
-        shares = self._shares(scores, score)
-        for each in self.sums:
-            if each.of_values:
-                self._add(each, self.functions.value(weight, shares), self.node.attrs.value_precision, tile_of)
+        scores = self._matmul_block(0, self.node.attrs.precision, tile_of)
+        probabilities = self._probabilities(scores, score)
+        for accumulator in self.sums:
+            if accumulator.weighted_by_probabilities:
+                self._add(
+                    accumulator, self.functions.value(weight, probabilities), self.node.attrs.value_precision, tile_of
+                )
             else:
-                change = self._change(shares, weight, tile_of)
-                weights = self.functions.value(derivative, change, scores)
-                self._add(each, weights, self.node.attrs.gradient_precision, tile_of)
+                score_gradient = self._score_gradient(probabilities, weight, tile_of)
+                weights = self.functions.value(derivative, score_gradient, scores)
+                self._add(accumulator, weights, self.node.attrs.gradient_precision, tile_of)
 
-    def _multiplied(self, number: int, precision: Names, tile_of: _TileOf) -> Code:
-        """A block of the product of the operands before the loop and in it with this number."""
-        before, inside = self.before_loop[number], self.in_loop[number]
+    def _matmul_block(self, pair: int, precision: Names, tile_of: _TileOf) -> Code:
+        """Return a block of the matmul of an operand loaded before the loop with its partner loaded in the loop."""
+        before, inside = self.before_loop[pair], self.in_loop[pair]
         dtype = self.node.operands[before].type.dtype
         option = precision_option(multiplied(dtype, precision))
         text = f"tl.dot({self.before[before]}, tl.trans({tile_of(inside, dtype)}){option})"
         return Code(self.evaluator.assign("scores", text), "f32")
 
-    def _shares(self, scores: Code, function: Graph) -> Code:
-        """Probabilities as powers of two, whose argument is one multiplication and subtraction where the scores are only scaled."""
+    def _probabilities(self, scores: Code, function: Graph) -> Code:
+        """Return the block's probabilities, computed as powers of two.
+
+        If the function only scales the scores, the exponent takes one multiplication and one subtraction.
+        """
         factor = 0.0
         if self.node.operands[QUERIES].type.dtype != "f32":
             function, factor = factored(function)
-        text, low = self.functions.value(function, scores).text, self._row(ROWS)
-        if factor:  # nothing is masked
+        text, low = self.functions.value(function, scores).text, self._row_statistic(ROWS)
+        if factor:  # The scores are only scaled, so no row is fully masked.
             argument = f"{text} * {factor * LOG2_E!r} - {low} * {LOG2_E!r}"
         else:
             keys = self.node.attrs.row_keys or self.loops.size(self.factors.keys)
@@ -203,42 +225,43 @@ class _Gradient(AttentionWriter):
             argument = f"({text} - {low}) * {LOG2_E!r} - {lost}"
         return Code(self.evaluator.assign("shares", f"tl.exp2({argument})"), "f32")
 
-    def _change(self, shares: Code, weight: Graph, tile_of: _TileOf) -> Code:
-        """The gradient of what the softmax is taken of."""
-        product = self._multiplied(1, self.node.attrs.value_precision, tile_of)
-        last = weight.index.producers.get(weight.outputs[0])
-        if last is not None and last.op == "convert":  # the gradient of a rounding is not rounded
-            weight = replace(weight, outputs=[last.operands[0]])
-        change = self.functions.value(specialized(weight), product).text  # apart from that of the probabilities
-        text = f"{shares.text} * ({change} - {self._row(DELTA)})"
+    def _score_gradient(self, probabilities: Code, weight: Graph, tile_of: _TileOf) -> Code:
+        """Return the gradient of the scores, which are the input of the softmax."""
+        weight_gradient = self._matmul_block(1, self.node.attrs.value_precision, tile_of)
+        last_node = weight.index.producers.get(weight.outputs[0])
+        if last_node is not None and last_node.op == "convert":  # the gradient passes through a rounding unchanged
+            weight = replace(weight, outputs=[last_node.operands[0]])
+        # a copy: `weight` was already evaluated on the probabilities
+        change = self.functions.value(specialized(weight), weight_gradient).text
+        text = f"{probabilities.text} * ({change} - {self._row_statistic(DELTA)})"
         return Code(self.evaluator.assign("change", text), "f32")
 
-    def _add(self, each: _Sum, weights: Code, precision: Names, tile_of: _TileOf) -> None:
-        """Add a block's product to a sum."""
-        evaluator, write, name = self.evaluator, self.evaluator.write, self.sums[each]
-        kind = multiplied(weights.dtype, precision)
-        narrow = stored_type(self.node.operands[each.operand], evaluator.producer.get)
-        is_split = kind == TF32 and narrow == "bf16"
-        right, text = tile_of(each.operand, "bf16" if is_split else weights.dtype), weights.text
+    def _add(self, accumulator: _Accumulator, weights: Code, precision: Names, tile_of: _TileOf) -> None:
+        """Multiply a block of weights by the operand of `accumulator`, and add the result to it."""
+        evaluator, write, name = self.evaluator, self.evaluator.write, self.sums[accumulator]
+        matmul_dtype = multiplied(weights.dtype, precision)
+        stored_dtype = stored_type(self.node.operands[accumulator.operand], evaluator.producer.get)
+        is_split = matmul_dtype == TF32 and stored_dtype == "bf16"
+        right, text = tile_of(accumulator.operand, "bf16" if is_split else weights.dtype), weights.text
         if edge := evaluator.tile.edges[self.n]:
             text = f"tl.where({edge}, {text}, 0.0)"
         if not is_split:
             text, helpers = rounded(text, weights.dtype)
             for helper in helpers:
                 evaluator.helper(helper)
-            write(f"{name} = tl.dot({text}, {right}, {name}{precision_option(kind)})")
+            write(f"{name} = tl.dot({text}, {right}, {name}{precision_option(matmul_dtype)})")
             return
-        whole = evaluator.assign("weights", text)
-        high = evaluator.assign("high", f"{whole}.to(tl.bfloat16)")
+        full_weights = evaluator.assign("weights", text)
+        high = evaluator.assign("high", f"{full_weights}.to(tl.bfloat16)")
         write(f"{name} = tl.dot({high}, {right}, {name})")
-        write(f"{name} = tl.dot(({whole} - {high}.to(tl.float32)).to(tl.bfloat16), {right}, {name})")
+        write(f"{name} = tl.dot(({full_weights} - {high}.to(tl.float32)).to(tl.bfloat16), {right}, {name})")
 
     # ---- after the loops
 
     def results(self) -> None:
-        """Write what leaves the kernel."""
-        for each, name in self.sums.items():
-            over, table = self._wide(each.operand), self._table(each.operand, self.by_column)
-            self.place(each.result, name, table)
-            self.evaluator.tile.edges = {v: edge for v, edge in self._edges().items() if v in (self.m, over)}
-            self.store(self.dependent(each.result), table, (self.m, over))
+        """Store the accumulators and the outputs that depend on them."""
+        for accumulator, name in self.sums.items():
+            feature, table = self._feature_var(accumulator.operand), self._table(accumulator.operand, self.by_column)
+            self.place(accumulator.result, name, table)
+            self.evaluator.tile.edges = {v: edge for v, edge in self._edges().items() if v in (self.m, feature)}
+            self.store(self.dependent(accumulator.result), table, (self.m, feature))

@@ -1,4 +1,4 @@
-"""Which blocks of keys, or of rows, a tile takes in where a mask bounds them (`fusion/attention_bounds.py`)."""
+"""Loop bounds of masked attention: the blocks of keys, or of rows, that a tile visits (`fusion/attention_bounds.py`)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from meshgen.ir.graph import Value
 
 
 def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int) -> None:
-    """Write which blocks of keys a tile takes in, [begin, end), and which of them no row masks, [full_begin, full_end).
+    """Write the block ranges of a masked tile: [begin, end) to visit, of which [full_begin, full_end) are unmasked in
+    all rows.
 
     Args:
-        m: the rows, the first of the tile in the variable `first`.
-        whole, blocks: the number of blocks that do not reach past the last key, and of all.
+        m: the row variable. The generated variable `first` is the first row of the tile.
+        whole: the number of blocks that do not reach past the last key.
+        blocks: the number of all blocks.
     """
     let, begin, end = evaluator.let, integer("begin"), integer("end")
     let("last", minimum(integer("first") + "BLOCK_M", m.high + 1) - 1)
     full, stop = integer(0), integer(whole)
     if mask.least:
-        low, high = (_outermost(mask.least, m, greatest, maximum) for greatest in (False, True))
+        low, high = (_tightest(mask.least, m, greatest, maximum) for greatest in (False, True))
         let("begin", minimum(maximum(low, 0) // "BLOCK_N", blocks - 1))
         full = maximum(high + (integer("BLOCK_N") - 1).bracketed(), 0) // "BLOCK_N"
     else:
         let("begin", integer(0))
     if mask.most:
-        low, high = (_outermost(mask.most, m, greatest, minimum) for greatest in (False, True))
+        low, high = (_tightest(mask.most, m, greatest, minimum) for greatest in (False, True))
         let("end", maximum(high + "BLOCK_N", 0) // "BLOCK_N")
         let("end", maximum(minimum(end, blocks), begin))
         stop = maximum(low + 1, 0) // "BLOCK_N"
@@ -43,8 +45,8 @@ def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int
     let("full_end", maximum(minimum(stop, "whole"), "full_begin"))
 
 
-def _outermost(bounds: Sequence[Expr], m: Var, greatest: bool, pick: Callable[[Int, Int], Int]) -> Int:
-    """The least or greatest value of each bound over the rows of the tile, and of those the one that all bounds allow."""
+def _tightest(bounds: Sequence[Expr], m: Var, greatest: bool, pick: Callable[[Int, Int], Int]) -> Int:
+    """Return the tightest bound. Each bound is taken at its least or greatest value over the rows of the tile."""
     return functools.reduce(pick, (integer(_extreme(bound, m, greatest)) for bound in bounds))
 
 
@@ -57,11 +59,13 @@ def _extreme(bound: Expr, m: Var, greatest: bool) -> Expr:
 
 
 def write_low_rows(evaluator: Evaluator, mask: Mask, shift: Value, index: Index, n: Var, blocks: int) -> None:
-    """Widen the bounds to all blocks where a row has no score above the mask's limit: there the exponentials outside are not 0.
+    """Widen the block range to all blocks if some row has no score above the mask's limit: masked keys then have
+    non-zero weights.
 
     Args:
-        shift: the maximum of a row, at `index`.
-        n: the variable of a block; rows are those of blocks if `index` has it, else those of the tile.
+        shift: the maximum of each row, read at `index`.
+        n: the variable over a block. If `index` varies with `n`, the blocks are blocks of rows; otherwise the rows are
+            the tile's.
     """
     let, limit = evaluator.let, repr(mask.limit) if math.isfinite(mask.limit) else 'float("-inf")'
 

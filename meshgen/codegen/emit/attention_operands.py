@@ -1,4 +1,4 @@
-"""Operands of the products of attention kernels, a tile at a time."""
+"""Operand tiles of the matmuls in attention kernels."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from meshgen.ops.classes import LAYOUT, LEAVING
 from meshgen.ops.triton.registers import rounded
 
 _READ_THROUGH = (LAYOUT - LEAVING - {"mask_padding"}) | {"slice", "convert"}
-LOG2_E = 1.4426950408889634  # exponentials are powers of two on a device
+LOG2_E = 1.4426950408889634  # log2(e): GPUs compute exp(x) as exp2(x * log2(e))
 
 
 def operand_tile(
     evaluator: Evaluator, value: Value, index: Index, name: str, block: tuple[str, str], summed: Var, dtype: str = ""
 ) -> str:
-    """A tile of a value in the type that is multiplied; 0 where `summed` is past its end.
+    """Return a tile of `value` in the matmul dtype. Elements past the end of `summed` are 0.
 
     Args:
-        name, block: of the tile where it is computed; loads have the name of what they load.
-        dtype: the type; the value's own one by default. What is a conversion from it is read before the conversion.
+        name: variable for a computed tile. A loaded tile is named after the loaded value.
+        block: shape of a computed tile.
+        summed: the contracted variable.
+        dtype: the matmul dtype; by default that of `value`. If `value` is converted from `dtype`, the tile skips the
+            conversion.
     """
-    plain = _plain(evaluator, value, index, dtype or value.type.dtype)
+    plain = _plain_load(evaluator, value, index, dtype or value.type.dtype)
     if plain is not None:
         return plain
     text = evaluator.in_register(evaluator.value(value, index)).text
@@ -37,8 +40,8 @@ def operand_tile(
     return evaluator.assign(name, text)
 
 
-def _plain(evaluator: Evaluator, value: Value, index: Index, dtype: str) -> str | None:
-    """The operand as one load, seen through index maps; None if something must be computed."""
+def _plain_load(evaluator: Evaluator, value: Value, index: Index, dtype: str) -> str | None:
+    """Return the tile as one load seen through index maps, or None if it must be computed."""
     guards: Guards = ()
     while (node := evaluator.producer.get(value)) is not None:
         if node.op == "convert" and value.type.dtype != dtype and node.operands[0].type.dtype == dtype:
@@ -54,7 +57,10 @@ def _plain(evaluator: Evaluator, value: Value, index: Index, dtype: str) -> str 
 
 
 def source_of(producer: Producer, value: Value, index: Index) -> tuple[Value, Index]:
-    """What a value is read from, seen through index maps and conversions: operands that have it in common are one tile."""
+    """Return the value and index that `value` is read from, seen through index maps and conversions.
+
+    Operands with the same source share one tile.
+    """
     while (node := producer(value)) is not None and node.op in _READ_THROUGH:
         index = index if node.op == "convert" else backward(node, index)
         value = node.operands[0]

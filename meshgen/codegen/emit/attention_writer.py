@@ -1,4 +1,8 @@
-"""What kernels of attention and of its gradients have in common: a tile of rows per program, and loops over blocks of what is summed."""
+"""Base class for writers of attention and attention-gradient kernels.
+
+Each program has a tile of rows and loops over blocks of the summed dim (keys, or rows for the gradients of keys and
+values).
+"""
 
 from __future__ import annotations
 
@@ -19,23 +23,26 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile
 from meshgen.ops.triton.registers import Code
 
-_NAMES = (  # of variables, beside those of all templates
+_NAMES = (  # variables of the generated source, besides those of all templates
     "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "n_row", "block",
 )  # fmt: skip
 Table = dict[str, Expr]
-"""The index of each factor."""
+"""Index expression of each factor (einsum-style dim), by name."""
 
 
 class AttentionWriter(ABC):
-    """Writes one kernel.
+    """Base class for the writer of one attention kernel.
 
     Attributes:
-        m, n, n_row: the rows of a tile, and a block of what is summed along columns and along rows.
-        by_column, by_row: the factors of rows and keys, with a block along columns or along rows.
+        m: the row variable of the tile.
+        n: the variable over a block of the summed dim, laid out along columns.
+        n_row: the same positions as `n`, laid out along rows.
+        by_column: index expressions of the row and key factors in terms of `n`.
+        by_row: the same in terms of `n_row`.
     """
 
     def __init__(self, evaluator: Evaluator, body: Graph, plan: KernelPlan, outer: Table) -> None:
-        """`outer`: what goes on inside of a loop over single elements of what is summed."""
+        """`outer`: index expressions of the summed factors that the kernel loops over one element at a time."""
         node, tile = plan.roles["composite"], plan.candidates[0]
         assert isinstance(node, Node) and isinstance(tile, AttentionTile) and plan.space is not None, "it was matched"
         self.evaluator, self.body, self.node, self.tile, self.space = evaluator, body, node, tile, plan.space
@@ -52,17 +59,19 @@ class AttentionWriter(ABC):
 
     @abstractmethod
     def step(self, mask: Mask | None) -> None:
-        """Take a block in; `mask`: the bounds that all of it is inside of, if any."""
+        """Write one iteration of the loop over blocks. If `mask` is set, its bounds contain the entire block."""
 
     def launch(self, widths: Mapping[str, int]) -> Launch:
-        """Return how the kernel is launched; `widths`: the lengths of rows of operands, by the names of their blocks."""
+        """Return the launch parameters. `widths` maps the constants for feature blocks to the feature sizes of the
+        operands.
+        """
         constants = {"BLOCK_M": self.tile.m, "BLOCK_N": self.tile.n}
         constants |= {name: power_of_two(size) for name, size in widths.items()}
         programs = -(-self.loops.rows // self.tile.m) * self.loops.batch
         return Launch((programs, 1, 1), constants, self.tile.num_warps, self.tile.num_stages)
 
     def start(self) -> None:
-        """Write which rows a program has."""
+        """Write the batch index and the row indices of a program."""
         let, tile, batch = self.evaluator.let, integer("tile"), self.loops.batch
         blocks = -(-self.loops.rows // self.tile.m)
         let("tile", self.evaluator.widened(program_id()))
@@ -73,25 +82,29 @@ class AttentionWriter(ABC):
         let("m", rows.turned("[:, None]"), f"  # over {self.loops.rows}")
 
     def edges(self, wide: Mapping[Var, int]) -> dict[Var, str]:
-        """The conditions of variables of a tile; `wide`: variables along rows of operands, with the sizes of their blocks."""
+        """Return the in-bounds condition of each tile variable, or "" if it always holds. `wide` maps feature variables
+        to block sizes.
+        """
         blocks = {self.m: self.tile.m, self.n_row: self.tile.n, self.n: self.tile.n, **wide}
         sizes = {var: var.high + 1 for var in blocks}
         return {var: integer(var.text).below(sizes[var]) if sizes[var] % block else "" for var, block in blocks.items()}
 
-    def index(self, number: int, table: Table) -> tuple[Expr, ...]:
-        """The index of an operand."""
-        return tuple(table[f] for f in self.factors.operands[number])
+    def index(self, operand_index: int, table: Table) -> tuple[Expr, ...]:
+        """Return the index of an operand, with the factors at the positions of `table`."""
+        return tuple(table[f] for f in self.factors.operands[operand_index])
 
     @property
     def blocks(self) -> int:
-        """The number of blocks of what is summed."""
+        """Return the number of blocks of the summed dim."""
         return -(-self.loops.steps // self.tile.n)
 
     def sum(self, widen: Callable[[Mask], None] | None = None) -> Mask | None:
-        """Take all blocks in but those that a mask leaves out; returns the mask.
+        """Write the loops over all blocks of the summed dim except those that the mask excludes.
 
         Args:
-            widen: writes other bounds under a mask, where what it leaves out counts.
+            widen: writes wider loop bounds for the case that masked elements count.
+        Returns:
+            The mask, or None if the attention has none.
         """
         whole, blocks = self.loops.steps // self.tile.n, self.blocks
         mask = self.functions.positions.mask(self.node.regions[0], self.n, self.m)
@@ -112,7 +125,9 @@ class AttentionWriter(ABC):
         return mask
 
     def loop(self, begin: Operand, end: Operand, mask: Mask | None = None, *, is_whole: bool = False) -> None:
-        """Take blocks in; `is_whole`: none of them reaches past the last step."""
+        """Write a loop over the blocks [begin, end). `is_whole`: no block reaches past the last element of the summed
+        dim.
+        """
         evaluator, edges = self.evaluator, self.evaluator.tile.edges
         if is_whole:
             evaluator.tile.edges = edges | {self.n: "", self.n_row: ""}
@@ -125,31 +140,31 @@ class AttentionWriter(ABC):
         evaluator.tile.edges = edges
 
     def place(self, result: Value, name: str, table: Table) -> None:
-        """Let a variable be a result of the node."""
+        """Bind a result of the node to the variable `name`."""
         names = self.factors.results[self.node.results.index(result)]
         self.evaluator.placed[result] = tuple(table[f] for f in names), Code(name, result.type.dtype)
 
     def store(self, outputs: Collection[Value], table: Table, span: tuple[Var, ...]) -> None:
-        """Write these outputs of the kernel, whose registers vary with `span`."""
-        variables = {Var(f, 0, self.factors.sizes[f] - 1): place for f, place in table.items()}
-        for number, value in enumerate(self.body.outputs):
+        """Store some outputs of the kernel. `span`: the variables that the stored registers vary with."""
+        variables = {Var(f, 0, self.factors.sizes[f] - 1): index for f, index in table.items()}
+        for position, value in enumerate(self.body.outputs):
             if value in outputs:
-                self.evaluator.store(number, where(self.space, value, variables), span)
+                self.evaluator.store(position, where(self.space, value, variables), span)
 
     def dependent(self, result: Value) -> set[Value]:
-        """The values of the kernel that depend on a result of the node, and that one."""
-        found = {result}
+        """Return `result` and all values of the kernel that depend on it."""
+        dependents = {result}
         for node in self.body.nodes:
-            if found.intersection(node.operands):
-                found.update(node.results)
-        return found
+            if dependents.intersection(node.operands):
+                dependents.update(node.results)
+        return dependents
 
 
 def power_of_two(size: int) -> int:
-    """The least power of two from 16 on that is not below `size`: products of tiles need 16 of each dim."""
+    """Round `size` up to a power of two, at least 16 (`tl.dot` needs 16 in each dim)."""
     return 1 << max(4, (size - 1).bit_length())
 
 
 def along(var: Var) -> Expr:
-    """The values of a variable; 0 of one that has no other."""
+    """Return a variable as an expression, or 0 if the variable has only one value."""
     return ex.ZERO if var.high == 0 else Expr(((var, 1),))

@@ -1,8 +1,9 @@
-"""Matrix products: a tile of the result per program, a loop over the contracted dims, and an epilogue.
+"""GEMM template: each program computes a tile of the result with a main loop over the contracted dims and an epilogue.
 
-Free, batch and contracted dims of any number are flattened; index maps of the operands (transpose, reshape,
-slice, padding masks, ...) are part of the loads (`dot_operands.py`). Other operands are computed in registers. Where one block
-fills a multiprocessor, and there are more tiles than of these, each program computes several tiles (a persistent kernel).
+The template flattens any number of free, batch and contracted dims. It folds index maps of the operands (transpose,
+reshape, slice, padding masks, ...) into their loads (`dot_operands.py`), and computes other operands in registers.
+If one block fills a multiprocessor and there are more tiles than multiprocessors, each program computes several
+tiles (a persistent kernel).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from meshgen.ops.triton.registers import Code, register_type
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Dots of one left operand, or whose results are of equal sizes and in one epilogue."""
+    """Match dots that share their left operand, or whose results have equal sizes and meet in one epilogue."""
     space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
     if space is None or (node := space.dot) is None:
         return None
@@ -41,11 +42,12 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class GemmWriter:
-    """State while the source of one kernel is written.
+    """Writer of the source of one GEMM kernel.
 
     Attributes:
         edges: the conditions under which rows and columns are stored.
-        names: the accumulators of each accumulation: one, or one for each subtile of the columns that is multiplied by itself.
+        names: the accumulator variables of each accumulation: one, or one per column subtile if subtiles are multiplied
+            separately.
     """
 
     def __init__(self, evaluator: Evaluator, gemm: Gemm) -> None:
@@ -54,13 +56,13 @@ class GemmWriter:
         evaluator.tile.lanes = gemm.lanes
         self.names = [self._names_of(number) for number in range(len(gemm.accumulations))]
 
-    def _names_of(self, number: int) -> list[str]:
+    def _names_of(self, position: int) -> list[str]:
         subtiles = self.tile.parts if self.tile.is_specialized else 1
-        is_first = number == 0 and subtiles == 1
+        is_first = position == 0 and subtiles == 1
         return ["acc"] if is_first else [self.evaluator.names.fresh("sum") for _ in range(subtiles)]
 
     def emit(self) -> Launch:
-        """Write the kernel, and say how it is launched."""
+        """Write the kernel and return its launch parameters."""
         self.head()
         self.loops()
         self.epilogue()
@@ -95,7 +97,7 @@ class GemmWriter:
             let("in_rows", inside)
 
     def write_lanes(self) -> None:
-        """The rows and columns of the tile at `tile_m`, `tile_n`."""
+        """Write the row and column indices of the tile at (`tile_m`, `tile_n`)."""
         self._write_lanes(self.gemm.m, integer("tile_m") * "BLOCK_M", integer("BLOCK_M"))
         self._write_lanes(self.gemm.n, integer("tile_n") * "BLOCK_N", integer("BLOCK_N"))
 
@@ -107,13 +109,13 @@ class GemmWriter:
         evaluator.let(var.text, integer(names.first.text) + integer(names.lane.text))
 
     def place(self, rows: int, cols: int) -> None:
-        """Where number `tile` of so many rows and columns of tiles is."""
+        """Write the coordinates (`tile_m`, `tile_n`) of tile number `tile` in a grid of `rows` x `cols` tiles."""
         let, tile = self.evaluator.let, integer("tile")
         if GROUP_M >= rows > 1 and cols > 1:
             let("tile_m", tile % rows)
             let("tile_n", tile // rows)
         elif rows > 1 and cols > 1:
-            # Neighbouring programs share operands: go down GROUP rows of tiles before moving a column on.
+            # Neighboring programs share operands: visit GROUP_M tiles down a column before moving to the next column.
             group, first = GROUP_M, integer("first")
             let("first", tile // (group * cols) * group)
             height = "height" if rows % group else group
@@ -126,86 +128,94 @@ class GemmWriter:
             let("tile_n", tile if rows == 1 and cols > 1 else integer(0))
 
     def _choose_dot(self, blocks: int) -> None:
-        """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
+        """Write the selection of the dot that a program computes, for several dots with one left operand.
+
+        Neighboring programs compute the same tile of different dots, so that they share tiles of the left operand in
+        the cache.
+        """
         evaluator, dots, outputs = self.evaluator, self.gemm.dots, self.gemm.body.outputs
-        names = [(evaluator.pointer_of[d.operands[1]], evaluator.targets[outputs.index(d.result)]) for d in dots]
+        pointers = [(evaluator.pointer_of[d.operands[1]], evaluator.targets[outputs.index(d.result)]) for d in dots]
         right, result = evaluator.names.pointer("right"), evaluator.names.pointer("product_out")
         which, tile = integer("which"), integer("tile")
         evaluator.let("which", tile % len(dots))
         evaluator.let("tile", tile // len(dots), f"  # over {blocks}")
-        for number, (source, target) in enumerate(names):
-            if number:
-                evaluator.branch(which.compared("==", number))
+        for position, (source, target) in enumerate(pointers):
+            if position:
+                evaluator.branch(which.compared("==", position))
             evaluator.let(right, integer(source))
             evaluator.let(result, integer(target))
-            if number:
+            if position:
                 evaluator.close()
         evaluator.pointer_of[dots[0].operands[1]] = right
         evaluator.targets[outputs.index(dots[0].result)] = result
 
     def loops(self) -> None:
-        """The main loops: one of all products that share it, or those of each accumulator one after the other."""
+        """Write the main loops: one loop for all matmuls if they share it, otherwise the loops of one accumulator after
+        the other.
+        """
         evaluator, kind = self.evaluator, register_type(self.gemm.problem.accumulator)
         columns = f"BLOCK_N // {self.tile.parts}" if len(self.names[0]) > 1 else "BLOCK_N"
-        start = f"{{name}} = tl.zeros((BLOCK_M, {columns}), {kind})"
+        zeroing = f"{{name}} = tl.zeros((BLOCK_M, {columns}), {kind})"
         if self.gemm.shares_loop:
             for name in (name for names in self.names for name in names):
-                evaluator.write(start.format(name=name))
+                evaluator.write(zeroing.format(name=name))
             loops = self.gemm.loops
             loops[0].write(self.names[0], list(zip(loops[1:], self.names[1:], strict=True)))
         else:
-            for names, each in zip(self.names, self.gemm.accumulations, strict=True):
+            for names, accumulation in zip(self.names, self.gemm.accumulations, strict=True):
                 for name in names:
-                    evaluator.write(start.format(name=name))
-                if self.tile.is_specialized and len(each.loops) > 1:
-                    each.loops[0].write_sum(names, each.loops[1:])
+                    evaluator.write(zeroing.format(name=name))
+                if self.tile.is_specialized and len(accumulation.loops) > 1:
+                    accumulation.loops[0].write_sum(names, accumulation.loops[1:])
                     continue
-                for loop in each.loops:
+                for loop in accumulation.loops:
                     loop.write(names)
-        for names, each in zip(self.names, self.gemm.accumulations, strict=True):
+        for names, accumulation in zip(self.names, self.gemm.accumulations, strict=True):
             for name in names:
-                each.loops[-1].convert(name)
+                accumulation.loops[-1].convert(name)
         evaluator.tile.edges = self.edges
 
     def epilogue(self) -> None:
-        """What follows the products, for all columns of the tile or for one part of them after the other."""
+        """Write the epilogue, either for all columns of the tile at once or for one column subtile after the other."""
         self.evaluator.tile.lanes = self.gemm.lanes
-        rows = [names if len(names) > 1 else self._parts(names[0], self.tile.parts) for names in self.names]
+        names_by_accumulation = [
+            names if len(names) > 1 else self._parts(names[0], self.tile.parts) for names in self.names
+        ]
         columns = integer("BLOCK_N") // self.tile.parts
-        for number, parts in enumerate(zip(*rows, strict=True)):
+        for subtile, subtile_names in enumerate(zip(*names_by_accumulation, strict=True)):
             if self.gemm.space.parts:
-                begin_part(self.evaluator, self.gemm.space, self.gemm.m, self.tile.parts, number)
+                begin_part(self.evaluator, self.gemm.space, self.gemm.m, self.tile.parts, subtile)
             elif self.tile.parts > 1:
-                self._write_lanes(self.gemm.n, integer("tile_n") * "BLOCK_N" + number * columns.bracketed(), columns)
+                self._write_lanes(self.gemm.n, integer("tile_n") * "BLOCK_N" + subtile * columns.bracketed(), columns)
             with self.evaluator.scope():
-                self._store(parts)
+                self._store(subtile_names)
 
     def _parts(self, name: str, count: int) -> list[str]:
-        """The accumulator's columns, halved until there are `count` parts."""
+        """Split an accumulator's columns recursively in halves, and return the variables of its `count` subtiles."""
         if count == 1:
             return [name]
         left, right = (self.evaluator.names.fresh("acc") for _ in range(2))
         columns = f"BLOCK_N // {self.tile.parts // count * 2}"
         halves = f"tl.reshape({name}, (BLOCK_M, 2, {columns})).permute(0, 2, 1)"
         self.evaluator.write(f"{left}, {right} = tl.split({halves})")
-        return [part for half in (left, right) for part in self._parts(half, count // 2)]
+        return [subtile for half in (left, right) for subtile in self._parts(half, count // 2)]
 
     def _store(self, subtiles: Sequence[str]) -> None:
-        """The results of one subtile of each accumulator."""
+        """Write the epilogue of one subtile of each accumulator, and store its outputs."""
         gemm = self.gemm
-        for name, each in zip(subtiles, gemm.accumulations, strict=True):
+        for name, accumulation in zip(subtiles, gemm.accumulations, strict=True):
             self.evaluator.spread_over(name, self.evaluator.tile.edges)
-            self.evaluator.placed[each.total] = (
-                where(gemm.space, each.total, gemm.table),
-                Code(name, each.total.type.dtype),
+            self.evaluator.placed[accumulation.total] = (
+                where(gemm.space, accumulation.total, gemm.table),
+                Code(name, accumulation.total.type.dtype),
             )
         if gemm.space.parts:
             reduce_parts(self.evaluator, gemm.body, gemm.space, gemm.table)
-        for number, value in enumerate(gemm.body.outputs):
+        for position, value in enumerate(gemm.body.outputs):
             if value in [d.result for d in gemm.dots[1:]]:
-                continue  # written through the first dot's pointer
-            place = where(gemm.space, value, gemm.table)
-            self.evaluator.store(number, place, span_of(gemm.space, place, gemm.m, gemm.n))
+                continue  # stored through the pointer of the first dot
+            index = where(gemm.space, value, gemm.table)
+            self.evaluator.store(position, index, span_of(gemm.space, index, gemm.m, gemm.n))
 
 
 DOT = Template("dot", _match, _emit, KernelForm.GEMM, joins=True)

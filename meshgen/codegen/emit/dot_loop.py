@@ -1,4 +1,4 @@
-"""The main loop of one product of a kernel: it goes over the contracted dims and adds to an accumulator."""
+"""The main loop of one matmul of a kernel, which iterates over the contracted dims and adds to an accumulator."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from meshgen.ops.triton.registers import NARROW, register_type
 
 
 class MainLoop:
-    """Attributes:
-    is_described: whether tensor descriptors copy its operands.
+    """The main loop of one matmul.
+
+    Attributes:
+        is_described: whether TMA descriptors copy its operands.
     """
 
-    reuses_descriptors = True  # whether the same descriptors serve all tiles
-    more_rows = 0  # rows of tiles of which programs compute parts, besides those of the result
+    reuses_descriptors = True  # whether all tiles use the same TMA descriptors
+    more_rows = 0  # additional rows of tiles, for programs that compute only some rows of a tile
     is_divisible = True  # whether its kernel can be warp-specialized
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
-        """`free` are the variables of the tile, `edges` the conditions under which they are inside."""
+        """`free` holds the row and column variables of the tile, `edges` their in-bounds conditions."""
         self.evaluator, self.node, self.tile = evaluator, node, tile
         self.problem = problem_of(node)
         self.operands = Operands(evaluator, node, self.problem, tile, batch, free, self._parts(*free))
@@ -43,60 +45,69 @@ class MainLoop:
 
     @property
     def reads_tma_tiles_only(self) -> bool:
-        """Whether all of its operands that it loads are copied by tensor descriptors."""
+        """Whether TMA descriptors copy all operands that the loop loads."""
         left, right = (load is not None and load.tma is not None for load in self.operands.loads)
-        # Elements past the last of k are zero in TMA tiles, but what is computed from them may not be.
+        # TMA fills elements past the end of k with zeros, but values computed from these zeros may be non-zero.
         computed = self.operands.is_made_of_tma_tiles and not self._edges[self.operands.k[0]]
         return self.is_described and right and (left or computed or not self._has_left)
 
     def _parts(self, m: Var, n: Var) -> Mapping[Var, Int]:
-        """How many numbers of a variable count, in source, where that is data."""
+        """Return the sizes, in source, of variables whose size depends on data."""
         return {}
 
     def find_rows(self) -> str:
-        """Write what the rows of a tile are, where the program computes a part of a tile, and say which rows of `m` these are."""
+        """Write the rows that the program computes, if these are only some rows of its tile.
+
+        Returns:
+            The condition under which row `m` is one of them, or "" if the program computes the entire tile.
+        """
         return ""
 
     def _edge(self, k: Var) -> str:
-        """The condition under which a contracted index is inside."""
+        """Return the in-bounds condition of a contracted index, or "" if it always holds."""
         return integer(k.text).below(self.problem.k) if self.problem.k % self.tile.k else ""
 
     def _steps(self) -> tuple[Operand, Operand]:
-        """What the loop over the contracted dims goes through, without its step."""
+        """Return the bounds of the loop over the contracted dims."""
         return 0, self.problem.k
 
     def describe(self) -> None:
-        """Make the tensor descriptors, if it has any, once."""
+        """Write the TMA descriptors of the operands, unless they exist already."""
         if self.is_described and not self._has_descriptors:
             self.evaluator.tile.edges = dict(self._edges)
             self.operands.describe()
             self._has_descriptors = True
 
     def without_left(self) -> None:
-        """The loop of another product, which multiplies the same rows, has the tile of the left operand."""
+        """Drop the load of the left operand: the loop of another matmul of the same rows provides its tile."""
         self.operands.loads = (None, self.operands.loads[1])
         self._has_left = False
 
     def write(self, accumulators: Sequence[str], others: Sequence[tuple[MainLoop, Sequence[str]]] = ()) -> None:
-        """The loop, and what precedes it; `accumulators` are those of parts of the columns, `others` products of the same rows with theirs."""
+        """Write the loop and the code before it.
+
+        Args:
+            accumulators: the accumulator variables, one per column subtile.
+            others: further matmuls of the same rows that share the loop, each with its accumulators.
+        """
         self.evaluator.tile.edges = dict(self._edges)
         self._add([(self, accumulators), *others])
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """Add products of the same rows to their accumulators."""
+        """Add matmuls of the same rows to their accumulators."""
         if uses_tensor_cores(self.problem):
-            self._by_tiles(products)
+            self._multiply_tiles(products)
         else:
-            self._by_products(products[0][1][0])
+            self._multiply_elements(products[0][1][0])
 
     def convert(self, accumulator: str) -> None:
-        """Convert the accumulator to the type of the result."""
+        """Convert the accumulator to the dtype of the result."""
         dtype = self.node.result.type.dtype
         if dtype not in NARROW and self.problem.accumulator != dtype:
             self.evaluator.write(f"{accumulator} = {accumulator}.to({register_type(dtype)})")
 
-    def _by_products(self, accumulator: str) -> None:
-        """accumulator += a[m] * b[n] for each k."""
+    def _multiply_elements(self, accumulator: str) -> None:
+        """Write `accumulator += a[m] * b[n]` for each k."""
         evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
         evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
         evaluator.loop("k", *self._steps())
@@ -110,36 +121,39 @@ class MainLoop:
             evaluator.write(f"{accumulator} += {left.text}.to({kind}) * {right.text}.to({kind})")
         evaluator.close()
 
-    def _by_tiles(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """accumulator = dot(a, b, accumulator) for each step of k, and for each product."""
+    def _multiply_tiles(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
+        """Write `accumulator = dot(a, b, accumulator)` for each matmul in each step of k."""
         evaluator = self.evaluator
         for loop, _ in products:
             loop.describe()
         sides = [(self, 0), *((loop, 1) for loop, _ in products)]
-        pointers = [loop.operands.pointers(number) for loop, number in sides]
-        descriptors = [loop.operands.descriptors[number] for loop, number in sides]
+        pointers = [loop.operands.pointers(operand_index) for loop, operand_index in sides]
+        descriptors = [loop.operands.descriptors[operand_index] for loop, operand_index in sides]
         self._open()
-        whole = all(pointer or descriptor for pointer, descriptor in zip(pointers, descriptors, strict=True))
-        if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(descriptors)):
+        all_advance = all(pointer or descriptor for pointer, descriptor in zip(pointers, descriptors, strict=True))
+        if not all_advance or (evaluator.tile.edges[self.operands.k[0]] and not all(descriptors)):
             evaluator.let("k", integer("start") + evaluator.widened(lanes("BLOCK_K")))
             evaluator.let("k_col", integer("k").turned("[None, :]"))
             evaluator.let("k_row", integer("k").turned("[:, None]"))
         a = self.operands.tile_of(0, pointers[0])
         for (loop, accumulators), pointer in zip(products, pointers[1:], strict=True):
-            for part, accumulator in enumerate(accumulators):
-                b = loop.operands.tile_of(1, pointer, part)
+            for subtile, accumulator in enumerate(accumulators):
+                b = loop.operands.tile_of(1, pointer, subtile)
                 self.add(accumulator, a, b)
-        for (loop, number), pointer in zip(sides, pointers, strict=True):
-            loop.operands.advance(number, pointer)
+        for (loop, operand_index), pointer in zip(sides, pointers, strict=True):
+            loop.operands.advance(operand_index, pointer)
         evaluator.close()
 
     def _open(self) -> None:
-        """Start the loop over the contracted dims."""
+        """Open the loop over the contracted dims."""
         call, options = ("tl.range", ", warp_specialize=True") if self.tile.is_specialized else ("range", "")
         self.evaluator.loop("start", *self._steps(), "BLOCK_K", call=call, options=options)
 
     def write_sum(self, accumulators: Sequence[str], others: Sequence[MainLoop]) -> None:
-        """One loop for this product and others that are added to it, whose operands are all TMA tiles in one layout: a step is of one of them."""
+        """Write one loop over the steps of this matmul and then of `others`, which add to the same accumulators.
+
+        Each step selects the descriptors of one of the matmuls, so all operands must be TMA tiles with the same layout.
+        """
         evaluator, loops = self.evaluator, [self, *others]
         for loop in loops:
             loop.describe()
@@ -147,25 +161,25 @@ class MainLoop:
         for loop in loops:
             starts.append(starts[-1] + -(-loop.problem.k // block) * block)
         evaluator.loop("start", 0, starts[-1], "BLOCK_K", call="tl.range", options=", warp_specialize=True")
-        descriptors, place = [evaluator.names.fresh(f"{side}_box") for side in ("a", "b")], "start"
-        for number, (loop, first) in enumerate(zip(loops, starts, strict=False)):
-            if number:
+        descriptors, offset = [evaluator.names.fresh(f"{side}_box") for side in ("a", "b")], "start"
+        for position, (loop, first) in enumerate(zip(loops, starts, strict=False)):
+            if position:
                 evaluator.branch(integer("start").compared(">=", first))
-                place = f"tl.where(start >= {first}, start - {first}, {place})"
+                offset = f"tl.where(start >= {first}, start - {first}, {offset})"
             for name, descriptor in zip(descriptors, loop.operands.descriptors, strict=True):
                 evaluator.write(f"{name} = {descriptor}")
-            if number:
+            if position:
                 evaluator.close()
-        self.operands.step = evaluator.assign("place", place)
+        self.operands.step = evaluator.assign("place", offset)
         left, right = (load.tma if load else None for load in self.operands.loads)
         a = self.operands.copied(0, descriptors[0], left)
-        for part, accumulator in enumerate(accumulators):
-            b = self.operands.copied(1, descriptors[1], right, part)
+        for subtile, accumulator in enumerate(accumulators):
+            b = self.operands.copied(1, descriptors[1], right, subtile)
             self.add(accumulator, a, b)
         evaluator.close()
 
     def add(self, accumulator: str, a: str, b: str) -> None:
-        """Add the product of two tiles to an accumulator."""
+        """Write the matmul of two tiles, added to an accumulator."""
         dtype = self.problem.dtype
         if self._is_promoted:
             self.evaluator.write(f"{accumulator} += tl.dot({a}, {b})")

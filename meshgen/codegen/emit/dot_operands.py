@@ -1,7 +1,7 @@
-"""The operands of a dot's main loop: copied as TMA tiles by tensor descriptors, loaded through pointers that advance, or computed.
+"""Operands of a GEMM main loop: copied as TMA tiles, loaded through advancing pointers, or computed in registers.
 
-A plain operand is one load seen through index maps. Where its rows are evenly spaced and aligned, a tile of it is
-copied by one instruction of one thread (TMA), and what is outside of the tensor is zero.
+A plain operand is one load seen through index maps. If its rows are evenly spaced and aligned, one instruction of
+one thread copies a tile of it (TMA). TMA fills elements outside of the tensor with zeros.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ _SIDES = ("a", "b")
 
 @dataclass(frozen=True)
 class Load:
-    """An operand that is a plain load.
+    """An operand that is one load.
 
     Attributes:
-        stride: elements by which the address grows with k; None: not evenly, or it is checked.
-        tma: how a tensor descriptor describes the operand; None: it cannot.
+        stride: address increment per step of k, in elements. None if it is not constant or the access is
+            bounds-checked.
+        tma: the layout for a TMA descriptor, or None if the operand cannot have one.
     """
 
     value: Value
@@ -47,13 +48,13 @@ class Load:
 
 @dataclass(frozen=True)
 class TmaTile:
-    """An operand as rows of contiguous elements, a tile of which one instruction copies (TMA).
+    """An operand as rows of contiguous elements, of which one TMA instruction copies a tile.
 
     Attributes:
         first: offset of the first element, in elements; the same in all lanes.
         row, column: the variables that count rows and columns; one of them is k.
         stride: elements from row to row.
-        outer: the variable that counts matrices of such rows, and the elements from one to the next; None: there is one.
+        outer: the batch variable and the elements between two matrices, or None if there is one matrix.
     """
 
     first: Expr
@@ -64,10 +65,11 @@ class TmaTile:
 
 
 class Operands:
-    """Both operands of a dot, for the variables of a tile: `batch`, m and n, and k as a column and as a row.
+    """Both operands of a dot in terms of the tile variables: `batch`, m and n, and k as a column and as a row.
 
     Attributes:
-        group: the batch where the main loop goes through it, so that descriptors are of all of it.
+        group: the batch variable if the main loop iterates over it, or None. Descriptors then cover all matrices of the
+            batch.
     """
 
     def __init__(self, evaluator: Evaluator, node: Node, problem: Problem, tile: Tile, batch: Expr,
@@ -80,47 +82,56 @@ class Operands:
         self.order = tuple(range(len(self.dims.contract[0])))
         self.loads: tuple[Load | None, Load | None] = (None, None)
         self.descriptors: list[str] = ["", ""]
-        self.step = "start"  # where the TMA tiles of a step begin along k, in source
+        self.step = "start"  # offset along k of this step's TMA tiles, in source
         self.leaves: tuple[Load, ...] = ()  # TMA tiles that the left operand is computed from
-        self.is_made_of_tma_tiles = False  # and of nothing else that varies
+        self.is_made_of_tma_tiles = False  # whether `leaves` are its only non-constant inputs
         self._leaf_descriptors: list[str] = []
 
     def arrange(self) -> None:
-        """Choose an order of the contracted dims in which the addresses of both operands grow evenly with k, if any."""
-        places = range(len(self.dims.contract[0]))
-        orders = [tuple(places), *(tuple(sorted(places, key=side.__getitem__)) for side in self.dims.contract)]
-        found: dict[tuple[int, ...], tuple[Load | None, Load | None]] = {}
+        """Choose an order of the contracted dims for which the addresses of as many operands as possible have a
+        constant stride along k.
+        """
+        positions = range(len(self.dims.contract[0]))
+        orders = [tuple(positions), *(tuple(sorted(positions, key=side.__getitem__)) for side in self.dims.contract)]
+        loads_by_order: dict[tuple[int, ...], tuple[Load | None, Load | None]] = {}
         for self.order in dict.fromkeys(orders):
-            found[self.order] = (self._plain(0), self._plain(1))
-        self.order = min(found, key=lambda order: sum(load is None or load.stride is None for load in found[order]))
-        self.loads = found[self.order]
+            loads_by_order[self.order] = (self._plain(0), self._plain(1))
+        self.order = min(
+            loads_by_order, key=lambda order: sum(load is None or load.stride is None for load in loads_by_order[order])
+        )
+        self.loads = loads_by_order[self.order]
         if self.loads[0] is None:
             self._find_leaves()
 
     def _find_leaves(self) -> None:
-        """Find the TMA tiles that the left operand is computed from, element by element: of values that it reads at one index."""
-        found, others = dict[Value, set[Index]](), False
+        """Find the TMA tiles that the left operand is computed from element by element.
+
+        A value that is read at several indices is not a TMA tile.
+        """
+        read_indices, has_other_inputs = dict[Value, set[Index]](), False
         stack = [(self.node.operands[0], self.index(0))]
         while stack:
             value, index = stack.pop()
             node = self.evaluator.producer.get(value)
             if node is None:
-                found.setdefault(value, set()).add(index)
+                read_indices.setdefault(value, set()).add(index)
             elif node.op in LAYOUT:
                 read = read_through(self.evaluator, node, index)
-                others |= bool(read.conditions)
+                has_other_inputs |= bool(read.conditions)
                 stack.append((read.value, read.index))
             elif node.op in POINTWISE:
                 stack += [(operand, index if operand.type.rank else ()) for operand in node.operands]
             else:
-                others |= not is_constant(node)
-        tma_tiles = {v: self._leaf(v, next(iter(places))) for v, places in found.items() if len(places) == 1}
+                has_other_inputs |= not is_constant(node)
+        tma_tiles = {v: self._leaf(v, next(iter(indices))) for v, indices in read_indices.items() if len(indices) == 1}
         self.leaves = tuple(load for load in tma_tiles.values() if load)
-        read_once = [v for v in found if v.type.size > 1]
-        self.is_made_of_tma_tiles = not others and bool(self.leaves) and all(tma_tiles.get(v) for v in read_once)
+        read_once = [v for v in read_indices if v.type.size > 1]
+        self.is_made_of_tma_tiles = (
+            not has_other_inputs and bool(self.leaves) and all(tma_tiles.get(v) for v in read_once)
+        )
 
     def _leaf(self, value: Value, index: Index) -> Load | None:
-        """A value that the left operand is computed from, as a TMA tile."""
+        """Return the TMA load of a value that the left operand is computed from, or None if TMA cannot copy it."""
         offset, k, side = ex.linearize(index, value.type.sizes), self.k[0], self.free[0]
         if set(self.evaluator.over(offset)) != {k, side} or k not in dict(offset.terms) or _is_inside(k, offset):
             return None
@@ -128,15 +139,19 @@ class Operands:
         return Load(value, index, (), None, tma) if tma else None
 
     def describes(self, device: Device) -> bool:
-        """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
-        has = tensor_cores(device.architecture).has_tma and self.tile.m >= TMA_ROWS
-        return has and self.problem.k >= TMA_K and (bool(self.leaves) or any(load and load.tma for load in self.loads))
+        """Whether TMA descriptors copy operands: the device has TMA, the matmul is large enough, and some operand can
+        have a descriptor.
+        """
+        has_tma = tensor_cores(device.architecture).has_tma and self.tile.m >= TMA_ROWS
+        return (
+            has_tma and self.problem.k >= TMA_K and (bool(self.leaves) or any(load and load.tma for load in self.loads))
+        )
 
     def describe(self) -> None:
-        """Tensor descriptors of the operands that have them, before the loop."""
-        for number, load in enumerate(self.loads):
+        """Write the TMA descriptors of the operands that can have one, before the loop."""
+        for operand_index, load in enumerate(self.loads):
             if load is not None and load.tma is not None:
-                self.descriptors[number] = self._described(load.value, load.tma, f"{_SIDES[number]}_box")
+                self.descriptors[operand_index] = self._described(load.value, load.tma, f"{_SIDES[operand_index]}_box")
         self._leaf_descriptors = [self._described(load.value, load.tma, "a_box") for load in self.leaves if load.tma]
 
     def _described(self, value: Value, tma: TmaTile, preferred: str) -> str:
@@ -154,24 +169,24 @@ class Operands:
         columns = f"BLOCK_N // {self.tile.parts}" if self.tile.is_specialized and self.tile.parts > 1 else "BLOCK_N"
         return "BLOCK_K" if var in self.k else "BLOCK_M" if var is self.free[0] else columns
 
-    # ---- what an operand is
+    # ---- analysis of the operands
 
-    def index(self, number: int) -> Index:
-        """Index of operand `number` in terms of batch, m or n, and k."""
-        shape = self.node.operands[number].type.sizes
-        k = Expr(((self.k[number], 1),))
-        batch, free = self.dims.batch[number], self.dims.free[number]
-        contract = [self.dims.contract[number][place] for place in self.order]
-        found: dict[int, Expr] = {}
-        for dims, position in ((batch, self.batch), (free, one(self.free[number])), (contract, k)):
-            parts = ex.delinearize(position, [shape[d] for d in dims]) if dims else ()
-            found |= dict(zip(dims, parts, strict=True))
-        return tuple(found[d] for d in range(len(shape)))
+    def index(self, operand_index: int) -> Index:
+        """Return the index of operand `operand_index` in terms of batch, m or n, and k."""
+        shape = self.node.operands[operand_index].type.sizes
+        k = Expr(((self.k[operand_index], 1),))
+        batch, free = self.dims.batch[operand_index], self.dims.free[operand_index]
+        contract = [self.dims.contract[operand_index][position] for position in self.order]
+        index_by_dim: dict[int, Expr] = {}
+        for dims, flat in ((batch, self.batch), (free, one(self.free[operand_index])), (contract, k)):
+            coordinates = ex.delinearize(flat, [shape[d] for d in dims]) if dims else ()
+            index_by_dim |= dict(zip(dims, coordinates, strict=True))
+        return tuple(index_by_dim[d] for d in range(len(shape)))
 
-    def _plain(self, number: int) -> Load | None:
-        """The operand as one load, seen through index maps; None if something must be computed."""
-        value, index, guards = self.node.operands[number], self.index(number), ()
-        k, side = self.k[number], self.free[number]
+    def _plain(self, operand_index: int) -> Load | None:
+        """Return the operand as one load seen through index maps, or None if it must be computed."""
+        value, index, guards = self.node.operands[operand_index], self.index(operand_index), ()
+        k, side = self.k[operand_index], self.free[operand_index]
         producer = self.evaluator.producer
         while (node := producer.get(value)) is not None:
             if node.op not in LAYOUT:
@@ -190,7 +205,7 @@ class Operands:
         factors = dict(offset.terms)
         is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
         tma = self._tma_tile(value, offset, k, side) if is_even and not guards else None
-        if side not in over:  # a row, whose other rows only a TMA tile leaves zeros for
+        if side not in over:  # the operand is a single row, and only TMA fills the tile's other rows with zeros
             return Load(value, index, guards, None, tma) if tma else None
         advances = is_even and not self.evaluator.checked and k not in self.parts
         return Load(value, index, guards, factors[k] if advances else None, tma)
@@ -204,9 +219,9 @@ class Operands:
     def _tma_tile(
         self, value: Value, offset: Expr, k: Var, side: Var, sizes: Sequence[int] = TMA_BYTES
     ) -> TmaTile | None:
-        """The operand as rows of a matrix; None where they are not contiguous, aligned and evenly spaced."""
+        """Return the operand as rows of a matrix, or None if rows are not contiguous, aligned and evenly spaced."""
         factors, nbytes = dict(offset.terms), DTYPES[value.type.dtype].itemsize
-        if side.high == 0:  # the distance between rows does not matter
+        if side.high == 0:  # a single row: any distance between rows is valid
             factors[side] = k.high + 1
         if side not in factors or _is_inside(side, offset) or nbytes not in sizes:
             return None
@@ -227,55 +242,60 @@ class Operands:
 
     @property
     def layout(self) -> tuple[bool, ...]:
-        """Of each operand that is a TMA tile whether k counts its rows."""
+        """Return for each operand that is a TMA tile whether k counts its rows."""
         return tuple(load.tma.row in self.k for load in self.loads if load and load.tma)
 
     # ---- the tile of a step
 
-    def pointers(self, number: int) -> str:
-        """Addresses of the first step's tile, before the loop; empty for an operand without."""
-        load = self.loads[number]
-        if load is None or load.stride is None or self.descriptors[number]:
+    def pointers(self, operand_index: int) -> str:
+        """Write the addresses of the first step's tile and return their variable, or "" if the operand has no advancing
+        pointers.
+        """
+        load = self.loads[operand_index]
+        if load is None or load.stride is None or self.descriptors[operand_index]:
             return ""
-        k, evaluator = self.k[number], self.evaluator
-        first = evaluator.widened(lanes("BLOCK_K")).turned("[None, :]" if number == 0 else "[:, None]")
+        k, evaluator = self.k[operand_index], self.evaluator
+        first = evaluator.widened(lanes("BLOCK_K")).turned("[None, :]" if operand_index == 0 else "[:, None]")
         evaluator.bind(first)
         table = {k: one(replace(k, text=first.text))}
         address, _ = evaluator.address(load.value, tuple(ex.substitute(e, table) for e in load.index))
-        return evaluator.assign(f"{_SIDES[number]}_ptrs", address)
+        return evaluator.assign(f"{_SIDES[operand_index]}_ptrs", address)
 
-    def advance(self, number: int, pointer: str) -> None:
-        """Addresses of the next step's tile."""
-        load = self.loads[number]
+    def advance(self, operand_index: int, pointer: str) -> None:
+        """Write the increment of an operand's addresses to the next step's tile."""
+        load = self.loads[operand_index]
         if pointer and load is not None and load.stride:
             self.evaluator.advance(
                 pointer, integer("BLOCK_K") if load.stride == 1 else integer("BLOCK_K") * load.stride
             )
 
-    def tile_of(self, number: int, pointer: str, part: int = 0) -> str:
-        """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
-        load, evaluator = self.loads[number], self.evaluator
-        if load is not None and self.descriptors[number]:
-            return self.copied(number, self.descriptors[number], load.tma, part)
-        if load is None or self.free[number].high == 0:
-            return self._computed(number)
+    def tile_of(self, operand_index: int, pointer: str, part: int = 0) -> str:
+        """Return an operand's tile of this step in the matmul dtype. `part`: the column subtile of the right operand,
+        if it has subtiles.
+        """
+        load, evaluator = self.loads[operand_index], self.evaluator
+        if load is not None and self.descriptors[operand_index]:
+            return self.copied(operand_index, self.descriptors[operand_index], load.tma, part)
+        if load is None or self.free[operand_index].high == 0:
+            return self._computed(operand_index)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
-        evaluator.next_is_checked()  # addresses that advance are used only if no operand is computed
+        evaluator.next_is_checked()  # Only counts the access: advancing addresses are never bounds-checked.
         _, mask = evaluator.address(load.value, load.index, load.guards)
-        return evaluator.loaded(_SIDES[number], integer(pointer), mask, zero(load.value.type.dtype))
+        return evaluator.loaded(_SIDES[operand_index], integer(pointer), mask, zero(load.value.type.dtype))
 
-    def copied(self, number: int, name: str, tma: TmaTile | None, number_of_part: int = 0) -> str:
-        """A TMA tile, and its transpose where k is on the other side of it."""
+    def copied(self, operand_index: int, name: str, tma: TmaTile | None, subtile: int = 0) -> str:
+        """Return a TMA tile, transposed if k does not run along the side that the matmul needs."""
         assert tma is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
-        # Triton 3.6 gives the second group of warps its rows by adding to the number of the first row, which no other code may use.
+        # Triton 3.6 derives the rows of the second warp group by adding to this expression, so no other code may use
+        # it.
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
-        after = f" + {number_of_part} * (BLOCK_N // {self.tile.parts})" if number_of_part else ""
+        column_offset = f" + {subtile} * (BLOCK_N // {self.tile.parts})" if subtile else ""
         starts = {
-            self.k[number]: self.step,
+            self.k[operand_index]: self.step,
             self.free[0]: f"({row} * BLOCK_M){narrow}",
-            self.free[1]: f"(tile_n * BLOCK_N{after}){narrow}",
+            self.free[1]: f"(tile_n * BLOCK_N{column_offset}){narrow}",
         }
         if not narrow:
             starts = {
@@ -283,41 +303,45 @@ class Operands:
                 for var, text in starts.items()
             }
         sides = (tma.row, tma.column)
-        place = ", ".join(starts[var] for var in sides)
-        turned = ".T" if (tma.row in self.k) == (number == 0) else ""
+        offsets = ", ".join(starts[var] for var in sides)
+        suffix = ".T" if (tma.row in self.k) == (operand_index == 0) else ""
         if tma.outer:
-            place = f"{tma.outer[0].text}{narrow}, {place}"
-            turned = f".reshape({', '.join(map(self._block, sides))}){turned}"
-        return self.evaluator.assign(_SIDES[number], f"{name}.load([{place}]){turned}")
+            offsets = f"{tma.outer[0].text}{narrow}, {offsets}"
+            suffix = f".reshape({', '.join(map(self._block, sides))}){suffix}"
+        return self.evaluator.assign(_SIDES[operand_index], f"{name}.load([{offsets}]){suffix}")
 
-    def _computed(self, number: int) -> str:
-        """An operand that is computed in registers: lanes past the end of k must be 0."""
+    def _computed(self, operand_index: int) -> str:
+        """Return an operand that is computed in registers, with 0 in lanes past the end of k."""
         evaluator = self.evaluator
-        leaves = zip(self.leaves, self._leaf_descriptors, strict=True) if number == 0 and self._leaf_descriptors else ()
+        leaves = (
+            zip(self.leaves, self._leaf_descriptors, strict=True)
+            if operand_index == 0 and self._leaf_descriptors
+            else ()
+        )
         for load, name in leaves:
             tile = self.copied(0, name, load.tma)
-            wide = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
-            evaluator.placed[load.value] = (load.index, Code(f"{tile}{wide}", load.value.type.dtype))
-        code = evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number)))
+            conversion = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
+            evaluator.placed[load.value] = (load.index, Code(f"{tile}{conversion}", load.value.type.dtype))
+        code = evaluator.in_register(evaluator.value(self.node.operands[operand_index], self.index(operand_index)))
         for load in self.leaves:
             evaluator.placed.pop(load.value, None)
-        sizes = ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[number]
+        sizes = ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[operand_index]
         text = code.text
-        if edge := evaluator.tile.edges[self.k[number]]:
+        if edge := evaluator.tile.edges[self.k[operand_index]]:
             text = f"tl.where({edge}, {text}, 0.0)"
         if self.tile.k > 0:
             text = f"tl.broadcast_to({text}, {sizes})"
         text, helpers = rounded(text, self.problem.dtype)
         for name in helpers:
             evaluator.helper(name)
-        return evaluator.assign(_SIDES[number], text)
+        return evaluator.assign(_SIDES[operand_index], text)
 
 
 def _is_inside(var: Var, offset: Expr) -> bool:
-    """Whether a quotient or remainder varies with a variable."""
+    """Whether `var` occurs inside a quotient or remainder of `offset`."""
     return any(var in ex.variables(atom.of) for atom, _ in offset.terms if not isinstance(atom, Var))
 
 
 def one(var: Var) -> Expr:
-    """A variable as an expression; 0 where it has one value."""
+    """Return a variable as an expression, or 0 if the variable has only one value."""
     return ZERO if var.high == 0 else Expr(((var, 1),))

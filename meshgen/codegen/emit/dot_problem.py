@@ -1,4 +1,4 @@
-"""The sizes and types of the matmul that a kernel computes."""
+"""Sizes and dtypes of the matmul that a kernel computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from meshgen.ops.precision import common_type, multiplied_as
 
 
 class Problem(NamedTuple):
-    """Sizes of a dot, flattened, of which a program computes a tile, the type that its operands are converted to, and the numbers that are multiplied."""
+    """The flattened sizes and the dtypes of a matmul.
+
+    Attributes:
+        dtype: the dtype that operands are converted to.
+        accumulator: the dtype of the accumulator.
+        multiplied: the number format of the multiplication, from `ops.precision.multiplied_as`.
+    """
 
     batch: int
     m: int
@@ -18,13 +24,13 @@ class Problem(NamedTuple):
     k: int
     dtype: str
     accumulator: str
-    multiplied: str  # as `ops.precision.multiplied_as`
+    multiplied: str
 
 
 def problem_of(node: Node) -> Problem:
     lhs = node.operands[0].type
     dims, (batch, m, n, k) = DotDims.of(node), product_extents(node)
-    if node.op == "ragged_dot":  # the groups are the batch of the result, or that of the tile's own loop
+    if node.op == "ragged_dot":  # groups are a batch dim of the result, or the main loop iterates over them
         batch, m, k = (batch, m, dims.depth(lhs)) if node.attrs.contracts else (1, lhs.sizes[0], k)
     dtype = common_type(node)
     accumulator = "f64" if dtype == "f64" else "f32" if is_float(dtype) else node.result.type.dtype
@@ -32,11 +38,13 @@ def problem_of(node: Node) -> Problem:
 
 
 def uses_tensor_cores(problem: Problem) -> bool:
-    """Whether `tl.dot` takes the operands; other integers are multiplied and added one k at a time."""
+    """Whether `tl.dot` supports the operands. Integers that it does not support are multiplied and added one k at a
+    time.
+    """
     return is_float(problem.dtype) or (problem.dtype == "i8" and problem.accumulator == "i32")
 
 
 def precision_option(multiplied: str) -> str:
-    """The option of `tl.dot` that says how f32 is multiplied; nothing for other types."""
+    """Return the option of `tl.dot` for the multiplication of f32, or "" for other dtypes."""
     words = {"f32": "ieee", "tf32": "tf32", "tf32x3": "tf32x3"}
     return f', input_precision="{words[multiplied]}"' if multiplied in words else ""

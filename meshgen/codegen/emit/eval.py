@@ -1,7 +1,7 @@
-"""Demand-driven generation of source: from an index of a value backwards to the code that computes it there.
+"""Demand-driven generation of source, from a value and an index backwards to the code that computes this element.
 
-Layout ops become index expressions and conditions of the loads; everything else becomes one line of source.
-A value that is needed twice at the same index is computed once per scope; a loop opens a scope.
+Layout ops become index expressions and conditions of loads; every other op becomes one line of source. A value that
+is used twice at the same index is computed once per scope. Each loop opens a scope.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ from meshgen.runtime.in_place import chain
 
 
 class Evaluator(Writer):
-    """Emits the source of one kernel body; `lines` grow on demand."""
+    """Emitter of the source of one kernel body; `lines` grow on demand."""
 
     def __init__(self, body: Graph, mesh: Mesh, checked: frozenset[int] = frozenset()) -> None:
-        """`checked` has the numbers of loads and stores that compare their offset with the size of what they touch."""
+        """`checked`: ordinals of the loads and stores that compare their offset with the size of the tensor."""
         super().__init__(needs_wide(body), checked)
         self.body = body
         self.mesh = mesh
         self.helpers: dict[str, None] = {}
-        self.functions: dict[str, str] = {}  # of this kernel alone: sources by name
+        self.functions: dict[str, str] = {}  # sources, by name, of functions that only this kernel uses
         self.coordinates: dict[tuple[str, ...], str] = {}
-        self._places: dict[tuple[str, ...], str] = {}  # the same, wide
+        self._wide_coordinates: dict[tuple[str, ...], str] = {}  # variables with 64-bit copies of `coordinates`
         self.producer = dict(body.index.producers)
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
-        self.targets = list(self.results)  # where stores go, if not through a result's own pointer
-        self.is_part = False  # other programs compute other parts of the body
-        self.program = program_id()  # the number of the program, among those that compute the body
+        self.targets = list(self.results)  # pointers that stores go through; initially those of the results
+        self.is_part = False  # whether other programs compute other parts of the body
+        self.program = program_id()  # index of the program among those that compute the body
         self.constants: dict[str, int] = {}  # compile-time parameters by name
         self.placed: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self.data_over: dict[Var, tuple[Var, ...]] = {}
-        self.rows: dict[Value, tuple[Value, Expr]] = {}  # values that are some rows of another one, from a number on
+        # values that are a range of rows of another value: that value, and the first row
+        self.rows: dict[Value, tuple[Value, Expr]] = {}
 
     def name_of(self, value: Value, otherwise: str) -> str:
         if name := value.name.lstrip("0123456789_"):
@@ -65,21 +66,27 @@ class Evaluator(Writer):
 
     @contextmanager
     def part(self, body: Graph, program: Int, pointers: dict[Value, str], targets: Sequence[str]) -> Generator[None]:
-        """Source that computes a part of the body, in programs that are counted by `program`, between these pointers."""
-        before = self.body, self.program, self.pointer_of, self.targets, self.tile
+        """Emit the source of `body`, a part of the kernel's body, inside this context.
+
+        Args:
+            program: index of the program among those that compute the part.
+            pointers: the pointers of the part's inputs.
+            targets: the pointers of its outputs.
+        """
+        saved = self.body, self.program, self.pointer_of, self.targets, self.tile
         self.body, self.program, self.pointer_of, self.targets, self.tile = body, program, pointers, [*targets], Tile()
         self.is_part = True
         with self.scope():
             yield
-        self.body, self.program, self.pointer_of, self.targets, self.tile = before
+        self.body, self.program, self.pointer_of, self.targets, self.tile = saved
         self.is_part = False
 
     def constant(self, name: str, value: int) -> str:
-        """The name of a compile-time parameter that has this value."""
+        """Return the name of a compile-time parameter that has this value, and add the parameter if it is missing."""
         free = itertools.chain((name,), (f"{name}_{n}" for n in itertools.count(2)))
-        found = next(each for each in free if self.constants.get(each, value) == value)
-        self.constants[found] = value
-        return found
+        parameter = next(candidate for candidate in free if self.constants.get(candidate, value) == value)
+        self.constants[parameter] = value
+        return parameter
 
     def helper(self, name: str) -> str:
         for need in NEEDS.get(name, ()):
@@ -88,47 +95,48 @@ class Evaluator(Writer):
         return name
 
     def over(self, *exprs: Expr) -> tuple[Var, ...]:
-        """Tile variables that the expressions vary with, in the tile's order."""
-        found = {v for e in exprs for w in ex.variables(e) for v in self.data_over.get(w, (w,))}
-        return tuple(v for v in self.tile.edges if v in found)
+        """Return the tile variables that the expressions vary with, in the tile's order."""
+        varying = {v for e in exprs for w in ex.variables(e) for v in self.data_over.get(w, (w,))}
+        return tuple(v for v in self.tile.edges if v in varying)
 
     def value(self, value: Value, index: Index, guards: Guards = ()) -> Code:
-        """The value at an index; where a guard does not hold the register holds anything.
+        """Return a register with `value` at `index`. Where a guard does not hold, the content is undefined.
 
-        Raises CodegenError (MG0301) for a value that the kernel has at other places than those it is read at.
+        Raises:
+            CodegenError: MG0301, if the kernel holds the value only at another index.
         """
         steps: list[Steps] = [self._steps(value, index, guards)]
         code: Code | None = None
-        while steps:  # chains of operations are longer than Python's stack
+        while steps:  # An explicit stack, because chains of operations can exceed Python's recursion limit.
             try:
-                wanted = next(steps[-1]) if code is None else steps[-1].send(code)
+                request = next(steps[-1]) if code is None else steps[-1].send(code)
             except StopIteration as done:
                 steps.pop()
                 code = done.value
             else:
-                steps.append(self._steps(*wanted))
+                steps.append(self._steps(*request))
                 code = None
         assert code is not None
         return code
 
     def _steps(self, value: Value, index: Index, guards: Guards) -> Steps:
         if value in self.placed:
-            place, code = self.placed[value]
-            if place != index:
+            placed_index, code = self.placed[value]
+            if placed_index != index:
                 raise CodegenError(unsupported(self.producer[value]))
             return code
         key = (value, index, guards)
-        if (code := self._known(key)) is None:
-            code = self._scopes[-1][key] = yield from self._make(value, index, guards)
+        if (code := self._cached(key)) is None:
+            code = self._scopes[-1][key] = yield from self._compute(value, index, guards)
         return code
 
-    def _known(self, key: tuple[Value, Index, Guards] | str) -> Code | None:
+    def _cached(self, key: tuple[Value, Index, Guards] | str) -> Code | None:
         return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
 
-    def _make(self, value: Value, index: Index, guards: Guards) -> Steps:
+    def _compute(self, value: Value, index: Index, guards: Guards) -> Steps:
         if value in self.rows:
-            whole, first = self.rows[value]
-            return (yield whole, (index[0] + first, *index[1:]), guards)
+            source, first = self.rows[value]
+            return (yield source, (index[0] + first, *index[1:]), guards)
         node = self.producer.get(value)
         if node is None:
             return self.load(value, index, guards)
@@ -140,27 +148,27 @@ class Evaluator(Writer):
             return (yield from emit_layout(self, node, index, guards))
         if node.op in LOOKUPS:
             return (yield from emit_lookup(self, node, index, guards))
-        makers = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
-        if node.op not in makers:
+        emitters = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
+        if node.op not in emitters:
             raise CodegenError(unsupported(node))
-        return makers[node.op](node, index, guards)
+        return emitters[node.op](node, index, guards)
 
     # ---- leaves
 
     def address(self, value: Value, index: Index, guards: Guards = ()) -> tuple[Int, str]:
-        """Address and mask ("": none) of an element of an input."""
+        """Return the address and the mask of an element of an input. The mask is "" if the access is unconditional."""
         offset = ex.linearize(index, value.type.sizes)
         over = self.over(offset)
         wider = tuple(v for g in guards for v in g.over if v not in over)
         reach = tuple(v for v in self.tile.edges if v in over or v in wider)
         conditions = [self.tile.edges[v] for v in reach if self.tile.edges[v]] + [g.text for g in guards]
-        return self._after(self.pointer_of[value], offset, tuple(dict.fromkeys(wider))), all_of(conditions)
+        return self._address_at(self.pointer_of[value], offset, tuple(dict.fromkeys(wider))), all_of(conditions)
 
-    def _after(self, pointer: str, offset: Expr, wider: tuple[Var, ...]) -> Int:
-        """The address of the element `offset` elements after a pointer.
+    def _address_at(self, pointer: str, offset: Expr, wider: tuple[Var, ...]) -> Int:
+        """Return the address `offset` elements after a pointer; the address also varies with the variables `wider`.
 
-        What is the same in all lanes is added first: the offsets of a thread's elements then differ by constants, which instructions
-        add, where otherwise each address would take two registers. The address varies with `wider` as well.
+        The offset that all lanes share is added first. The offsets of a thread's elements then differ by constants,
+        which load and store instructions encode. Otherwise each address would take two registers.
         """
         first, rest = ex.ZERO, offset
         for var, lanes in self.tile.lanes.items():
@@ -196,37 +204,40 @@ class Evaluator(Writer):
         return self.index_value(index[node.attrs.dim], node.result.type.dtype, "iota")
 
     def index_value(self, number: Expr, dtype: str, preferred: str) -> Code:
-        """An index expression as a value."""
+        """Return an index expression as a value of `dtype`."""
         if number.is_constant:
             return Code(literal(number.const, dtype), dtype)
         return self.as_index(preferred, integer(number).bracketed().to(register_type(dtype)), dtype)
 
     def as_index(self, preferred: str, value: Int, dtype: str = "i32") -> Code:
-        """A number that indices are made of: the same text is the same one in a scope, or values at it would each be computed again."""
-        if (code := self._known(value.text)) is None:
+        """Assign an integer that index expressions use to a variable.
+
+        In a scope, the same text yields the same variable; otherwise values at that index would be computed again.
+        """
+        if (code := self._cached(value.text)) is None:
             code = self._scopes[-1][value.text] = Code(self.assign(preferred, value), dtype)
         return code
 
     def coordinate(self, axes: tuple[str, ...]) -> Expr:
-        """Index of the device in its group over `axes`: an argument of the kernel, or 0."""
+        """Return the index of the device in its group over `axes`: a kernel parameter, or 0 in a group of one."""
         size = self.mesh.group_size(axes)
         if size == 1:
             return ZERO
         if axes not in self.coordinates:
-            own = self.coordinates[axes] = self.names.fresh("_".join(("index", *axes)))
+            parameter = self.coordinates[axes] = self.names.fresh("_".join(("index", *axes)))
             if self.wide:
-                self._places[axes] = self.names.fresh(f"{own}_wide")
-                wide = self.widened(integer(own))
-                self.lines.insert(0, f"    {self._places[axes]} = {wide}")
-                self.code.insert(0, Let(self._places[axes], wide))
-        return ex.variable(self._places.get(axes, self.coordinates[axes]), size)
+                self._wide_coordinates[axes] = self.names.fresh(f"{parameter}_wide")
+                wide = self.widened(integer(parameter))
+                self.lines.insert(0, f"    {self._wide_coordinates[axes]} = {wide}")
+                self.code.insert(0, Let(self._wide_coordinates[axes], wide))
+        return ex.variable(self._wide_coordinates.get(axes, self.coordinates[axes]), size)
 
     def _process_index(self, node: Node, index: Index, guards: Guards) -> Code:
         axes = tuple(node.attrs.axes)
-        where = self.coordinate(axes)
-        return Code("0" if where == ZERO else self.coordinates[axes], "i32")
+        position = self.coordinate(axes)
+        return Code("0" if position == ZERO else self.coordinates[axes], "i32")
 
-    # ---- one line each
+    # ---- element-wise ops
 
     def _pointwise(self, node: Node, index: Index, guards: Guards) -> Steps:
         args: list[Code] = []
@@ -243,47 +254,52 @@ class Evaluator(Writer):
         return Code(text if text == args[0].text else self.assign(self.name_of(node.result, node.op), text), dtype)
 
     def in_register(self, code: Code) -> Code:
-        """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
+        """Convert a literal to a Triton scalar. Literals are Python numbers, which lack Triton's methods and
+        arithmetic.
+        """
         if not is_literal(code):
             return code
         return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype, code.number)
 
     def _to_partial(self, node: Node, inner: Code) -> Code:
-        where = self.coordinate(tuple(node.attrs.axes))
-        if where.is_constant:
+        position = self.coordinate(tuple(node.attrs.axes))
+        if position.is_constant:
             return inner
         neutral = literal(neutral_number(node.attrs.kind, inner.dtype), inner.dtype)
-        return Code(self.assign("partial", f"tl.where({where} == 0, {inner.text}, {neutral})"), inner.dtype)
+        return Code(self.assign("partial", f"tl.where({position} == 0, {inner.text}, {neutral})"), inner.dtype)
 
     # ---- conditions
 
     def within(self, where: Expr, low: int, high: int) -> Guards:
-        """Conditions for low <= where < high that are not always true; NEVER if they never are."""
+        """Return the conditions for `low <= where < high` that are not always true, or NEVER if they cannot hold."""
         least, most = where.bounds
         if most < low or least >= high:
             return (NEVER,)
-        found = [integer(where).compared(">=", low)] if least < low else []
-        found += [integer(where).below(high)] if most >= high else []
-        return tuple(Guard(text, self.over(where)) for text in found)
+        conditions = [integer(where).compared(">=", low)] if least < low else []
+        conditions += [integer(where).below(high)] if most >= high else []
+        return tuple(Guard(text, self.over(where)) for text in conditions)
 
     # ---- results
 
     def store(self, number: int, index: Index, span: tuple[Var, ...] = ()) -> None:
-        """Write output `number` of the body at an index, of updates in place in their windows; the registers vary with `span` in any case."""
+        """Store output `number` of the body at an index. For in-place updates, store only the updated windows.
+
+        `span`: variables that the stored registers vary with even if the index does not.
+        """
         value = self.body.outputs[number]
         if nodes := chain(value, self.producer):
-            for window, place, guards in updated_windows(self, nodes, index):
-                self.put(number, place, self.value(window, index), span, guards)
+            for window, window_index, guards in updated_windows(self, nodes, index):
+                self.put(number, window_index, self.value(window, index), span, guards)
         else:
             self.put(number, index, self.value(value, index), span)
 
     def put(self, number: int, index: Index, code: Code, span: tuple[Var, ...] = (), guards: Guards = ()) -> None:
-        """Write registers as elements of output `number` of the body."""
+        """Store registers as elements of output `number` of the body."""
         value, code = self.body.outputs[number], self.in_register(code)
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
         mask = all_of([*(self.tile.edges[v] for v in over if self.tile.edges[v]), *(g.text for g in guards)])
-        pointer = self._after(self.targets[number], offset, over[len(self.over(offset)) :])
+        pointer = self._address_at(self.targets[number], offset, over[len(self.over(offset)) :])
         dtype = value.type.dtype
         stored, helpers = rounded(code.text, dtype) if dtype in NARROW else (code.text, ())
         for name in helpers:

@@ -1,10 +1,11 @@
-"""Reductions by a region: of one or several tensors at once, such as the greatest element with its place.
+"""Region reductions: reduce one or several tensors at once by an arbitrary combiner, such as argmax.
 
-    place, value = reduce_region(x, iota) by (a, i, b, j) -> (a > b or (a == b and i < j)) ? (a, i) : (b, j)
+    index, value = reduce_region(x, iota) by (a, i, b, j) -> (a > b or (a == b and i < j)) ? (a, i) : (b, j)
 
-A row is scanned, and the last element taken; long rows in chunks, one after the other. Unlike Triton's reductions a scan keeps the order, so regions
-need not commute: of two NaN an argmax takes the first. The order is fixed by shapes alone. Lanes outside of a row have a flag and
-are never combined, and initial values come last: they need not be neutral.
+The kernel scans each row and takes the last element; it processes long rows in chunks, one after the other. Unlike
+Triton's reductions, a scan keeps the order, so regions need not be commutative: argmax returns the first of two
+NaNs. The order depends on shapes only. A flag marks the lanes inside a row; lanes outside are never combined.
+Initial values are combined last, so they need not be neutral.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ def emit_fold(evaluator: Evaluator, node: Node) -> Launch:
     rows = Rows(evaluator, node.operands[0].type.sizes, tuple(node.attrs.dims))
     combine = region_function(evaluator, node.regions[0], "combine")
     rows.begin()
-    found = _reduced_rows(evaluator, rows, node, combine, count) if rows.shape.reduced else []
+    reduced = _reduced_rows(evaluator, rows, node, combine, count) if rows.shape.reduced else []
     inits = [held(evaluator.in_register(evaluator.value(v, ()))) for v in node.operands[count:]]
-    if found:
-        found = _assigned(evaluator, "folded", f"{combine}({several([*inits, *found])})", count)
-    _store(evaluator, rows, node, found or inits)
+    if reduced:
+        reduced = _assigned(evaluator, "folded", f"{combine}({several([*inits, *reduced])})", count)
+    _store(evaluator, rows, node, reduced or inits)
     return rows.launch()
 
 
 def _reduced_rows(evaluator: Evaluator, rows: Rows, node: Node, combine: str, count: int) -> list[str]:
-    """Registers of one element per row."""
+    """Write the reduction of each row, and return the variables of its results."""
     if rows.shape.reduced == 1:
         return _elements(evaluator, rows, node, count)
     function = _with_flags(evaluator, combine, count) if rows.edge or rows.shape.loops else combine
     if not rows.shape.loops:
         return _last(evaluator, rows, _flagged(rows, _elements(evaluator, rows, node, count)), function)[:count]
     types = [*(held_type(v.type.dtype) for v in node.operands[:count]), "tl.int32"]
-    carried = [evaluator.assign("carried", f"tl.full({rows.totals()}, 0, {kind})") for kind in types]
+    carried = [evaluator.assign("carried", f"tl.full({rows.totals()}, 0, {dtype})") for dtype in types]
     rows.open_loop()
-    found = _last(evaluator, rows, [*_elements(evaluator, rows, node, count), _flag(rows)], function)
-    evaluator.write(f"{several(carried)} = {function}({several([*carried, *found])})")
+    chunk = _last(evaluator, rows, [*_elements(evaluator, rows, node, count), _flag(rows)], function)
+    evaluator.write(f"{several(carried)} = {function}({several([*carried, *chunk])})")
     evaluator.close()
     return carried[:count]
 
 
 def _last(evaluator: Evaluator, rows: Rows, lanes: Sequence[str], function: str) -> list[str]:
-    """What the rows of a tile combine to."""
+    """Write the scan along the rows of a tile, and return the variables of each row's last element."""
     count = len(lanes)
     scanned = f"tl.associative_scan({_tuple(lanes)}, {rows.axis}, {function})"
     names = _assigned(evaluator, "scanned", scanned, count)
@@ -64,14 +65,16 @@ def _tuple(texts: Sequence[str]) -> str:
 
 
 def _picking(evaluator: Evaluator, count: int) -> str:
-    """The function that takes those of two elements that have a flag; one of all has."""
+    """Return the name of a function that picks the flagged one of two elements. In each row only the last element has a
+    flag.
+    """
     name = "picked"
     if name not in evaluator.functions:
         left, right = [f"a{n}" for n in range(count)], [f"b{n}" for n in range(count)]
-        found = [f"tl.where(has_a != 0, {a}, {b})" for a, b in zip(left, right, strict=True)]
+        picks = [f"tl.where(has_a != 0, {a}, {b})" for a, b in zip(left, right, strict=True)]
         evaluator.functions[name] = (
             f"@triton.jit\ndef {name}({several([*left, 'has_a', *right, 'has_b'])}):\n"
-            f"    return {several([*found, 'has_a | has_b'])}\n"
+            f"    return {several([*picks, 'has_a | has_b'])}\n"
         )
     return name
 
@@ -85,13 +88,13 @@ def _flagged(rows: Rows, lanes: list[str]) -> list[str]:
 
 
 def _flag(rows: Rows) -> str:
-    """1 in the lanes inside the row."""
+    """Return source for a tile with 1 in the lanes inside the row and 0 outside."""
     text = f"tl.where({rows.edge}, 1, 0)" if rows.edge else "1"
     return f"tl.broadcast_to({text}, {rows.tile()})" if rows.edge else f"tl.full({rows.tile()}, 1, tl.int32)"
 
 
 def _with_flags(evaluator: Evaluator, combine: str, count: int) -> str:
-    """The function on elements with a flag: what has none is neutral."""
+    """Return the name of `combine` for elements with a flag: elements whose flag is 0 are neutral."""
     name = f"{combine}_flagged"
     if name not in evaluator.functions:
         left, right = [f"a{n}" for n in range(count)], [f"b{n}" for n in range(count)]
@@ -108,14 +111,14 @@ def _with_flags(evaluator: Evaluator, combine: str, count: int) -> str:
 
 
 def _assigned(evaluator: Evaluator, preferred: str, call: str, count: int) -> list[str]:
-    """Names for the results of a call."""
+    """Assign the results of a call to new variables."""
     names = [evaluator.names.fresh(preferred) for _ in range(count)]
     evaluator.write(f"{several(names)} = {call}")
     return names
 
 
-def _store(evaluator: Evaluator, rows: Rows, node: Node, found: Sequence[str]) -> None:
+def _store(evaluator: Evaluator, rows: Rows, node: Node, results: Sequence[str]) -> None:
     index: Index = tuple(e for d, e in enumerate(rows.index) if d not in node.attrs.dims)
-    for number, value in enumerate(evaluator.body.outputs):
-        text = found[node.results.index(value)]
-        evaluator.put(number, index, given_back(text, value.type.dtype))
+    for position, value in enumerate(evaluator.body.outputs):
+        text = results[node.results.index(value)]
+        evaluator.put(position, index, given_back(text, value.type.dtype))

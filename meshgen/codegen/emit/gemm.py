@@ -1,4 +1,4 @@
-"""The description of a kernel of matrix products for one tile: what its programs compute, before any source is written."""
+"""Description of a GEMM kernel with one tile size: what its programs compute, before any source is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from meshgen.ops.dot_dims import DotDims
 
 @dataclass(frozen=True)
 class Accumulation:
-    """A value that accumulators hold after the main loops that add to it."""
+    """A value, and the main loops that accumulate it."""
 
     total: Value
     loops: tuple[MainLoop, ...]
@@ -31,17 +31,18 @@ class Accumulation:
 
 @dataclass(frozen=True)
 class Gemm:
-    """A kernel of matrix products.
+    """A GEMM kernel with one tile size.
 
     Attributes:
-        problem: sizes and types of the first product.
-        dots: the dots of one left operand of which each program computes one; for other kernels the first dot.
+        problem: sizes and dtypes of the first matmul.
+        dots: the dots with a common left operand, of which each program computes one; for other kernels the first dot.
         accumulations: the values that each program accumulates.
         shares_loop: whether one main loop adds to all accumulators.
-        m, n: the row and the column of the result that a lane computes.
-        edges: the conditions under which m and n are inside the result ("": always).
-        table: the variables of `space`, which are dims of the result, in terms of the batch, m and n.
-        most_programs: the programs of a persistent kernel, which compute several tiles each; None for other kernels.
+        m, n: the row and column variables of the result.
+        edges: the conditions under which m and n are inside the result, or "" if they always are.
+        table: the variables of `space` (dims of the result) in terms of the batch, m and n.
+        most_programs: the number of programs of a persistent kernel, which compute several tiles each; None for other
+            kernels.
     """
 
     body: Graph
@@ -59,26 +60,26 @@ class Gemm:
 
     @property
     def loops(self) -> list[MainLoop]:
-        return [loop for each in self.accumulations for loop in each.loops]
+        return [loop for accumulation in self.accumulations for loop in accumulation.loops]
 
     @property
     def lanes(self) -> dict[Var, Lanes]:
-        """m and n as the first row or column of the tile and what each lane adds to it."""
+        """Return m and n as sums of the first row or column of the tile and an offset per lane."""
         return {v: Lanes(Var(f"{v.text}_first", 0, v.high), Var(f"{v.text}_lane", 0, v.high)) for v in (self.m, self.n)}
 
     @property
     def tile_rows(self) -> int:
-        """Tiles along m, and partial ones where groups of rows start or end."""
+        """Return the number of tiles along m, including partial tiles where groups of rows start or end."""
         return -(-self.problem.m // self.tile.m) + self.loops[0].more_rows
 
     @property
     def tile_columns(self) -> int:
-        """Tiles along n."""
+        """Return the number of tiles along n."""
         return -(-self.problem.n // self.tile.n)
 
     @property
     def blocks(self) -> int:
-        """Tiles of all dots and batches."""
+        """Return the number of tiles of all dots and batches."""
         return self.tile_rows * self.tile_columns * self.problem.batch * len(self.dots)
 
     @property
@@ -88,23 +89,24 @@ class Gemm:
 
 def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device,
             loop: type[MainLoop] = MainLoop, masks_all: bool = False) -> Gemm:  # fmt: skip
-    """Describe the kernel of a body in tiles of one shape.
+    """Describe the GEMM kernel of a body with tiles of one shape.
 
     Args:
-        evaluator: of the kernel; index maps of the operands may add parameters to it.
-        masks_all: whether rows and columns are compared with the sizes of the result even if tiles divide these.
+        evaluator: emitter of the kernel; index maps of the operands may add parameters to it.
+        loop: the class of the main loops.
+        masks_all: whether rows and columns are bounds-checked even if tiles divide the result evenly.
     """
     assert space.dot is not None
     problem, joint = problem_of(space.dot), joint_products(body)
-    batch, m, n = ex.variable("batch", problem.batch), _always("m", problem.m), _always("n", problem.n)
+    batch, m, n = ex.variable("batch", problem.batch), _tile_var("m", problem.m), _tile_var("n", problem.n)
     edges: dict[Var, str] = {var: integer(var.text).below(var.high + 1) if masks_all or (var.high + 1) % block else ""
              for var, block in ((m, tile.m), (n, tile.n))}  # fmt: skip
     dots = (space.dot,) if joint else tuple(space.dots)
     accumulators = joint or [Accumulator((space.dot,), space.dot.result)]
     shares_loop, accumulations = share_a_loop(accumulators), list[Accumulation]()
-    for each in accumulators:
-        loops = (loop(evaluator, dot, tile, batch, (m, n), edges, device) for dot in each.products)
-        accumulations.append(Accumulation(each.total, tuple(loops)))
+    for accumulator in accumulators:
+        loops = (loop(evaluator, dot, tile, batch, (m, n), edges, device) for dot in accumulator.products)
+        accumulations.append(Accumulation(accumulator.total, tuple(loops)))
     if shares_loop:
         accumulations[1].loops[0].without_left()
     table = _table(space, batch, m, n)
@@ -114,28 +116,28 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
     return replace(gemm, most_programs=device.multiprocessors) if is_persistent else gemm
 
 
-def _always(text: str, size: int) -> Var:
-    """A variable of the tile, also where there is one element along it."""
+def _tile_var(text: str, size: int) -> Var:
+    """Return a variable of the tile, even if it has only one value."""
     return Var(text, 0, size - 1)
 
 
 def _fills_multiprocessor(gemm: Gemm, device: Device) -> bool:
-    """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
+    """Whether one block fills a multiprocessor and uses TMA descriptors, which a persistent kernel writes only once."""
     columns = gemm.tile.n * (2 if gemm.shares_loop else 1)
     shared = staged_bytes(replace(gemm.tile, n=columns), DTYPES[gemm.problem.dtype].itemsize)
     return any(loop.is_described for loop in gemm.loops) and 2 * shared > device.shared_bytes
 
 
 def _table(space: Space, batch: Expr, m: Var, n: Var) -> dict[Var, Expr]:
-    """The space's variables (dims of the result) in terms of batch, m and n."""
+    """Return the variables of the space (dims of the result) in terms of batch, m and n."""
     assert space.dot is not None
     dims = DotDims.of(space.dot)
     free = len(dims.free[0])
     count = space.dot.result.type.rank - free - len(dims.free[1])
     groups = ((0, count, batch), (count, count + free, one(m)), (count + free, None, one(n)))
-    place = space.index[space.dot.result]
+    result_index = space.index[space.dot.result]
     table = {v: one(v) for v in space.parts}
     for start, stop, position in groups[: 2 if table else 3]:
-        variables = tuple(v for e in place[start:stop] for v in ex.variables(e))
+        variables = tuple(v for e in result_index[start:stop] for v in ex.variables(e))
         table |= spread(variables, position)
     return table

@@ -1,4 +1,4 @@
-"""Conditions under which a kernel computes a value, and the requests of the evaluator."""
+"""Guards (conditions under which a kernel computes a value), and the requests that evaluations exchange."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Guard(NamedTuple):
 
 
 Guards: TypeAlias = tuple[Guard, ...]
-Asked: TypeAlias = tuple[Value, Index, Guards]  # for a value, where, and under which conditions
+Asked: TypeAlias = tuple[Value, Index, Guards]  # a request for a value at an index under guards
 Steps: TypeAlias = Generator[
     Asked, Code, Code
-]  # an evaluation: yields requests for other values, receives them, and returns its own
+]  # an evaluation: yields requests for operands, receives their registers, and returns the register of its result
 NEVER = Guard("never", ())  # never holds: the guarded value is not computed

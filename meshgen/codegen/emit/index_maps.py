@@ -1,4 +1,4 @@
-"""Layout ops as index maps: an index, conditions, and the value where they do not hold."""
+"""Layout ops as index maps: a source index, conditions, and the value where a condition does not hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """A read by a layout op: a value, its index, the conditions, and the value elsewhere (None: undefined)."""
+    """A read by a layout op: a value, its index, the conditions, and the value where they do not hold (None:
+    undefined).
+    """
 
     value: Value
     index: Index
@@ -27,7 +29,7 @@ class Read:
 
 
 def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    """The result of a layout op at an index."""
+    """Emit the result of a layout op at an index."""
     read = read_through(evaluator, node, index)
     fill, dtype = read.fill, node.result.type.dtype
     if not read.conditions:
@@ -45,20 +47,20 @@ def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) 
 
 
 def read_through(evaluator: Evaluator, node: Node, index: Index) -> Read:
-    """The read of a layout op for its result's `index`."""
+    """Return the read that a layout op performs for `index` of its result."""
     source = node.operands[0]
     if node.op == "pad":
         return _unpad(evaluator, node, index)
     if node.op == "all_slice":
         dim = node.attrs.dim
         tile, size = node.result.type.sizes[dim], source.type.sizes[dim]
-        where = evaluator.coordinate(tuple(node.attrs.axes)) * tile + index[dim]
-        return Read(source, (*index[:dim], where, *index[dim + 1 :]), evaluator.within(where, 0, size))
+        position = evaluator.coordinate(tuple(node.attrs.axes)) * tile + index[dim]
+        return Read(source, (*index[:dim], position, *index[dim + 1 :]), evaluator.within(position, 0, size))
     if node.op == "mask_padding":
         dim = node.attrs.dim
-        where = evaluator.coordinate(tuple(node.attrs.axes)) * source.type.sizes[dim] + index[dim]
+        position = evaluator.coordinate(tuple(node.attrs.axes)) * source.type.sizes[dim] + index[dim]
         fill = literal(node.attrs.fill, source.type.dtype)
-        return Read(source, index, evaluator.within(where, 0, node.attrs.size), fill)
+        return Read(source, index, evaluator.within(position, 0, node.attrs.size), fill)
     return Read(source, backward(node, index))
 
 

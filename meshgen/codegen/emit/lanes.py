@@ -1,9 +1,11 @@
-"""Scans that a single kernel can run: every lane has its own elements of what is carried, from the first trip to the last.
+"""Recurrences: scans that one kernel can run, because each lane owns its elements of the carried values in all
+iterations.
 
     h, ys = scan 1024 (h0, rows of ys, rows of a, rows of b) { h = a * h + b; sum of h }
 
-The body has one iteration space, over the elements of `h` here: what is carried is read and written at one index, and reductions are over
-dims that one tile has whole. Loads of rows do not depend on what is carried, so they are under way before it is there.
+The body has one iteration space, here over the elements of `h`. It reads and writes each carried value at
+one index, and reduces only over dims that one tile contains entirely. Loads of rows do not depend on
+carried values, so they can be issued ahead of their iteration.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ _IN_LANES = _LANE_BY_LANE | LAYOUT | LOOKUPS | MADE
 
 
 def carried(node: Node) -> list[int]:
-    """Numbers of the operands of a scan that the body gives for the next trip as a whole."""
+    """Return the positions of the operands that a scan carries from iteration to iteration, as opposed to operands
+    sliced into rows.
+    """
     return [n for n in range(len(node.results)) if n not in node.attrs.sliced]
 
 
 def lanes_of(node: Node) -> Space | None:
-    """The iteration space of a recurrence's body, if a single kernel can run all trips; None if not."""
+    """Return the iteration space of a recurrence's body, or None if a single kernel cannot run all iterations."""
     (body,) = node.regions
     if any(inner.op not in _IN_LANES and not is_constant(inner) for inner in body.nodes) or not _writes_all(node):
         return None
@@ -41,34 +45,36 @@ def lanes_of(node: Node) -> Space | None:
     outputs = [value for value in body.outputs if value.type.rank and value in producer]
     if not outputs:
         return None
-    makers = (producer[value] for value in sorted(outputs, key=lambda value: -value.type.size))
-    anchors = [*loops, *dict.fromkeys(each for each in makers if each.op in POINTWISE)]
+    output_producers = (producer[value] for value in sorted(outputs, key=lambda value: -value.type.size))
+    anchors = [*loops, *dict.fromkeys(anchor for anchor in output_producers if anchor.op in POINTWISE)]
     space = common_space(Graph(body.name, body.inputs, body.nodes, outputs), anchors)
     if space is None or math.prod(v.high + 1 for v in space.reduced) > DEFAULT.fusion.scanned_row:
         return None
-    _place_inputs(body, space, carried(node))
+    _place_forwarded(body, space, carried(node))
     return space if _is_lane_by_lane(body, space, carried(node)) and _is_written_once(body, space) else None
 
 
-def _place_inputs(body: Graph, space: Space, numbers: Sequence[int]) -> None:
-    """Place what is carried and only handed on, as the one before in a sequence, like what it is handed on from."""
-    given = {body.inputs[n]: body.outputs[n] for n in numbers}
+def _place_forwarded(body: Graph, space: Space, positions: Sequence[int]) -> None:
+    """Give an output that merely forwards another carried value, as in a shift register, the index of that value."""
+    next_values = {body.inputs[n]: body.outputs[n] for n in positions}
     for value in body.outputs:
-        first = value
-        for _ in given:
-            if first in given and space.locate(first) is None:
-                first = given[first]
-        if (place := space.locate(first)) is not None:
-            space.index.setdefault(value, place)
+        source = value
+        for _ in next_values:
+            if source in next_values and space.locate(source) is None:
+                source = next_values[source]
+        if (index := space.locate(source)) is not None:
+            space.index.setdefault(value, index)
 
 
 def place_of(space: Space, value: Value) -> Index | None:
-    """The index of a value in the space of its body; every lane has the whole of a scalar."""
+    """Return the index of a value in the space of its body, or None if the space does not contain it. Each lane
+    holds all of a scalar.
+    """
     return space.locate(value) if value.type.rank else ()
 
 
 def _writes_all(node: Node) -> bool:
-    """Whether the operands are what is carried and rows, and the trips write every row of every result of rows."""
+    """Whether all operands are carried or sliced, and the iterations write every row of every stacked result."""
     rows = [n for n in node.attrs.sliced if n < len(node.results)]
     written = {n: node.regions[0].outputs[n].type.sizes[0] * node.attrs.trips for n in rows}
     is_whole = all(written[n] == node.results[n].type.sizes[0] for n in rows)
@@ -76,51 +82,57 @@ def _writes_all(node: Node) -> bool:
 
 
 def _is_written_once(body: Graph, space: Space) -> bool:
-    """Whether each result has elements of each lane, or elements that all lanes share: the first program writes these."""
+    """Whether each result varies with all kept dims or with none of them; the first program alone stores the
+    latter.
+    """
     kept = {v for v in space.dims if v not in space.reduced}
-    found = [_variables(place_of(space, value) or ()) for value in body.outputs]
-    return all(kept <= each or not kept & each for each in found)
+    output_vars = [_variables(place_of(space, value) or ()) for value in body.outputs]
+    return all(kept <= varying or not kept & varying for varying in output_vars)
 
 
 def _variables(index: Index) -> set[Var]:
     return {v for e in index for v in variables(e)}
 
 
-def _is_lane_by_lane(body: Graph, space: Space, numbers: Sequence[int]) -> bool:
-    """Whether the body reads what is carried only at the index at which it gives it for the next trip."""
+def _is_lane_by_lane(body: Graph, space: Space, positions: Sequence[int]) -> bool:
+    """Whether the body reads each carried value only at the index at which it outputs the next value."""
     producer = body.index.producers
-    places = {body.inputs[n]: place_of(space, body.outputs[n]) for n in numbers}
-    depends = dependent(body, places)
+    carried_index = {body.inputs[n]: place_of(space, body.outputs[n]) for n in positions}
+    depends = dependent(body, carried_index)
     stack = [(value, place_of(space, value)) for value in body.outputs]
     seen = set(stack)
     while stack:
         value, index = stack.pop()
         if value not in depends:
             continue
-        if index is None or (value in places and places[value] != index):
+        if index is None or (value in carried_index and carried_index[value] != index):
             return False
         node = producer.get(value)
-        found = [] if node is None else reads(node, index)
+        accesses = [] if node is None else reads(node, index)
         if node is not None and node.op in REDUCTIONS and place_of(space, value) == index:
-            found = [(each, place) for each in node.operands if (place := place_of(space, each)) is not None]
-        if found is None:
+            accesses = [
+                (operand, place) for operand in node.operands if (place := place_of(space, operand)) is not None
+            ]
+        if accesses is None:
             return False
-        stack += [each for each in found if each not in seen]
-        seen.update(found)
+        stack += [access for access in accesses if access not in seen]
+        seen.update(accesses)
     return True
 
 
 def dependent(body: Graph, values: Iterable[Value]) -> set[Value]:
-    """The values of a body that depend on some of them, these too."""
-    found = {*values}
+    """Return the values of a body that depend on `values`, including `values`."""
+    dependents = {*values}
     for node in body.nodes:
-        if any(value in found for value in node.operands):
-            found.update(node.results)
-    return found
+        if any(value in dependents for value in node.operands):
+            dependents.update(node.results)
+    return dependents
 
 
 def reads(node: Node, index: Index) -> list[tuple[Value, Index]] | None:
-    """The values and indices that an element-wise op or an index map without conditions needs; None for other nodes."""
+    """Return the operands, with indices, that an element-wise op or unconditional index map reads, or None for
+    other ops.
+    """
     if node.op in POINTWISE:
         return [(value, index if value.type.rank else ()) for value in node.operands]
     return [(node.operands[0], backward(node, index))] if node.op in LAYOUT - LEAVING else None

@@ -1,4 +1,4 @@
-"""How a generated kernel is launched."""
+"""Launch parameters of a generated kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Launch(NamedTuple):
-    """Grid, compile-time constants of the entry function, and Triton's options."""
+    """The grid, the compile-time constants of the entry function, and Triton's launch options."""
 
     grid: tuple[int, int, int]
     constants: dict[str, int]

@@ -1,4 +1,4 @@
-"""Values assembled from several others, or read at data-dependent indices."""
+"""Ops that assemble a value from several others, or read it at data-dependent indices."""
 
 from __future__ import annotations
 
@@ -19,32 +19,34 @@ if TYPE_CHECKING:
 
 
 def emit_lookup(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    """The result of one of `fusion_space.LOOKUPS` at an index."""
-    return _MAKERS[node.op](evaluator, node, index, guards)
+    """Emit the result of one of `fusion_space.LOOKUPS` at an index."""
+    return _EMITTERS[node.op](evaluator, node, index, guards)
 
 
 def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    dim, start, found = node.attrs.dim, 0, ""
+    dim, start, joined = node.attrs.dim, 0, ""
     for operand in node.operands:
         size = operand.type.sizes[dim]
-        where = index[dim] - start
-        inner = (*index[:dim], where, *index[dim + 1 :])
-        inside = evaluator.within(where, 0, size)
+        position = index[dim] - start
+        inner = (*index[:dim], position, *index[dim + 1 :])
+        inside = evaluator.within(position, 0, size)
         if NEVER not in inside:
             part = (yield operand, inner, guards + inside).text
             first = ex.render(index[dim])
-            found = part if not found else evaluator.assign("joined", f"tl.where({first} < {start}, {found}, {part})")
+            joined = (
+                part if not joined else evaluator.assign("joined", f"tl.where({first} < {start}, {joined}, {part})")
+            )
         start += size
-    return Code(found, node.result.type.dtype)
+    return Code(joined, node.result.type.dtype)
 
 
 def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Expr:
-    """A clamped index that was read from memory, as a variable of index expressions."""
+    """Clamp an index that was loaded from memory, and return it as a variable of index expressions."""
     if size <= 1:
         return ZERO
-    kind = "tl.int64" if evaluator.wide or code.dtype in ("i64", "ui32", "ui64") else "tl.int32"
-    number = minimum(code.text, size - 1) if code.dtype == "ui64" else integer(code.text)  # it may be above 2^63
-    var = Var(evaluator.as_index("at", clamped(number.to(kind), 0, size - 1)).text, 0, size - 1)
+    index_dtype = "tl.int64" if evaluator.wide or code.dtype in ("i64", "ui32", "ui64") else "tl.int32"
+    position = minimum(code.text, size - 1) if code.dtype == "ui64" else integer(code.text)  # ui64 may exceed 2^63
+    var = Var(evaluator.as_index("at", clamped(position.to(index_dtype), 0, size - 1)).text, 0, size - 1)
     evaluator.data_over[var] = evaluator.over(*index)
     return Expr(((var, 1),))
 
@@ -73,11 +75,11 @@ def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> S
 
 
 def _starts(evaluator: Evaluator, starts: Sequence[Value], big: Sequence[int], window: Sequence[int]) -> Generator[Asked, Code, list[Expr]]:  # fmt: skip
-    found: list[Expr] = []
+    offsets: list[Expr] = []
     for start, b, w in zip(starts, big, window, strict=True):
         code = evaluator.in_register((yield start, (), ()))
-        found.append(_data_index(evaluator, code, b - w + 1, ()))
-    return found
+        offsets.append(_data_index(evaluator, code, b - w + 1, ()))
+    return offsets
 
 
 def _dynamic_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
@@ -102,75 +104,79 @@ def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards
 
 
 def updated_windows(evaluator: Evaluator, nodes: Sequence[Node], index: Index) -> Iterator[tuple[Value, Index, Guards]]:
-    """Of each of the windows that updates in place write one after the other: its value, where an element of it is in
-    the result, and the condition that no later window has it."""
+    """Yield each window that a chain of in-place updates writes.
+
+    Yields:
+        The value of the window, the position in the result of its element `index`, and the condition that no later
+        window of the chain overwrites this element.
+    """
     starts = [_window_starts(evaluator, node) for node in nodes]
-    for number, node in enumerate(nodes):
-        place = tuple(e + start for e, start in zip(index, starts[number], strict=True))
+    for i, node in enumerate(nodes):
+        position = tuple(e + start for e, start in zip(index, starts[i], strict=True))
         sizes = node.operands[1].type.sizes
-        later = [tuple(e - s for e, s in zip(place, each, strict=True)) for each in starts[number + 1 :]]
+        later = [tuple(e - s for e, s in zip(position, later_start, strict=True)) for later_start in starts[i + 1 :]]
         inside = [[g for e, size in zip(at, sizes, strict=True) for g in evaluator.within(e, 0, size)] for at in later]
         if all(inside):
-            yield node.operands[1], place, tuple(_none_of(guards) for guards in inside if NEVER not in guards)
+            yield node.operands[1], position, tuple(_not_all(guards) for guards in inside if NEVER not in guards)
 
 
 def _window_starts(evaluator: Evaluator, node: Node) -> list[Expr]:
-    found = list[Expr]()
+    offsets = list[Expr]()
     for start, b, w in zip(node.operands[2:], node.result.type.sizes, node.operands[1].type.sizes, strict=True):
-        found.append(_data_index(evaluator, evaluator.in_register(evaluator.value(start, ())), b - w + 1, ()))
-    return found
+        offsets.append(_data_index(evaluator, evaluator.in_register(evaluator.value(start, ())), b - w + 1, ()))
+    return offsets
 
 
-def _none_of(guards: Guards | list[Guard]) -> Guard:
-    """The condition that not all of some hold."""
+def _not_all(guards: Guards | list[Guard]) -> Guard:
+    """Return the condition that at least one of the guards does not hold."""
     over = tuple(dict.fromkeys(v for guard in guards for v in guard.over))
     return Guard(f"(({both([guard.text for guard in guards])}) == 0)", over)
 
 
 def is_cut(node: Node) -> bool:
-    """Whether bits of one element become several, or the other way round."""
+    """Whether a bitcast splits each element into several narrower ones, or joins several into a wider one."""
     return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank
 
 
 def emit_cut(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    """A bitcast to elements of another width, those of least weight first."""
+    """Emit a bitcast to elements of another width. The least significant bits come first."""
     (source,), result = node.operands, node.result
     if not {source.type.dtype, result.type.dtype} <= _WIDTHS.keys():
         raise CodegenError(unsupported(node))
     wide, narrow = _WIDTHS[source.type.dtype], _WIDTHS[result.type.dtype]
     if wide > narrow:
         code = evaluator.in_register((yield source, index[:-1], guards))
-        place = (
+        shift = (
             (index[-1] * narrow).const
             if index[-1].is_constant
             else f"({ex.render(index[-1] * narrow)}).to(tl.uint{wide})"
         )
-        text = f"({_bits(evaluator, code)} >> {place}).to(tl.uint{narrow})"
-        return _of_bits(evaluator, text, result.type.dtype)
+        text = f"({_bits(evaluator, code)} >> {shift}).to(tl.uint{narrow})"
+        return _from_bits(evaluator, text, result.type.dtype)
     parts = list[str]()
-    for number in range(narrow // wide):
-        code = evaluator.in_register((yield source, (*index, ex.constant(number)), guards))
-        parts.append(f"({_bits(evaluator, code)}.to(tl.uint{narrow}) << {number * wide})")
-    return _of_bits(evaluator, f"({' | '.join(parts)})", result.type.dtype)
+    for i in range(narrow // wide):
+        code = evaluator.in_register((yield source, (*index, ex.constant(i)), guards))
+        parts.append(f"({_bits(evaluator, code)}.to(tl.uint{narrow}) << {i * wide})")
+    return _from_bits(evaluator, f"({' | '.join(parts)})", result.type.dtype)
 
 
 _WIDTHS = {**BITS, "f8E4M3FN": 8, "f8E5M2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 
 def _bits(evaluator: Evaluator, code: Code) -> str:
-    """A register as an unsigned whole number of the width that its type has in memory."""
+    """Return the bits of a register as an unsigned integer, in the width that its dtype has in memory."""
     stored, helpers = rounded(code.text, code.dtype) if code.dtype in NARROW else (code.text, ())
     for name in helpers:
         evaluator.helper(name)
     return f"{stored}.to(tl.uint{_WIDTHS[code.dtype]}, bitcast=True)"
 
 
-def _of_bits(evaluator: Evaluator, text: str, dtype: str) -> Code:
+def _from_bits(evaluator: Evaluator, text: str, dtype: str) -> Code:
     name = evaluator.assign("bits", f"{text}.to(tl.{TRITON_TYPES[dtype]}, bitcast=True)")
     return Code(evaluator.assign("bits", f"{name}.to({register_type(dtype)})") if dtype in NARROW else name, dtype)
 
 
-_MAKERS = {
+_EMITTERS = {
     "concatenate": _concatenate,
     "gather": _gather,
     "dynamic_slice": _dynamic_slice,

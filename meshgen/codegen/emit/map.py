@@ -1,4 +1,4 @@
-"""Kernels without a reduction: every output element is computed from scratch."""
+"""Kernels without reductions: each output element is computed independently."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from meshgen.runtime.in_place import UPDATE, updates, written
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Bodies without loops that write equally many elements of each output."""
+    """Match bodies without reductions or other loops that write the same number of elements of each output."""
     del device
     is_map = not loops_of(body) and len({v.type.size for v in written(body)}) == 1
     return KernelPlan(MAP) if is_map else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """A tile over the outputs, or one over each of their pieces."""
+    """Write one tile over the outputs, or a tile for each range of a concatenation."""
     del plan, device
-    body = _windows_alone(body)
+    body = _with_window_outputs(body)
     sizes = body.outputs[0].type.sizes
     boxes = [whole(sizes)] if (pieces := pieces_of(body)) is None else pieces.boxes
     tiles = [tile_of(body, box) for box in boxes]
@@ -39,21 +39,28 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 def _store(evaluator: Evaluator, body: Graph, tile: Tile, program: Int) -> None:
-    """Write the source that computes a tile of each output."""
+    """Write the computation and the store of a tile of each output."""
     index, sizes = tile.begin(evaluator, program), body.outputs[0].type.sizes
-    for number, value in enumerate(body.outputs):
-        own = value.type.sizes
-        evaluator.store(number, index if own == sizes else ex.delinearize(ex.linearize(index, sizes), own))
+    for position, value in enumerate(body.outputs):
+        output_sizes = value.type.sizes
+        evaluator.store(
+            position, index if output_sizes == sizes else ex.delinearize(ex.linearize(index, sizes), output_sizes)
+        )
 
 
-def _windows_alone(body: Graph) -> Graph:
-    """The body with a window of what is updated in place, all of one shape, as its output; itself without any."""
-    if not (found := updates(body)):
+def _with_window_outputs(body: Graph) -> Graph:
+    """Return the body with the windows of in-place updates as outputs, or `body` itself if it has no updates.
+
+    All windows have the same shape.
+    """
+    if not (update_chains := updates(body)):
         return body
-    rest = {first.operands[0] for first, *_ in found.values()}
+    updated_operands = {first.operands[0] for first, *_ in update_chains.values()}
     nodes = [node for node in body.nodes if node.op != UPDATE]
-    outputs = [found[n][-1].operands[1] if n in found else value for n, value in enumerate(body.outputs)]
-    return Graph(body.name, [v for v in body.inputs if v not in rest], nodes, outputs)
+    outputs = [
+        update_chains[n][-1].operands[1] if n in update_chains else value for n, value in enumerate(body.outputs)
+    ]
+    return Graph(body.name, [v for v in body.inputs if v not in updated_operands], nodes, outputs)
 
 
 MAP = Template("map", _match, _emit, KernelForm.MAP, joins=True)

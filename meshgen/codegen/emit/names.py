@@ -8,11 +8,11 @@ import re
 
 from meshgen.kernels.functions import FUNCTIONS
 
-# Reserved words of Python, and names that sources use: names of the program must not shadow them.
+# Reserved words of Python and names that generated source uses, which variables must not shadow.
 _LANGUAGE = frozenset(
     [*keyword.kwlist, *keyword.softkwlist, *(n for n in dir(builtins) if n.islower()), "tl", "triton", *FUNCTIONS]
 )
-# Variable names of the templates of `meshgen/codegen/emit`.
+# Variable names of the templates in `meshgen/codegen/emit`.
 _TEMPLATES = frozenset(
     ["tile", "acc", "m", "n", "k", "row", "col", "start", "batch", "i", "k_row", "k_col", "first", "height", "tile_m",
      "tile_n", "m_first", "m_lane", "n_first", "n_lane", "which", "w", "other", "lane", "u",
@@ -21,27 +21,29 @@ _TEMPLATES = frozenset(
 
 
 def identifier(preferred: str, otherwise: str) -> str:
-    """An ASCII identifier close to the preferred name; it may still be a keyword."""
+    """Return an ASCII identifier close to `preferred`, or `otherwise` if no character remains. It may still be a
+    keyword.
+    """
     base = re.sub(r"\W+", "_", preferred, flags=re.ASCII).strip("_") or otherwise
     return f"{otherwise[0]}{base}" if base[0].isdigit() else base
 
 
 def entry_name(kernel: str) -> str:
-    """The name of a kernel's function in its source: the kernel's name if that is free."""
+    """Return the name of a kernel's entry function: the name of the kernel, unless that is reserved."""
     name = identifier(kernel, "kernel")
     return f"{name}_kernel" if name in _LANGUAGE else name
 
 
 class Names:
-    """Readable names of parameters and variables, each given once."""
+    """Allocator of unique, readable names for parameters and variables."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set(_LANGUAGE | _TEMPLATES)
-        self._last: dict[str, int] = {}  # the last number given to names that are alike
+        self._last: dict[str, int] = {}  # last suffix used for each base name
 
     def take(self, *names: str) -> None:
-        """Keep names that are written as they are from all others."""
-        assert self._taken.isdisjoint(names), "names are taken before others are given"
+        """Reserve names that templates write literally."""
+        assert self._taken.isdisjoint(names), "fixed names are reserved before new ones are allocated"
         self._taken.update(names)
 
     def fresh(self, preferred: str) -> str:
@@ -55,7 +57,7 @@ class Names:
         return name
 
     def pointer(self, preferred: str) -> str:
-        """A name that ends in `_ptr`."""
+        """Return a new name that ends in `_ptr`."""
         name, count = self.fresh(f"{preferred}_ptr"), 1
         while not name.endswith("_ptr"):
             count += 1

@@ -1,6 +1,7 @@
-"""Templates of kernels of a single op that has a loop nest of its own, such as a sort.
+"""Templates of kernels with a single op that has its own loop nest, such as a sort.
 
-Its operands are in memory or made from nothing; each emitter reads them through the evaluator.
+The operands of the op are in memory or generated in registers (constants, iota); each emitter reads them
+through the evaluator.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from meshgen.ir.graph import Graph, Node
 def _template(op: str, emit: Callable[[Evaluator, Node], Launch]) -> Template:
     def match(body: Graph, device: Device) -> KernelPlan | None:
         del device
-        found = next((node for node in body.nodes if node.op == op), None)
-        return None if found is None else KernelPlan(template, roles={"nest": found})
+        nest = next((node for node in body.nodes if node.op == op), None)
+        return None if nest is None else KernelPlan(template, roles={"nest": nest})
 
-    def written(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+    def emit_nest(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
         del body, device
         node = plan.roles["nest"]
         assert isinstance(node, Node)
         return emit(evaluator, node)
 
-    template = Template(op, match, written, KernelForm.OPAQUE, fuses=False)
+    template = Template(op, match, emit_nest, KernelForm.OPAQUE, fuses=False)
     return template
 
 

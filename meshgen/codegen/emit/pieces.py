@@ -1,10 +1,17 @@
-"""Concatenations in pieces: each is a range of programs that reads one part, so its loads need no masks and are vectors.
+"""Concatenations split into ranges: the programs of a range read only one operand, so their loads need no
+masks and are vectors.
 
-    concatenate(a f32[8,64], b f32[8,192])  along dim 1      piece = tl.program_id(0); if (piece >= 0) & (piece < 1): ... a ...
-                                                             piece = tl.program_id(0) - 1; ...                         b ...
+    concatenate(a f32[8,64], b f32[8,192]) along dim 1       piece = tl.program_id(0)
+                                                             if (piece >= 0) & (piece < 1):
+                                                                 ... a ...
+                                                             piece = tl.program_id(0) - 1
+                                                             if (piece >= 0) & (piece < 2):
+                                                                 ... b ...
 
-With one tile over all of it, every element would load from every part under a mask. Pieces with equally many programs take turns, so that what
-several of them read (both halves of a rotation) is still in a cache; others that share an operand stay one tile.
+With one tile over the entire output, every element would load from every operand under a mask. If all
+ranges have equally many programs, consecutive programs alternate between the ranges: what several ranges
+read (both halves of a rotation) is then still in a cache. Concatenations with unequal ranges that share an
+operand keep one tile.
 """
 
 from __future__ import annotations
@@ -23,12 +30,14 @@ from meshgen.ir.matchers import values_behind
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import POINTWISE
 
-_VECTOR = 4  # elements of f32 that one load has: pieces begin and end between them
-_MOST = 64  # pieces
+_VECTOR = 4  # elements: ranges start and end at multiples of it, so that a load is a 16-byte vector of f32
+_MOST = 64  # ranges of one kernel; chosen: each is a branch of the source
 
 
 class Pieces(NamedTuple):
-    """Ranges along a dim of the outputs of a body, all of one shape, in each of which concatenations have one part."""
+    """Ranges along a dim of the outputs, in each of which every concatenation reads one operand. All outputs have
+    the same shape.
+    """
 
     dim: int
     ranges: tuple[tuple[int, int], ...]
@@ -40,7 +49,7 @@ class Pieces(NamedTuple):
 
     @property
     def boxes(self) -> list[Box]:
-        """The elements of an output that each piece has."""
+        """Return the box of output elements of each range."""
         return [
             Box(
                 tuple(start if d == self.dim else 0 for d in range(len(self.sizes))),
@@ -51,50 +60,56 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(body: Graph) -> Pieces | None:
-    """The pieces of a body whose outputs are made of concatenations at the same index; None where they are not worth it."""
-    sizes, made = body.outputs[0].type.sizes, body.index.producers
+    """Return the ranges of a body whose outputs are element-wise functions of concatenations, or None if one tile
+    is better.
+    """
+    sizes, producers = body.outputs[0].type.sizes, body.index.producers
     ends: dict[int, set[int]] = {}
     is_shared = False
 
     def read_elementwise(value: Value) -> Iterable[Value]:
-        node = made.get(value)
+        node = producers.get(value)
         return () if node is None or node.op not in POINTWISE else (v for v in node.operands if v.type.sizes == sizes)
 
     for value in reachable(body.outputs, read_elementwise):
-        node = made.get(value)
+        node = producers.get(value)
         if node is not None and node.op == "concatenate":
-            parts = itertools.accumulate(v.type.sizes[node.attrs.dim] for v in node.operands)
-            ends.setdefault(node.attrs.dim, {0}).update(parts)
-            is_shared |= _share(body, made, node)
+            offsets = itertools.accumulate(v.type.sizes[node.attrs.dim] for v in node.operands)
+            ends.setdefault(node.attrs.dim, {0}).update(offsets)
+            is_shared |= _share(body, producers, node)
     if len(ends) != 1 or any(v.type.sizes != sizes for v in body.outputs):
         return None
-    ((dim, places),) = ends.items()
-    ranges = tuple((a, b) for a, b in itertools.pairwise(sorted(places)))
+    ((dim, bounds),) = ends.items()
+    ranges = tuple((a, b) for a, b in itertools.pairwise(sorted(bounds)))
     inner = math.prod(sizes[dim + 1 :])
-    is_aligned = all(place * inner % _VECTOR == 0 for place in places)
-    found = Pieces(dim, ranges, sizes)
-    return found if is_aligned and 1 < len(ranges) <= _MOST and (found.are_equal or not is_shared) else None
+    is_aligned = all(bound * inner % _VECTOR == 0 for bound in bounds)
+    pieces = Pieces(dim, ranges, sizes)
+    return pieces if is_aligned and 1 < len(ranges) <= _MOST and (pieces.are_equal or not is_shared) else None
 
 
-def _share(body: Graph, made: Mapping[Value, Node], node: Node) -> bool:
-    """Whether several parts of a concatenation are made of one operand."""
+def _share(body: Graph, producers: Mapping[Value, Node], node: Node) -> bool:
+    """Whether several operands of a concatenation are computed from the same input."""
     reads: Counter[Value] = Counter()
-    for part in dict.fromkeys(node.operands):
-        reached = {*values_behind([part], made.get)}
+    for operand in dict.fromkeys(node.operands):
+        reached = {*values_behind([operand], producers.get)}
         reads.update(value for value in body.inputs if value in reached and value.type.rank)
     return any(count > 1 for count in reads.values())
 
 
 def emit_pieces(evaluator: Evaluator, tiles: Sequence[Tile], emit: Callable[[Tile], None]) -> int:
-    """Write a branch for each piece; the number of programs. `emit` writes a tile, in programs `piece`."""
+    """Write a branch for each range, and return the number of programs.
+
+    Args:
+        emit: writes a tile; the variable `piece` is the index of the program within its range.
+    """
     programs, count = 0, len(tiles)
-    takes_turns = len({tile.programs for tile in tiles}) == 1
-    if takes_turns:
+    alternates = len({tile.programs for tile in tiles}) == 1
+    if alternates:
         evaluator.let("turn", evaluator.program % count)
         evaluator.let("piece", evaluator.program // count)
-    for number, tile in enumerate(tiles):
-        if takes_turns:
-            evaluator.branch(integer("turn").compared("==", number))
+    for i, tile in enumerate(tiles):
+        if alternates:
+            evaluator.branch(integer("turn").compared("==", i))
         else:
             evaluator.let("piece", evaluator.program - programs if programs else evaluator.program)
             evaluator.branch(all_of([integer("piece").compared(">=", 0), integer("piece").below(tile.programs)]))

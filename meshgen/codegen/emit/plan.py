@@ -1,4 +1,4 @@
-"""Kernel plans: the template that generates a body, the parts that its values play, and the tiles to choose from."""
+"""Kernel plans: the template that generates a body, the roles of its values, and the candidate tiles."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from meshgen.ops.segments import connected
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """How a body is generated; the body stays what the kernel means.
+    """How a body is generated. The body itself remains the definition of what the kernel computes.
 
     Attributes:
         template: the template that generates the body.
-        space: the indices of the body's values, for templates with one iteration space.
-        roles: nodes and values by the parts that they play in the template.
-        candidates: tiles and launch options of the template's own type, the best predicted first; emission takes
-            the first. Empty where there is nothing to choose.
+        space: the indices of the body's values, for templates with one iteration space; otherwise None.
+        roles: nodes and values of the body by their role in the template.
+        candidates: tiles and launch options in a type of the template's own, best predicted first. Emission uses the
+            first one. Empty if there is nothing to choose.
     """
 
     template: Template
@@ -40,17 +40,17 @@ class KernelPlan:
 
 @dataclass(frozen=True)
 class Template:
-    """One way to generate kernels, and the traits that passes and reports ask for.
+    """A way to generate kernels, with the traits that passes and reports depend on.
 
-    Passes compare traits, never names: a new template takes part in fusion as its traits say.
+    Passes compare traits, never names, so fusion handles a new template according to its traits.
 
     Attributes:
-        match: the plan of a body on a device; None for a body that the template does not generate.
-        emit: writes the source of the plan's first candidate, and says how it is launched; None for a candidate that is of no
-            use for the body. Of several candidates one at least is of use.
-        form: the form of its kernels. The candidates of a GEMM that joins others are of type `kernels.matmul.Tile`.
-        fuses: whether its kernels take in operations that others would compute.
-        joins: whether its kernels can share a launch with others, each in a range of programs (`segmented`).
+        match: returns the plan of a body on a device, or None for a body that the template cannot generate.
+        emit: writes the source of the plan's first candidate and returns its launch parameters, or None if the body
+            cannot use the candidate. At least one candidate of a plan is usable.
+        form: the form of its kernels. For GEMMs that join others, candidates are of type `kernels.matmul.Tile`.
+        fuses: whether its kernels absorb ops that other kernels would compute.
+        joins: whether its kernels can share a launch with others, each in its own range of programs (`segmented`).
     """
 
     name: str
@@ -62,12 +62,14 @@ class Template:
 
 
 def loops_of(body: Graph) -> list[Node]:
-    """The nodes that loop over more than their result: dots, reductions, ..."""
+    """Return the nodes that loop over more than their result: dots, reductions, ..."""
     return [node for node in body.nodes if node.op in LOOPS]
 
 
 def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
-    """The space of the first anchor that places all loops and outputs of the body; None if none does."""
+    """Return the first space, grown from one of `anchors`, that contains all loops and outputs of the body, or
+    None if none does.
+    """
     loops = loops_of(body)
     if not _may_have_common_space(body, loops):
         return None
@@ -81,25 +83,29 @@ def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
 
 
 def _may_have_common_space(body: Graph, loops: Sequence[Node]) -> bool:
-    """Whether all reductions go over equally many elements, and indices lead from each loop and output to each other one.
+    """Whether all reductions have the same sizes, and indices lead from each loop and output to every other one.
 
-    False for bodies of several segments: no anchor has to be tried.
+    False for a body of several independent segments, for which no anchor has to be tried.
     """
     sizes = {(node.operands[0].type.size, node.result.type.size) for node in loops if node.op in REDUCTIONS}
     if len(sizes) > 1:
         return False
     groups = connected(body.nodes, lambda node: _placed_together(node, sizes))
     placed = [{value for node in group for value in node.results} for group in groups]
-    wanted = {*body.outputs, *(node.results[0] for node in loops)} - {*body.inputs}
-    return any(wanted <= values for values in placed)
+    required = {*body.outputs, *(node.results[0] for node in loops)} - {*body.inputs}
+    return any(required <= values for values in placed)
 
 
 def _placed_together(node: Node, sizes: AbstractSet[tuple[int, int]]) -> list[Value]:
-    """The values of a node of which an index of one may give those of the others; `sizes` are those before and after reductions."""
+    """Return the values of a node whose indices determine each other.
+
+    Args:
+        sizes: element counts before and after the reductions of the kernel.
+    """
     shape = node.results[0].type.shape
     if node.op in POINTWISE:
         return [v for v in (*node.operands, *node.results) if v.type.shape == shape]
-    if node.op == "broadcast_in_dim":  # what it adds is reduced by the kernel
+    if node.op == "broadcast_in_dim":  # operand and result belong together only if the kernel reduces the added dims
         few, many = node.operands[0].type.size, node.result.type.size
         if few != many and any(few * before != many * after for before, after in sizes):
             return [*node.results]
@@ -107,13 +113,13 @@ def _placed_together(node: Node, sizes: AbstractSet[tuple[int, int]]) -> list[Va
 
 
 def where(space: Space, value: Value, table: Mapping[Var, Expr]) -> Index:
-    """Index of a value in terms of the tile's variables."""
-    place = space.locate(value)
-    assert place is not None
-    return tuple(substitute(e, table) for e in place)
+    """Return the index of a value in terms of the tile's variables."""
+    index = space.locate(value)
+    assert index is not None
+    return tuple(substitute(e, table) for e in index)
 
 
 def spread(variables: tuple[Var, ...], position: Expr) -> dict[Var, Expr]:
-    """The variables as parts of one flat position, the last fastest."""
+    """Split a flat position into variables, of which the last is the fastest."""
     parts = delinearize(position, [v.high + 1 for v in variables])
     return dict(zip(variables, parts, strict=True))

@@ -1,15 +1,17 @@
-"""Products of groups of rows: a dot whose rows each take the matrix of their group, or sum up for it.
+"""Ragged dots: each row is multiplied by the matrix of its group, or summed into the matrix of its group.
 
-Where rows are kept, rows of tiles are cut where groups start and end, so that all rows of a part are of the same groups, of one as a rule:
+If the result keeps the rows, tiles of rows are split where groups start and end. All rows of a part then
+have the same groups, usually a single one:
 
     rows      0        128        256        384
     tiles     |         |          |          |
     groups    |  0  |       1         |   2   |
-    parts     |  0  |4|     1      |5|   3   |        numbered by tiles first (the third has none of its own here), then by starts and ends
+    parts     |  0  | 4 |    1    | 2 |   5   |        parts 0 to 2 begin at tiles, 3 to 5 at group starts
 
-A program computes the whole tile that a part is in, for the groups of the part, and stores the rows of the part. So neither copies of
-TMA tiles nor loads depend on groups but for the matrix, and one main loop without conditions goes through it. Where rows are
-contracted, the main loop of each group goes over its rows.
+A program computes the entire tile that contains its part, for the groups of the part, but stores only the
+rows of the part. So only the matrix depends on the group, for TMA copies as for loads, and one main loop
+without conditions iterates over it. If the rows are contracted, the main loop of each group iterates over
+the rows of the group.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from meshgen.kernels.matmul import Tile
 
 _NAMES = ("group", "groups", "starts", "ends", "bound", "is_new", "has_rows", "is_inside", "first_group", "last_group", "first_row", "start_row",
           "end_row", "in_rows", "step")  # fmt: skip
-_MOST_GROUPS = 128  # of warp-specialized kernels: lanes of four warps (Triton 3.6 refuses more)
+_MOST_GROUPS = 128  # groups of a warp-specialized kernel: one per lane of four warps (Triton 3.6 rejects more)
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """One product of groups of rows, or two that share their main loop, with element-wise ops after it."""
+    """Match a ragged dot, or two that share their main loop, followed by element-wise ops."""
     dots = [node for node in loops_of(body) if node.op == "ragged_dot"]
     if len(dots) != (len(joint_products(body)) or 1) or (space := common_space(body, dots)) is None:
         return None
@@ -54,15 +56,15 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _Ragged(MainLoop):
-    """What both have in common: the rows of a group."""
+    """Base class of the main loops of ragged dots: finds the rows of a group."""
 
     @property
     def _count(self) -> int:
-        """Groups."""
+        """Return the number of groups."""
         return self.node.operands[2].type.size
 
     def _bounds(self, group: Expr) -> list[Int]:
-        """Where a group, or each of several, starts and ends, as numbers of rows."""
+        """Return the first row and the end row of a group, or of all groups if `group` is a variable over them."""
         rows = self.node.operands[0].type.sizes[0]
         values = (self.evaluator.value(value, (group,)) for value in self.node.operands[2:])
         texts = [self.evaluator.in_register(code).text for code in values]
@@ -70,7 +72,7 @@ class _Ragged(MainLoop):
 
 
 class _ByRows(_Ragged):
-    """Each row by the matrix of its group."""
+    """Main loop in which each row is multiplied by the matrix of its group."""
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
@@ -79,7 +81,7 @@ class _ByRows(_Ragged):
 
     @property
     def more_rows(self) -> int:
-        """A part may begin wherever a group starts or ends."""
+        """Return the maximum number of additional parts: a part may begin wherever a group starts or ends."""
         return 2 * self._count
 
     @property
@@ -87,7 +89,11 @@ class _ByRows(_Ragged):
         return self._count <= _MOST_GROUPS
 
     def find_rows(self) -> str:
-        """The part's rows, `first_row` up to `end_row`, which are none where another part has them, and the groups to go through."""
+        """Write the rows of the part, `first_row` to `end_row`, and the groups that it iterates over. Return the
+        condition for its rows.
+
+        The part has no rows if they belong to another part.
+        """
         evaluator, let, count, rows = self.evaluator, self.evaluator.let, self._count, self.problem.m
         tiles, padded = -(-rows // self.tile.m), 1 << (count - 1).bit_length()
         tile_m, first_row = integer("tile_m"), integer("first_row")
@@ -97,8 +103,8 @@ class _ByRows(_Ragged):
         for name, value in zip(("starts", "ends"), self._bounds(Expr(((groups, 1),))), strict=True):
             let(name, value)
         let("bound", tile_m - tiles)
-        found = f"tl.sum(tl.where(groups == bound, starts, 0) + tl.where(groups == bound - {count}, ends, 0))"
-        let("first_row", where("bound < 0", tile_m * "BLOCK_M", integer(found).to("tl.int32")))
+        text = f"tl.sum(tl.where(groups == bound, starts, 0) + tl.where(groups == bound - {count}, ends, 0))"
+        let("first_row", where("bound < 0", tile_m * "BLOCK_M", integer(text).to("tl.int32")))
         let("first_row", clamped(first_row, 0, rows))
         same = f"((starts == first_row) & (groups < bound)) | ((ends == first_row) & (groups < bound - {count}))"
         let("is_new", f"(bound < 0) | ((first_row % BLOCK_M > 0) & (tl.max(tl.where({same}, 1, 0)) == 0))")
@@ -107,47 +113,51 @@ class _ByRows(_Ragged):
         let("end_row", minimum(integer(f"tl.min({after})").to("tl.int32"), tile_m * "BLOCK_M" + "BLOCK_M"))
         let("end_row", minimum(where("is_new", "end_row", 0), rows))
         let("has_rows", "(starts <= first_row) & (first_row < ends) & is_new")
-        for name, found in (
+        for name, text in (
             ("first", f"tl.min(tl.where(has_rows, groups, {count - 1}))"),
             ("last", "tl.max(tl.where(has_rows, groups, -1))"),
         ):
-            let(f"{name}_group", clamped(integer(found).to("tl.int32"), -1, count - 1))
+            let(f"{name}_group", clamped(integer(text).to("tl.int32"), -1, count - 1))
         return all_of([integer("m").compared(">=", "first_row"), integer("m").below("end_row")])
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """The main loop for each group between the first and the last that has the rows, or one for all."""
+        """Write the main loop for each group that has rows in the part, or one loop for all groups if warps are
+        specialized.
+        """
         for loop, _ in products:
             loop.describe()
         if self.tile.is_specialized:
             super()._add(products)
             return
         self.evaluator.loop("group", "first_group", integer("last_group") + 1)
-        self._name_group(integer("group"))
+        self._write_group(integer("group"))
         self.evaluator.branch("is_inside")
         super()._add(products)
         self.evaluator.close()
         self.evaluator.close()
 
     def _open(self) -> None:
-        """One loop for all groups, whose steps go through k for each; where a group between others has none of the rows, past its end."""
+        """Open one loop for all groups of the part, which iterates over k for each group. A group without rows starts
+        past the end of k.
+        """
         if not self.tile.is_specialized:
             super()._open()
             return
         depth = -(-self.problem.k // self.tile.k) * self.tile.k
         steps, step = (integer("last_group") - "first_group" + 1) * depth, integer("step")
         self.evaluator.loop("step", 0, steps, "BLOCK_K", call="tl.range", options=", warp_specialize=True")
-        self._name_group(integer("first_group") + step // depth)
+        self._write_group(integer("first_group") + step // depth)
         self.evaluator.let("start", where("is_inside", step % depth, depth))
 
-    def _name_group(self, number: Int) -> None:
-        """The group in hand, and whether it has the rows."""
-        self.evaluator.let("group", self.evaluator.widened(clamped(number, 0, self._count - 1)))
+    def _write_group(self, position: Int) -> None:
+        """Write the current group, and whether it has rows in the part."""
+        self.evaluator.let("group", self.evaluator.widened(clamped(position, 0, self._count - 1)))
         start, end = self._bounds(self.group)
         self.evaluator.write(f"is_inside = ({start} <= first_row) & (first_row < {end})")
 
 
 class _OverRows(_Ragged):
-    """A product per group, summed over its rows; groups are the batch."""
+    """Main loop that sums over the rows of each group; groups are a batch dim of the result."""
 
     reuses_descriptors = False
 
@@ -167,7 +177,9 @@ class _OverRows(_Ragged):
         return "start_row", "end_row"
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """The main loop, which has no steps where the group has no rows; a descriptor has one row at least."""
+        """Write the main loop over the rows of the group. An empty group has no steps, but a descriptor covers at
+        least one row.
+        """
         for name, text in zip(("start_row", "end_row"), self._bounds(self.group), strict=True):
             self.evaluator.let(name, text)
         super()._add(products)

@@ -1,4 +1,4 @@
-"""Kernels of recurrences: a loop over the trips of a scan, with what is carried in registers.
+"""Kernels of recurrences: a loop over the iterations of a scan, with the carried values in registers.
 
     h = tl.load(h0_ptr + row)
     for k in range(0, 1024):
@@ -6,8 +6,8 @@
         h = a * h + tl.load(b_ptr + k * 8192 + row)
         tl.store(ys_ptr + k * 8192 + row, h)
 
-The tile is that of a reduction (`reduce.py`): kept elements, and those that the body reduces, all of them. What makes the rows of an operand, and is
-read by nothing else, is computed in the loop.
+The tile is that of a reduction (`reduce.py`): kept elements, and all elements that the body reduces. If
+nothing else reads an operand of rows, its producers are computed inside the loop.
 """
 
 from __future__ import annotations
@@ -35,32 +35,36 @@ from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.triton.registers import Code, register_type
 
 _WARP = 32  # threads, on all of NVIDIA's GPUs
-_THREADS = 128  # of a block: a warp for each scheduler of a multiprocessor
+_THREADS = 128  # threads per block: one warp for each scheduler of a multiprocessor
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    found = next((node for node in body.nodes if node.op == "recurrence"), None)
-    if found is None or (space := lanes_of(found)) is None:
+    recurrence = next((node for node in body.nodes if node.op == "recurrence"), None)
+    if recurrence is None or (space := lanes_of(recurrence)) is None:
         return None
-    return KernelPlan(RECURRENCE, space, roles={"recurrence": found}, candidates=tuple(_shapes(space, device)))
+    return KernelPlan(RECURRENCE, space, roles={"recurrence": recurrence}, candidates=tuple(_shapes(space, device)))
 
 
 def _shapes(space: Space, device: Device) -> Iterator[Shape]:
-    """Blocks of lanes: four for a thread where these fill the device, one, or fewer threads where that does not; then smaller ones, which take less."""
+    """Yield blocks of lanes in the order in which they are tried.
+
+    First four elements per thread if these fill the device, then one, then fewer threads. Smaller blocks need
+    fewer registers.
+    """
     sizes = [[v.high + 1 for v in space.dims if (v in space.reduced) == is_reduced] for is_reduced in (False, True)]
     kept, reduced = map(math.prod, sizes)
     threads = device.multiprocessors * DEFAULT.kernels.threads
     rows_reduced = bool(space.reduced) and space.dims[-1] not in space.reduced
-    found: dict[Shape, None] = {}
-    for lanes, least in ((_THREADS * 4, threads * 4), (_THREADS, threads), (_WARP, 0)):
+    shapes: dict[Shape, None] = {}
+    for lanes, min_elements in ((_THREADS * 4, threads * 4), (_THREADS, threads), (_WARP, 0)):
         block = min(max(1, lanes // power(reduced)), power(kept))
-        if kept * reduced >= least:
-            found[Shape(kept, reduced, block, power(reduced), rows_reduced)] = None
-    yield from found
+        if kept * reduced >= min_elements:
+            shapes[Shape(kept, reduced, block, power(reduced), rows_reduced)] = None
+    yield from shapes
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write the kernel; see the module's text."""
+    """Write the kernel and return its launch parameters."""
     del device
     node, shape = plan.roles["recurrence"], plan.candidates[0]
     assert isinstance(node, Node) and plan.space is not None
@@ -71,7 +75,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _Recurrence:
-    """State while one kernel of a recurrence is written."""
+    """Writer of one recurrence kernel."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, node: Node, space: Space, shape: Shape) -> None:
         self._evaluator, self._outer, self._node = evaluator, body, node
@@ -89,45 +93,48 @@ class _Recurrence:
         rows = {n: self._step * stride + offset for n, (offset, stride) in node.attrs.steps.items()}
         inputs = self._body.inputs
         evaluator.rows |= {inputs[n]: (node.operands[n], first) for n, first in rows.items()}
-        evaluator.placed |= {inputs[n]: (self._place(n), Code(name, inputs[n].type.dtype)) for n, name in names.items()}
+        evaluator.placed |= {
+            inputs[n]: (self._carried_index(n), Code(name, inputs[n].type.dtype)) for n, name in names.items()
+        }
         self._hoist()
         ahead = f", num_stages={DEFAULT.kernels.trips_ahead + 1}"
         evaluator.loop("k", 0, node.attrs.trips, call="tl.range", options=ahead)
         self._tile.reduce()
         self._store_rows(rows)
-        after = {n: self._whole(n, self._value(self._body.outputs[n])) for n in self._carried}
-        for n, text in after.items():
+        next_names = {n: self._carried_variable(n, self._value(self._body.outputs[n])) for n in self._carried}
+        for n, text in next_names.items():
             evaluator.write(f"{names[n]} = {text}")
         evaluator.close()
         for n, name in names.items():
             if (result := node.results[n]) in self._outer.outputs:
-                self._put(n, self._place(n), Code(name, result.type.dtype))
+                self._put(n, self._carried_index(n), Code(name, result.type.dtype))
 
     def _hoist(self) -> None:
-        """Compute before the loop what is the same at each trip."""
+        """Write the loop-invariant computations before the loop."""
         evaluator, body = self._evaluator, self._body
-        reduced = [node.result for node in body.nodes if node.op in REDUCTIONS]  # the tile does these in the loop
+        # the tile computes these inside the loop
+        reduced = [node.result for node in body.nodes if node.op in REDUCTIONS]
         changing = dependent(body, [*body.inputs, *reduced])
-        trip = {*ex.variables(self._step)}
+        step_vars = {*ex.variables(self._step)}
         stack = [(value, self._where(value)) for value in self._body.outputs]
         seen = set(stack)
         while stack:
             value, index = stack.pop()
-            found: Sequence[tuple[Value, Index]] = ()
+            accesses: Sequence[tuple[Value, Index]] = ()
             if value in evaluator.rows:
-                whole, first = evaluator.rows[value]
-                found = [(whole, (index[0] + first, *index[1:]))]
-            elif value not in changing and not trip & {v for e in index for v in ex.variables(e)}:
+                source, first = evaluator.rows[value]
+                accesses = [(source, (index[0] + first, *index[1:]))]
+            elif value not in changing and not step_vars & {v for e in index for v in ex.variables(e)}:
                 evaluator.value(value, index)
             elif (node := evaluator.producer.get(value)) is not None:
-                placed = [(each, self._where(each)) for each in node.operands] if node.op in REDUCTIONS else ()
-                found = reads(node, index) or placed
-            stack += [each for each in found if each not in seen]
-            seen.update(found)
+                placed = [(operand, self._where(operand)) for operand in node.operands] if node.op in REDUCTIONS else ()
+                accesses = reads(node, index) or placed
+            stack += [access for access in accesses if access not in seen]
+            seen.update(accesses)
 
-    def _place(self, number: int) -> Index:
-        """The index of what is carried, in terms of the tile's variables."""
-        return self._where(self._body.outputs[number])
+    def _carried_index(self, position: int) -> Index:
+        """Return the index of a carried value in terms of the tile's variables."""
+        return self._where(self._body.outputs[position])
 
     def _where(self, value: Value) -> Index:
         return where(self._space, value, self._tile.table) if value.type.rank else ()
@@ -135,30 +142,32 @@ class _Recurrence:
     def _value(self, value: Value) -> Code:
         return self._evaluator.in_register(self._evaluator.value(value, self._where(value)))
 
-    def _initial(self, number: int) -> str:
-        """What is carried before the first trip."""
-        code = self._evaluator.value(self._node.operands[number], self._place(number))
-        return self._whole(number, self._evaluator.in_register(code))
+    def _initial(self, position: int) -> str:
+        """Write the carried value before the first iteration, and return its variable."""
+        code = self._evaluator.value(self._node.operands[position], self._carried_index(position))
+        return self._carried_variable(position, self._evaluator.in_register(code))
 
-    def _whole(self, number: int, code: Code) -> str:
-        """A register of all lanes that hold what is carried: a loop does not change its shape or type."""
-        evaluator, sides = self._evaluator, self._sides(self._place(number))
+    def _carried_variable(self, position: int, code: Code) -> str:
+        """Broadcast a carried value to all lanes that hold it, and return its variable: a loop must not change its
+        shape or dtype.
+        """
+        evaluator, sides = self._evaluator, self._register_shape(self._carried_index(position))
         text = f"tl.broadcast_to({code.text}, ({sides}))" if sides else code.text
-        kind = "tl.int1" if code.dtype == "i1" else register_type(code.dtype)
-        return evaluator.assign(evaluator.name_of(self._node.results[number], "carried"), f"{text}.to({kind})")
+        dtype = "tl.int1" if code.dtype == "i1" else register_type(code.dtype)
+        return evaluator.assign(evaluator.name_of(self._node.results[position], "carried"), f"{text}.to({dtype})")
 
-    def _sides(self, place: Index) -> str:
-        """The shape of registers at an index of the tile, in source; "" for one element."""
-        shape, found = self._tile.shape, {v for e in place for v in ex.variables(e)}
-        kept = self._tile.kept_size if found & {*ex.variables(self._tile.kept)} else "1"
-        out = self._tile.out_size if found & {*ex.variables(self._tile.out)} else "1"
+    def _register_shape(self, index: Index) -> str:
+        """Return the shape of a register at an index of the tile, in source, or "" for a single element."""
+        shape, varying = self._tile.shape, {v for e in index for v in ex.variables(e)}
+        kept = self._tile.kept_size if varying & {*ex.variables(self._tile.kept)} else "1"
+        out = self._tile.out_size if varying & {*ex.variables(self._tile.out)} else "1"
         if self._tile.flat:
             side = kept if shape.reduced == 1 else out
             return "" if side == "1" else f"{side},"
         return f"{out}, {kept}" if shape.rows_reduced else f"{kept}, {out}"
 
     def _store_rows(self, rows: Mapping[int, Expr]) -> None:
-        """Write the rows of results."""
+        """Store this iteration's rows of the stacked results."""
         for n, first in rows.items():
             if n >= len(self._node.results) or self._node.results[n] not in self._outer.outputs:
                 continue
@@ -166,12 +175,12 @@ class _Recurrence:
             row, *rest = self._where(value)
             self._put(n, (row + first, *rest), self._value(value))
 
-    def _put(self, number: int, index: Index, code: Code) -> None:
-        """Write elements of a result; those that all lanes share are written by the first program."""
+    def _put(self, position: int, index: Index, code: Code) -> None:
+        """Store elements of a result. The first program alone stores elements that all lanes share."""
         kept = {*ex.variables(self._tile.kept)}
         is_shared = kept and not any(kept & {*ex.variables(e)} for e in index)
         guards = (Guard("tl.program_id(0) == 0", ()),) if is_shared else ()
-        self._evaluator.put(self._outer.outputs.index(self._node.results[number]), index, code, guards=guards)
+        self._evaluator.put(self._outer.outputs.index(self._node.results[position]), index, code, guards=guards)
 
 
 RECURRENCE = Template("recurrence", _match, _emit, KernelForm.OPAQUE, fuses=False)

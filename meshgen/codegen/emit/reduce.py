@@ -1,8 +1,9 @@
 """Kernels that reduce: rows of kept elements, reduced in registers or in chunks, with element-wise ops around.
 
-All reduces of a kernel sum out the same dims. Where they fit one chunk the tile is read once and everything
-happens in registers; else there is one loop per level of reduces that depend on each other, and a last one
-for the outputs that are not reduced. Sums over chunks are kept per lane and joined once, in a fixed order.
+All reductions of a kernel sum out the same dims. If these fit in one chunk, the tile is read once and
+everything happens in registers. Otherwise the kernel has one loop per level of reductions that depend on
+each other, and a last loop for outputs that are not reduced. Partial sums over chunks are per lane, and are
+combined once, in a fixed order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from meshgen.ops.triton.registers import Code, literal
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Reductions over the same dims, with element-wise ops around them."""
+    """Match reductions over the same dims, with element-wise ops around them."""
     if not (loops := loops_of(body)) or any(node.op not in REDUCTIONS for node in loops):
         return None
     space = common_space(body, [*loops, *(n for n in body.nodes if n.op in POINTWISE)])
@@ -34,7 +35,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write the kernel; see the module's text."""
+    """Write the kernel and return its launch parameters."""
     del device
     assert plan.space is not None
     shape: Shape = plan.candidates[0]
@@ -47,7 +48,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class Reduction:
-    """State while one kernel of reductions is written."""
+    """Writer of one reduction kernel."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, space: Space, shape: Shape) -> None:
         self.evaluator, self.body, self.space, self.shape = evaluator, body, space, shape
@@ -58,16 +59,16 @@ class Reduction:
         self.out_size = evaluator.constant("REDUCED", shape.reduced_block) if shape.reduced > 1 else ""
         rest = tuple(v for v in space.dims if v not in space.reduced)
         self.online = online_sums(body) if shape.loops else {}
-        self.lanes: dict[Node, str] = {}  # partial results, per lane
+        self.lanes: dict[Node, str] = {}  # variables of the partial results, per lane
         self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
 
     @property
     def flat(self) -> bool:
-        """Whether the tile has one dim only."""
+        """Whether the tile has only one dim."""
         return self.shape.kept == 1 or self.shape.reduced == 1
 
     def slot(self, is_out: bool) -> str:
-        """How a one-dim range becomes a side of the tile."""
+        """Return the subscript that turns a one-dim range into a row or column of the tile."""
         if self.flat:
             return ""
         return "[:, None]" if is_out == self.shape.rows_reduced else "[None, :]"
@@ -76,19 +77,19 @@ class Reduction:
         shape, evaluator = self.shape, self.evaluator
         self.begin()
         self.reduce()
-        whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
-        for number in range(len(self.body.outputs)):
-            if number not in whole:
-                self._store(number)
-        if whole and shape.loops:
+        unreduced = [n for n, v in enumerate(self.body.outputs) if self._is_unreduced(v)]
+        for position in range(len(self.body.outputs)):
+            if position not in unreduced:
+                self._store(position)
+        if unreduced and shape.loops:
             self._open_loop()
-        for number in whole:
-            self._store(number)
-        if whole and shape.loops:
+        for position in unreduced:
+            self._store(position)
+        if unreduced and shape.loops:
             evaluator.close()
 
     def begin(self) -> None:
-        """Write the variables of the tile."""
+        """Write the index variables of the tile."""
         shape, evaluator = self.shape, self.evaluator
         if shape.kept > 1:
             first, inside = evaluator.widened(evaluator.program) * self.kept_size, lanes(self.kept_size)
@@ -115,12 +116,12 @@ class Reduction:
         }
         return out | kept if shape.rows_reduced else kept | out
 
-    def _is_whole(self, value: Value) -> bool:
-        place = where(self.space, value, self.table)
-        return any(v in ex.variables(self.out) for e in place for v in ex.variables(e))
+    def _is_unreduced(self, value: Value) -> bool:
+        index = where(self.space, value, self.table)
+        return any(v in ex.variables(self.out) for e in index for v in ex.variables(e))
 
-    def _store(self, number: int) -> None:
-        self.evaluator.store(number, where(self.space, self.body.outputs[number], self.table))
+    def _store(self, position: int) -> None:
+        self.evaluator.store(position, where(self.space, self.body.outputs[position], self.table))
 
     def _open_loop(self) -> None:
         evaluator, size = self.evaluator, self.out_size
@@ -130,7 +131,7 @@ class Reduction:
     def _level(self, nodes: list[Node]) -> None:
         if not self.shape.loops:
             parts = {node: self._operand(node) for node in nodes}
-        elif self.online.keys() >= set(nodes):  # their sums were taken in the loop before
+        elif self.online.keys() >= set(nodes):  # the loop of their maximum accumulated these sums
             parts = {node: self._rescaled(node) for node in nodes}
         else:
             parts = self._looped(nodes)
@@ -138,13 +139,15 @@ class Reduction:
             self._finish(node, parts[node])
 
     def _looped(self, nodes: list[Node]) -> dict[Node, str]:
-        """Partial results per lane, of these and of the sums that go along."""
+        """Write one loop over the chunks. Return the partial results per lane of `nodes` and of the online sums that
+        share the loop.
+        """
         evaluator = self.evaluator
-        along = {total: online for total, online in self.online.items() if online.maximum in nodes}
-        partial = {node: self._initial(node) for node in (*nodes, *along)}
+        sums = {total: online for total, online in self.online.items() if online.maximum in nodes}
+        partial = {node: self._initial(node) for node in (*nodes, *sums)}
         self._open_loop()
         parts = {node: self._operand(node) for node in nodes}
-        for total, online in along.items():
+        for total, online in sums.items():
             self._add_online(total, online, partial, parts[online.maximum])
         for node in nodes:
             evaluator.write(f"{partial[node]} = {combined(evaluator, node, partial[node], parts[node])}")
@@ -157,7 +160,7 @@ class Reduction:
         return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {held_as(node)})")
 
     def _add_online(self, total: Node, online: OnlineSum, partial: dict[Node, str], part: str) -> None:
-        """Scale the lane's sum where its maximum grows; an infinite maximum is not subtracted."""
+        """Add a chunk to an online sum, rescaled if the lane's maximum grows. An infinite maximum is not subtracted."""
         evaluator, before = self.evaluator, partial[online.maximum]
         greatest = evaluator.assign("greatest", combined(evaluator, online.maximum, before, part))
         scale = evaluator.assign("scale", f"tl.where(tl.abs({greatest}) == float('inf'), 0.0, {greatest})")
@@ -166,7 +169,7 @@ class Reduction:
         evaluator.write(f"{partial[total]} = {partial[total]} * {old} + {new}")
 
     def _rescaled(self, node: Node) -> str:
-        """The sums per lane, relative to what is subtracted."""
+        """Return the online sums per lane, relative to the shift that the exponentials subtract."""
         evaluator, online = self.evaluator, self.online[node]
         index = where(self.space, node.operands[0], self.table)
         shift = evaluator.value(online.shift, index).text
@@ -187,7 +190,7 @@ class Reduction:
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def _operand(self, node: Node) -> str:
-        """The tile of what is reduced, neutral outside of its range."""
+        """Return the tile of a reduction's operand, with the neutral element outside of its range."""
         index = where(self.space, node.operands[0], self.table)
         code = self.evaluator.value(node.operands[0], index)
         text = f"{code.text}.to(tl.int32)" if code.dtype == "i1" else code.text
@@ -206,7 +209,7 @@ class Reduction:
         return text if full else f"tl.broadcast_to({text}, {self._tile()})"
 
     def _finish(self, node: Node, part: str) -> None:
-        """Reduce the lanes, combine with the initial value, and record the result."""
+        """Reduce across lanes, combine with the initial value, and bind the result."""
         axis = 0 if self.flat else self.shape.axis
         text = part if self.shape.reduced == 1 else reduced(self.evaluator, node, part, axis, not self.flat)
         place_reduced(self.evaluator, node, text, where(self.space, node.result, self.table))

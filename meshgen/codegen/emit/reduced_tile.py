@@ -1,8 +1,8 @@
-"""Reductions of a tile that registers hold, along one of its sides.
+"""Reductions of a register tile along one of its dims.
 
     greatest = tl.reduce(tile, 1, nan_maximum, keep_dims=True)          f32[128, 64] -> f32[128, 1]
 
-The order in which Triton adds is fixed by the tile's layout: the same bits on every run.
+The layout of the tile fixes the order in which Triton adds, so every run yields the same bits.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def neutral_of(node: Node) -> float | int:
 
 
 def held_as(node: Node) -> str:
-    """Type of the partial results: i1 is reduced as an integer."""
+    """Return the Triton dtype of the partial results. i1 is reduced as an integer."""
     dtype = node.result.type.dtype
     return "tl.int32" if dtype == "i1" else register_type(dtype)
 
 
 def combined(evaluator: Evaluator, node: Node, left: str, right: str) -> str:
-    """What two partial results combine to."""
+    """Return source that combines two partial results."""
     kind = node.attrs.kind
     if kind in _COMBINE:
         return _COMBINE[kind].format(a=left, b=right)
@@ -38,19 +38,20 @@ def combined(evaluator: Evaluator, node: Node, left: str, right: str) -> str:
 
 
 def sums_products(evaluator: Evaluator, node: Node) -> bool:
-    """Whether a sum over threads is of products: rounded once with the sum, a x b + c x d is not c x d + a x b.
+    """Whether a reduction sums products, which the compiler may contract to FMAs.
 
-    Two threads that hold one result would then differ. A product to which 0 is added is rounded by itself.
+    With FMAs, a x b + c x d and c x d + a x b round differently, so two threads that hold the same result would
+    differ. Callers add 0.0 to each product, which rounds it separately.
     """
-    made = evaluator.producer.get(node.operands[0])
-    while made is not None and (made.op in LAYOUT or made.op == "convert"):
-        made = evaluator.producer.get(made.operands[0])
+    source = evaluator.producer.get(node.operands[0])
+    while source is not None and (source.op in LAYOUT or source.op == "convert"):
+        source = evaluator.producer.get(source.operands[0])
     is_sum = node.attrs.kind == "add" and is_float(node.result.type.dtype)
-    return is_sum and made is not None and made.op == "multiply"
+    return is_sum and source is not None and source.op == "multiply"
 
 
 def reduced(evaluator: Evaluator, node: Node, part: str, axis: int, keep_dims: bool = True) -> str:
-    """Source that reduces a tile along a side; flags are integers."""
+    """Return source that reduces a tile along `axis`. i1 is reduced as an integer."""
     dtype, kind = node.result.type.dtype, str(node.attrs.kind)
     if dtype == "i1":
         kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
@@ -58,14 +59,14 @@ def reduced(evaluator: Evaluator, node: Node, part: str, axis: int, keep_dims: b
     extremum = kind in ("maximum", "minimum")
     if kind in ("add", "xor") or (extremum and not is_float(dtype)):
         name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
-        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # these come back as 32 bits
+        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # Triton returns 32 bits for these
         return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
     helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
     return f"tl.reduce({part}, {axis}, {evaluator.helper(helper)}{keep})"
 
 
 def place_reduced(evaluator: Evaluator, node: Node, text: str, index: Index) -> None:
-    """Combine what a tile was reduced to with the initial value, and let the evaluator have it as the node's result at an index."""
+    """Combine a reduced tile with the initial value, and bind it as the node's result at `index`."""
     dtype, kind = node.result.type.dtype, node.attrs.kind
     if dtype == "i1":
         text = f"({text}) != 0"

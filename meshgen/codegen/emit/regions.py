@@ -1,10 +1,10 @@
-"""A region of element-wise ops as a function of a kernel's source: what a reduction combines with, what a sort compares by.
+"""Regions of element-wise ops as Triton functions: the combiner of a reduction or the comparator of a sort.
 
     ^(a: f32, b: f32): return maximum(a, b)        @triton.jit
                                                    def combine(a, b):
                                                        return tl.maximum(a, b, ...)
 
-Truth values are passed as tl.int32: Triton's reductions and scans hold no i1.
+Booleans are passed as tl.int32, because Triton's reductions and scans do not support i1.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from meshgen.ops.triton.registers import Code, register_type
 
 
 def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
-    """The name of a helper function of the kernel that computes the region's results, in the order of its arguments.
+    """Add a function that computes the region's results to the kernel, and return its name. Arguments keep their
+    order.
 
-    Raises CodegenError (MG0301) if an op of the region is not element-wise.
+    Raises:
+        CodegenError: MG0301, if an op of the region is not element-wise.
     """
     inner = Evaluator(region, evaluator.mesh)
     names = [inner.names.fresh(chr(ord("a") + n % 26)) for n in range(len(region.inputs))]
@@ -39,27 +41,27 @@ def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
 
 
 def lacking_in(region: Graph) -> list[Node]:
-    """The nodes of a region that are not element-wise."""
+    """Return the nodes of a region that are not element-wise."""
     return [node for node in region.nodes if node.op not in POINTWISE and not is_constant(node)]
 
 
 def held(code: Code) -> str:
-    """A register as regions take it."""
+    """Convert a register to the dtype of a region function's arguments."""
     return f"({code.text}).to(tl.int32)" if code.dtype == "i1" else code.text
 
 
 def held_type(dtype: str) -> str:
-    """Triton's name of the type in which regions take an element type."""
+    """Return the Triton dtype that region functions use for an element type."""
     return "tl.int32" if dtype == "i1" else register_type(dtype)
 
 
 def given_back(text: str, dtype: str) -> Code:
-    """A result of a region as a register."""
+    """Convert a result of a region function to a register of `dtype`."""
     return Code(f"{text} != 0" if dtype == "i1" else text, dtype)
 
 
 def several(texts: Sequence[str]) -> str:
-    """Names on the left of an assignment, or arguments."""
+    """Join names for the left side of an assignment or for an argument list."""
     return ", ".join(texts)
 
 

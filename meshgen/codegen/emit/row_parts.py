@@ -1,9 +1,9 @@
-"""Reductions in the epilogue of a dot: each part of a row that is in a tile becomes one element for each of its rows.
+"""Reductions in a GEMM epilogue: each tile reduces its part of a row to one element.
 
 part = tile_n * 2 + 1                                   the second half of a tile of 256 columns
 column = tl.arange(0, BLOCK_N // 2)[None, :]
 greatest = tl.reduce(z, 1, nan_maximum, keep_dims=True)
-tl.store(greatest_out + m * 256 + part, greatest)       f32[4096,256], of a product with 32768 columns
+tl.store(greatest_out + m * 256 + part, greatest)       f32[4096,256], for a dot with 32768 columns
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import REDUCTIONS
 
 
-def begin_part(evaluator: Evaluator, space: Space, rows: Var, count: int, number: int) -> None:
-    """Let the tile in hand be one of its `count` parts: `rows` stay, its columns are those of the part."""
+def begin_part(evaluator: Evaluator, space: Space, rows: Var, count: int, position: int) -> None:
+    """Switch the tile to the subtile `position` of `count`: its rows stay, its columns become those of the row part."""
     tile, (part, column) = evaluator.tile, space.parts
     tile.edges = {
         rows: tile.edges[rows],
@@ -34,12 +34,12 @@ def begin_part(evaluator: Evaluator, space: Space, rows: Var, count: int, number
     }
     tile.lanes = {rows: tile.lanes[rows]}
     tile_n = integer("tile_n")
-    evaluator.let(part.text, tile_n * count + number if count > 1 else tile_n)
+    evaluator.let(part.text, tile_n * count + position if count > 1 else tile_n)
     evaluator.let(column.text, evaluator.widened(lanes(space.columns)).turned("[None, :]"))
 
 
 def reduce_parts(evaluator: Evaluator, body: Graph, space: Space, table: Mapping[Var, Expr]) -> None:
-    """Write the reductions of a body, in its order."""
+    """Write the reductions of a body, in the body's order."""
     online = online_sums(body)
     for node in (node for node in body.nodes if node.op in REDUCTIONS):
         if node in online and node.result.type.dtype == "f32":
@@ -52,7 +52,7 @@ def reduce_parts(evaluator: Evaluator, body: Graph, space: Space, table: Mapping
 
 
 def _operand(evaluator: Evaluator, node: Node, index: Index) -> str:
-    """The elements that are reduced; flags as integers."""
+    """Return the operand of a reduction; booleans are integers."""
     text = evaluator.value(node.operands[0], index).text
     if node.operands[0].type.dtype == "i1":
         return f"{text}.to({held_as(node)})"
@@ -60,14 +60,20 @@ def _operand(evaluator: Evaluator, node: Node, index: Index) -> str:
 
 
 def _exponential(evaluator: Evaluator, online: OnlineSum, index: Index) -> str:
-    """Exponentials relative to the greatest element, which are only summed: those near it count, and are as exact as `exp2`; the others are small."""
+    """Return exponentials relative to the maximum, computed by `exp2`.
+
+    This is exact enough, because the exponentials are only summed: elements near the maximum dominate the sum,
+    and for them `exp2` is accurate.
+    """
     difference = evaluator.producer[online.exponential.operands[0]]
     element, shift = (evaluator.value(v, index).text for v in difference.operands)
     return evaluator.assign("exponential", f"tl.exp2(({element} - {shift}) * {LOG2_E!r})")
 
 
-def span_of(space: Space, place: Index, rows: Var, columns: Var) -> tuple[Var, ...]:
-    """Variables that the registers of a value vary with at an index: rows, and columns where it was not reduced over these."""
+def span_of(space: Space, index: Index, rows: Var, columns: Var) -> tuple[Var, ...]:
+    """Return the variables that a value's registers vary with: rows, and columns unless the value was reduced over
+    them.
+    """
     column = space.parts[1] if space.parts else columns
-    is_reduced = bool(space.parts) and not any(column in ex.variables(e) for e in place)
+    is_reduced = bool(space.parts) and not any(column in ex.variables(e) for e in index)
     return (rows,) if is_reduced else (rows, column)

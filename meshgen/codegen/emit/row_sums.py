@@ -1,11 +1,12 @@
-"""Kernels that reduce rows and sum them up: the gradients of a norm's input and of its weights in one pass.
+"""Kernels that reduce rows and also sum over rows: the gradients of a norm's input and of its weights in one
+pass.
 
     run = tl.program_id(0)
     for start in range(0, 32, KEPT):           a run of 32 rows, KEPT of them at a time
         row = run * 32 + start + ...
-        ...                                     reductions over each row, in registers; what is written for each element
-        partial += ...                          the sums, for each place in the tile
-    tl.store(..., tl.sum(partial, 0))           of the run, in a fixed order
+        ...                                     reductions over each row, in registers; stores of element-wise outputs
+        partial += ...                          the sums over rows, one partial sum per element of the tile
+    tl.store(..., tl.sum(partial, 0))           the sums of the run, in a fixed order
 
 Another kernel adds up the sums of the runs.
 """
@@ -33,19 +34,20 @@ from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.rows import Runs, runs_of_rows
 from meshgen.ops.triton.registers import Code
 
-_ELEMENTS = 4096  # of a tile: 16 of each value in each thread, in half the registers of a multiprocessor
-_PER_THREAD = (16, 32)  # elements of a tile: more take fewer registers for addresses, which are per thread
+_ELEMENTS = 4096  # elements of a tile: 16 of each value per thread, which take half the registers of a multiprocessor
+# elements of a tile per thread; more of them need fewer registers for addresses, which each thread holds
+_PER_THREAD = (16, 32)
 
 
 class _Tile(NamedTuple):
-    """Rows at a time, and warps that have them."""
+    """The rows of a tile, and the warps that compute it."""
 
     rows: int
     num_warps: int
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Reductions over rows and sums of runs of them, with element-wise ops around them."""
+    """Match reductions over rows and sums over runs of rows, with element-wise ops around them."""
     del device
     if (space := space_of_row_sums(body)) is None:
         return None
@@ -59,16 +61,18 @@ def _runs(space: Space) -> Runs:
 
 
 def _tiles(runs: Runs) -> tuple[_Tile, ...]:
-    """The most rows that registers hold; fewer, or in more threads, where those spill."""
+    """Return the tiles to try: as many rows as fit in registers, then fewer rows or more threads in case the
+    registers spill.
+    """
     columns = power(runs.length)
     rows = max(1, min(_ELEMENTS // columns, runs.rows & -runs.rows))
     fewer = [rows >> halves for halves in range(3) if rows >> halves]
-    found = [_Tile(n, min(32, max(1, n * columns // (32 * each)))) for n in fewer for each in _PER_THREAD]
-    return tuple(dict.fromkeys(found))
+    tiles = [_Tile(n, min(32, max(1, n * columns // (32 * elements)))) for n in fewer for elements in _PER_THREAD]
+    return tuple(dict.fromkeys(tiles))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write the kernel; see the module's text."""
+    """Write the kernel and return its launch parameters."""
     del device
     assert plan.space is not None
     tile: _Tile = plan.candidates[0]
@@ -78,7 +82,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _RowSums(Reduction):
-    """State while one kernel is written."""
+    """Writer of one kernel of row reductions and sums over rows."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, space: Space, runs: Runs, rows: int) -> None:
         shape = Shape(runs.count * runs.rows, runs.length, rows, power(runs.length), False)
@@ -87,7 +91,7 @@ class _RowSums(Reduction):
         self.added = {node: space.rows_of_sum(node) for node in space.sums}
 
     def emit(self) -> None:
-        """All of it."""
+        """Write the entire kernel."""
         evaluator, runs = self.evaluator, self.runs
         evaluator.let("run", evaluator.widened(evaluator.program), f"  # of {runs.count}, of {runs.rows} rows each")
         evaluator.let("col", evaluator.widened(lanes(self.out_size)).turned("[None, :]"))
@@ -96,23 +100,23 @@ class _RowSums(Reduction):
         evaluator.loop("start", 0, runs.rows, self.kept_size)
         first = integer("run") * runs.rows + integer("start")
         evaluator.let("row", first + evaluator.widened(lanes(self.kept_size)).turned("[:, None]"))
-        left = list(self.added)
+        pending = list(self.added)
         for nodes in [[], *levels(self.body)]:
             self._level([node for node in nodes if node not in self.added])
-            for node in [node for node in left if self._is_known(self.added[node])]:
+            for node in [node for node in pending if self._is_ready(self.added[node])]:
                 self._add_up(node, partial[node])
-                left.remove(node)
+                pending.remove(node)
         results = {node.result: node for node in self.added}
-        for number, value in enumerate(self.body.outputs):
+        for position, value in enumerate(self.body.outputs):
             if value not in results:
-                self._store(number)
+                self._store(position)
         evaluator.close()
-        for number, value in enumerate(self.body.outputs):
+        for position, value in enumerate(self.body.outputs):
             if value in results:
-                self._store_sum(number, partial[results[value]])
+                self._store_sum(position, partial[results[value]])
 
-    def _is_known(self, value: Value) -> bool:
-        """Whether the reductions that a value needs are done."""
+    def _is_ready(self, value: Value) -> bool:
+        """Whether all reductions that a value depends on are written."""
         producers, placed = self.evaluator.producer, self.evaluator.placed
         needed = values_behind([value], producers.get, placed.__contains__)
         return not any(
@@ -125,12 +129,12 @@ class _RowSums(Reduction):
         code = self.evaluator.value(value, where(self.space, value, self.table))
         self.evaluator.write(f"{partial} += {code.text}")
 
-    def _store_sum(self, number: int, partial: str) -> None:
-        value = self.body.outputs[number]
+    def _store_sum(self, output_position: int, partial: str) -> None:
+        value = self.body.outputs[output_position]
         total = self.evaluator.assign(f"{partial}_sum", f"tl.sum({partial}, axis=0, keep_dims=True)")
         position = ex.variable("run", self.runs.count) * self.runs.length + self.out
         index = ex.delinearize(position, value.type.sizes)
-        self.evaluator.put(number, index, Code(total, value.type.dtype))
+        self.evaluator.put(output_position, index, Code(total, value.type.dtype))
 
 
 ROW_SUMS = Template("row_sums", _match, _emit, KernelForm.REDUCE)

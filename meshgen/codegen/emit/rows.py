@@ -1,4 +1,6 @@
-"""A tile of rows: kept elements x elements along which a kernel reduces or scans, whole rows or one chunk after the other."""
+"""A tile of rows: kept elements x elements that a kernel reduces or scans, either entire rows or one chunk
+after the other.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from meshgen.codegen.index_code import Int, integer, lanes, program_id
 
 
 def power(size: int) -> int:
-    """The least power of two that is not below `size`."""
+    """Round `size` up to a power of two."""
     return 1 << max(0, size - 1).bit_length()
 
 
 class Rows:
-    """The tile over a value's dims, some of which are `along`; writes its variables."""
+    """A tile over the dims of a value, and the writer of its index variables. Rows run along the dims `along`."""
 
     def __init__(self, evaluator: Evaluator, sizes: tuple[int, ...], along: tuple[int, ...]) -> None:
         self.evaluator = evaluator
@@ -36,18 +38,18 @@ class Rows:
             ex.variable(names[1], self.shape.reduced),
         )
         self._names = names
-        self._chunk: Int | None = None  # where the chunk in hand starts
+        self._chunk: Int | None = None  # start of the current chunk
         self._table: dict[Var, Expr] = spread(tuple(kept), self._kept)
         self._table |= spread(tuple(over), self._over) if self.shape.reduced else {}
 
     @property
     def index(self) -> Index:
-        """Of the element in hand, in the value."""
+        """Return the index of the current element in the value."""
         return tuple(self._table[v] if v.high > 0 else ex.ZERO for v in self._dims)
 
     @property
     def is_flat(self) -> bool:
-        """Whether the tile has one dim only."""
+        """Whether the tile has only one dim."""
         return self.shape.kept == 1 or self.shape.reduced == 1
 
     @property
@@ -56,35 +58,37 @@ class Rows:
 
     @property
     def edge(self) -> str:
-        """The condition under which an element is inside its row; "" if always."""
+        """Return the condition for an element to be inside its row, or "" if it always is."""
         inside = integer(self._names[1]).below(self.shape.reduced)
         return inside if self.shape.reduced % self.shape.reduced_block else ""
 
     @property
     def position(self) -> str:
-        """The place in the chunk, in source."""
+        """Return the position in the chunk, in source."""
         return self._names[1] if self._chunk is None else f"({self._names[1]} - {self._chunk})"
 
     def tile(self) -> str:
-        """The shape of the tile, in source."""
+        """Return the shape of the tile, in source."""
         sides = ["KEPT"] if self.shape.kept > 1 else []
         if self.shape.reduced > 1:
             sides.insert(0 if self.shape.rows_reduced else len(sides), "REDUCED")
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def totals(self) -> str:
-        """The shape of one element per row, in source."""
+        """Return the shape of one element per row, in source."""
         sides = ["KEPT" if self.shape.kept > 1 else "1"]
         sides.insert(self.axis, "1")
         return "(1,)" if self.is_flat else f"({', '.join(sides)})"
 
     @property
     def keep_dims(self) -> str:
-        """The argument that keeps the sides of a tile that is reduced."""
+        """Return the argument with which a reduction keeps the reduced dim of the tile, or "" for a flat tile."""
         return "" if self.is_flat else ", keep_dims=True"
 
     def begin(self) -> None:
-        """Write the variable of the kept elements, and that of the others if a chunk has all of them."""
+        """Write the variable of the kept elements, and that of the row's elements unless the row is processed in
+        chunks.
+        """
         shape, evaluator = self.shape, self.evaluator
         if shape.kept > 1:
             row = evaluator.widened(program_id()) * integer("KEPT") + lanes("KEPT").turned(self._slot(False))
@@ -97,7 +101,7 @@ class Rows:
         self.evaluator.tile.edges = over | kept if shape.rows_reduced else kept | over
 
     def open_loop(self, is_reverse: bool = False) -> None:
-        """A loop over the chunks, from the last one on if reversed."""
+        """Open a loop over the chunks, starting at the last one if `is_reverse`."""
         chunks = -(-self.shape.reduced // self.shape.reduced_block)
         self.evaluator.loop("start", 0, chunks * self.shape.reduced_block, "REDUCED")
         start = integer("start")
@@ -107,7 +111,7 @@ class Rows:
         )
 
     def full(self, text: str) -> str:
-        """A register as one of the whole tile."""
+        """Broadcast a register to the entire tile."""
         has_all = {v.text for v in self.evaluator.tile.edges} <= self.evaluator.spans(text)
         return text if has_all or not self.evaluator.tile.edges else f"tl.broadcast_to({text}, {self.tile()})"
 

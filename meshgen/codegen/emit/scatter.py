@@ -1,9 +1,11 @@
-"""Scatters: each element of the result looks for its updates, and takes them in order.
+"""Scatter kernels: each element of the result finds its updates and applies them in order.
 
-    result[r, c] = f(... f(operand[r, c], updates[k0, c]) ..., updates[k1, c])      for k0 < k1 < ... with indices[k] = r
+    result[r, c] = f(... f(operand[r, c], updates[k0, c]) ..., updates[k1, c])      for k0 < k1 < ... with indices[k] =
+    r
 
-So results have the same bits on every run, without atomics. `passes/scatter_to_rows` has made updates whole rows, in the order of their
-indices where there are many: a binary search finds those of a row. A few unordered ones are all looked at.
+This needs no atomics, and results have the same bits on every run. The pass `scatter_to_rows` has turned
+updates into entire rows, and has sorted them by index if there are many: a binary search then finds the
+updates of a row. A few unsorted updates are checked one by one.
 """
 
 from __future__ import annotations
@@ -22,19 +24,23 @@ from meshgen.errors import CodegenError
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import unsupported
 
-_BLOCK = 256  # elements of a tile
-_WIDE = 128  # elements of a row from which on a tile is in one row
+_BLOCK = 256  # elements of a tile; chosen: 2 per thread of 4 warps
+_WIDE = 128  # elements of a row from which on a tile is part of one row; chosen: at least half of each tile is used
 
 
 def emit_scatter(evaluator: Evaluator, node: Node) -> Launch:
-    """Write the kernel of a `scatter` of rows. Raises CodegenError (MG0301) for any other one."""
+    """Write the kernel of a `scatter` of rows.
+
+    Raises:
+        CodegenError: MG0301, for any other scatter.
+    """
     if not is_of_rows(node):
         raise CodegenError(unsupported(node))
     return _Scatter(evaluator, node).emit()
 
 
 def is_of_rows(node: Node) -> bool:
-    """Whether a scatter combines rows of updates with rows of its operands, by one index each."""
+    """Whether a scatter combines rows of updates with rows of its operands, with one index per row."""
     a = node.attrs
     dims = (tuple(a.update_window_dims), tuple(a.inserted_window_dims), tuple(a.scatter_dims_to_operand_dims))
     ranks = (node.operands[0].type.rank, node.operands[len(node.operands) // 2].type.rank, a.index_vector_dim)
@@ -42,7 +48,7 @@ def is_of_rows(node: Node) -> bool:
 
 
 class _Scatter:
-    """State while one kernel is written."""
+    """Writer of one scatter kernel."""
 
     def __init__(self, evaluator: Evaluator, node: Node) -> None:
         self.evaluator, self.node = evaluator, node
@@ -50,7 +56,7 @@ class _Scatter:
         self.operands, self.indices = node.operands[: self.count], node.operands[self.count]
         self.updates = node.operands[self.count + 1 :]
         self.rows, self.width = self.operands[0].type.sizes
-        self.number = self.indices.type.sizes[0]
+        self.num_updates = self.indices.type.sizes[0]
         self.combine = region_function(evaluator, node.regions[0], "combine")
         self.row, self.col = ZERO, ZERO
         self.launch = Launch((1, 1, 1), {}, 1, 1)
@@ -58,23 +64,23 @@ class _Scatter:
     def emit(self) -> Launch:
         self._begin()
         totals = self._operands()
-        if self.number and self.node.attrs.indices_are_sorted:
-            self._of_ordered(totals)
-        elif self.number:
-            self._of_all(totals)
-        for number, value in enumerate(self.evaluator.body.outputs):
+        if self.num_updates and self.node.attrs.indices_are_sorted:
+            self._apply_sorted(totals)
+        elif self.num_updates:
+            self._apply_unsorted(totals)
+        for position, value in enumerate(self.evaluator.body.outputs):
             text = totals[self.node.results.index(value)]
             code = given_back(text, value.type.dtype)
-            self.evaluator.put(number, (self.row, self.col), code)
+            self.evaluator.put(position, (self.row, self.col), code)
         return self.launch
 
     @property
     def _over(self) -> tuple[Var, ...]:
-        """Tile variables with which the row varies."""
+        """Return the tile variables that the row varies with."""
         return self.evaluator.over(self.row)
 
     def _begin(self) -> None:
-        """Write the elements of a tile: in one row, or of several that are short."""
+        """Write the index variables of a tile, which is part of one row or spans several short rows."""
         evaluator = self.evaluator
         program = evaluator.widened(program_id())
         if self.rows * self.width == 1:
@@ -100,58 +106,60 @@ class _Scatter:
         self.launch = Launch((grid, 1, 1), {"BLOCK": block}, max(1, min(4, block // 64)), 1)
 
     def _operands(self) -> list[str]:
-        """Registers of the whole tile with the operands' elements."""
-        found = list[str]()
+        """Write registers with the operands' elements, broadcast to the entire tile, and return their variables."""
+        totals = list[str]()
         for value in self.operands:
             text = held(self.evaluator.in_register(self.evaluator.value(value, (self.row, self.col))))
             if self.launch.constants and not self.evaluator.spans(text):
                 text = f"tl.broadcast_to({text}, (BLOCK,))"
-            found.append(self.evaluator.assign("total", text))
-        return found
+            totals.append(self.evaluator.assign("total", text))
+        return totals
 
     def _update(self, values: Sequence[Value], at: Expr, guards: Guards = ()) -> list[str]:
         return [held(self.evaluator.in_register(self.evaluator.value(v, (at, self.col), guards))) for v in values]
 
-    def _combined(self, totals: list[str], found: list[str], taken: str) -> None:
-        """Write the totals with one more update, in the lanes that take it."""
+    def _apply(self, totals: list[str], updates: list[str], taken: str) -> None:
+        """Combine one more update into the totals, in the lanes where `taken` holds ("" for all lanes)."""
         evaluator = self.evaluator
-        call = f"{self.combine}({several([*totals, *found])})"
+        call = f"{self.combine}({several([*totals, *updates])})"
         if not taken:
             evaluator.write(f"{several(totals)} = {call}")
             return
-        news = [evaluator.names.fresh("combined") for _ in totals]
-        evaluator.write(f"{several(news)} = {call}")
-        for total, new in zip(totals, news, strict=True):
+        combined = [evaluator.names.fresh("combined") for _ in totals]
+        evaluator.write(f"{several(combined)} = {call}")
+        for total, new in zip(totals, combined, strict=True):
             evaluator.write(f"{total} = tl.where({taken}, {new}, {total})")
 
-    def _of_all(self, totals: list[str]) -> None:
-        """Look at each update."""
+    def _apply_unsorted(self, totals: list[str]) -> None:
+        """Write a loop over all updates, which applies those with the index of the row."""
         evaluator = self.evaluator
-        evaluator.loop("k", 0, self.number)
-        at = ex.variable("k", self.number)
+        evaluator.loop("k", 0, self.num_updates)
+        at = ex.variable("k", self.num_updates)
         key = evaluator.value(self.indices, (at, ZERO))
         taken = evaluator.assign("taken", integer(key.text).compared("==", self.row))
         guard = Guard(taken, self._over)
-        self._combined(totals, self._update(self.updates, at, (guard,)), taken)
+        self._apply(totals, self._update(self.updates, at, (guard,)), taken)
         evaluator.close()
 
-    def _of_ordered(self, totals: list[str]) -> None:
-        """Search the first update of the row, and the first one after it."""
+    def _apply_sorted(self, totals: list[str]) -> None:
+        """Write a search for the range of the row's updates, and a loop that applies them."""
         evaluator = self.evaluator
         begin, end = self._search()
         length = f"{end} - {begin}"
         evaluator.loop("k", 0, f"tl.max({length}, axis=0)" if self._over else length)
-        place = evaluator.assign("next", integer(begin) + "k")
-        taken = evaluator.assign("taken", integer(place).below(end)) if self._over else ""
+        position = evaluator.assign("next", integer(begin) + "k")
+        taken = evaluator.assign("taken", integer(position).below(end)) if self._over else ""
         guards = (Guard(taken, self._over),) if taken else ()
-        self._combined(totals, self._update(self.updates, self._clamped(place), guards), taken)
+        self._apply(totals, self._update(self.updates, self._clamped(position), guards), taken)
         evaluator.close()
 
     def _search(self) -> tuple[str, str]:
-        """Numbers of indices below the row, and not above it."""
+        """Write two binary searches in the sorted indices, and return the variables for the begin and end of the row's
+        updates.
+        """
         evaluator = self.evaluator
         row = ex.render(self.row)
-        steps = self.number.bit_length()
+        steps = self.num_updates.bit_length()
         start = f"({row}) * 0" if self.row.terms else "tl.full([], 0, tl.int32)"
         bounds = [evaluator.assign(name, start) for name in ("begin", "end")]
         evaluator.loop("k", 0, steps)
@@ -159,17 +167,17 @@ class _Scatter:
             probe = evaluator.assign("probe", f"{bound} + ({1 << steps - 1} >> k)")
             key = evaluator.value(self.indices, (self._clamped(f"{probe} - 1"), ZERO))
             evaluator.write(
-                f"{bound} = tl.where(({probe} <= {self.number}) & ({key.text} {sign} {row}), {probe}, {bound})"
+                f"{bound} = tl.where(({probe} <= {self.num_updates}) & ({key.text} {sign} {row}), {probe}, {bound})"
             )
         evaluator.close()
         return bounds[0], bounds[1]
 
     def _clamped(self, text: str) -> Expr:
-        """A number of an update, as a variable of index expressions that is never out of range."""
-        if self.number == 1:
+        """Return the position of an update as a variable of index expressions that is never out of range."""
+        if self.num_updates == 1:
             return ZERO
-        number = integer(text).bracketed().to("tl.int32")
-        name = self.evaluator.assign("at", clamped(number, 0, self.number - 1))
-        var = Var(name, 0, self.number - 1)
+        position = integer(text).bracketed().to("tl.int32")
+        name = self.evaluator.assign("at", clamped(position, 0, self.num_updates - 1))
+        var = Var(name, 0, self.num_updates - 1)
         self.evaluator.data_over[var] = self._over
         return Expr(((var, 1),))

@@ -1,4 +1,5 @@
-"""One kernel for many parts of unequal shapes: each is a range of programs, with the tile that it would have alone.
+"""One kernel for several independent bodies (segments): each has a range of programs, and the tile that it
+would have alone.
 
     block = tl.program_id(0)
     if (block >= 0) & (block < 64):     a segment of 64 programs
@@ -9,8 +10,8 @@
         p_at = p0_ptr / p1_ptr / p2_ptr
         ...
 
-Segments that are equal but for what they read and write share their source, which chooses between their pointers. A few products of
-which some warps copy the operands, and others multiply, share a main loop instead (`segmented_dots.py`).
+Segments that differ only in their inputs and outputs share their source, which selects their pointers. A
+few matmuls that can be warp-specialized share a main loop instead (`segmented_dots.py`).
 """
 
 from __future__ import annotations
@@ -33,32 +34,34 @@ from meshgen.kernels.matmul import Tile
 from meshgen.ops.duplicates import structure
 from meshgen.ops.segments import segments
 
-_BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
+_BRANCH = "a branch"  # placeholder for the lines that open a branch, until its programs are counted
 
 
-class Alike(NamedTuple):
-    """Segments that are equal up to their values, and the plan of the first."""
+class EqualSegments(NamedTuple):
+    """Segments that are equal except for their values, and the plan of the first one."""
 
     bodies: tuple[Graph, ...]
     plan: KernelPlan
 
 
 class Segments(NamedTuple):
-    """A candidate: the classes of segments, and the tile of all products; None where nothing is multiplied."""
+    """A candidate: the classes of equal segments, and the tile of all matmuls, or None without matmuls."""
 
-    classes: tuple[Alike, ...]
+    classes: tuple[EqualSegments, ...]
     tile: Tile | None = None
 
 
 def segmented(joining: Callable[[], Sequence[Template]]) -> Template:
-    """The template of several segments, each of which one of the templates that join can generate: all of them GEMMs, or none."""
+    """Return the template for several segments, each of which some joining template can generate: all of them
+    GEMMs, or none.
+    """
 
     def match(body: Graph, device: Device) -> KernelPlan | None:
-        if len(parts := segments(body)) == 1:
+        if len(bodies := segments(body)) == 1:
             return None
         dots = side_by_side_products(body)
-        templates = [each for each in joining() if (each.form is KernelForm.GEMM) == bool(dots)]
-        candidates = _candidates(parts, dots, templates, device)
+        templates = [candidate for candidate in joining() if (candidate.form is KernelForm.GEMM) == bool(dots)]
+        candidates = _candidates(bodies, dots, templates, device)
         return KernelPlan(template, candidates=candidates) if candidates else None
 
     template = Template("segmented", match, _emit, KernelForm.SEGMENTED)
@@ -66,40 +69,45 @@ def segmented(joining: Callable[[], Sequence[Template]]) -> Template:
 
 
 def _candidates(
-    parts: Sequence[Graph], dots: Sequence[Node], templates: Sequence[Template], device: Device
+    bodies: Sequence[Graph], dots: Sequence[Node], templates: Sequence[Template], device: Device
 ) -> tuple[Segments, ...]:
-    """The classes of equal segments with their plans, for each tile that suits the products of all; empty if a segment has no plan."""
+    """Return the classes of equal segments with their plans, one candidate for each tile that suits all matmuls.
+
+    Returns no candidates if some segment has no plan.
+    """
     classes: dict[Any, list[Graph]] = {}
-    for part in parts:
-        classes.setdefault(structure(part), []).append(part)
-    found: list[Alike] = []
+    for body in bodies:
+        classes.setdefault(structure(body), []).append(body)
+    planned: list[EqualSegments] = []
     for alike in classes.values():
-        plan = next((plan for each in templates if (plan := each.match(alike[0], device))), None)
+        plan = next((plan for template in templates if (plan := template.match(alike[0], device))), None)
         if plan is None:
             return ()
-        found.append(Alike(tuple(alike), plan))
-    return _with_tiles(found, dots, device) if dots else (Segments(tuple(found)),)
+        planned.append(EqualSegments(tuple(alike), plan))
+    return _with_tiles(planned, dots, device) if dots else (Segments(tuple(planned)),)
 
 
-def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
-    """The segments with each tile that suits the products of all, and the parts of rows that some reduce."""
-    bodies = [body for alike in found for body in alike.bodies]
-    columns = {alike.plan.space.columns for alike in found if alike.plan.space} - {0}
+def _with_tiles(planned: Sequence[EqualSegments], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
+    """Return a candidate for each tile that suits the matmuls of all segments and the columns that their epilogues
+    reduce.
+    """
+    bodies = [body for alike in planned for body in alike.bodies]
+    columns = {alike.plan.space.columns for alike in planned if alike.plan.space} - {0}
     tiles = side_by_side_tiles(bodies, dots, device, columns)
-    return tuple(Segments(tuple(_with_tile(alike, tile) for alike in found), tile) for tile in tiles)
+    return tuple(Segments(tuple(_with_tile(alike, tile) for alike in planned), tile) for tile in tiles)
 
 
-def _with_tile(alike: Alike, tile: Tile) -> Alike:
+def _with_tile(alike: EqualSegments, tile: Tile) -> EqualSegments:
     return alike._replace(plan=replace(alike.plan, candidates=(tile,)))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch | None:
-    """A branch for each class of segments."""
+    """Write a branch for each class of equal segments."""
     pointers = dict(evaluator.pointer_of) | dict(zip(body.outputs, evaluator.results, strict=True))
     launches, programs = list[Launch](), 0
     segmented: Segments = plan.candidates[0]
     if segmented.tile and segmented.tile.is_specialized:
-        bodies = [each for alike in segmented.classes for each in alike.bodies]
+        bodies = [body for alike in segmented.classes for body in alike.bodies]
         return emit_in_one_loop(evaluator, bodies, pointers, segmented.tile, device)
     for alike in segmented.classes:
         evaluator.branch(_BRANCH)
@@ -111,28 +119,32 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
         _write_head(evaluator, programs, count, len(alike.bodies))
         launches.append(launch)
         programs += count
-    warps, stages = (max(getattr(each, name) for each in launches) for name in ("num_warps", "num_stages"))
+    warps, stages = (max(getattr(launch, name) for launch in launches) for name in ("num_warps", "num_stages"))
     return Launch((programs, 1, 1), evaluator.constants, warps, max(2, stages))
 
 
 def _write_head(evaluator: Evaluator, first: int, count: int, segments: int) -> None:
-    """Write the lines that open the branch of programs from `first` on, in place of the line that stands for them."""
-    block, each = integer("block"), count // segments
-    number = program_id() - first if first else program_id()
+    """Replace the placeholder of a branch with the lines that open it, for `count` programs from `first` on."""
+    block, segment_programs = integer("block"), count // segments
+    position = program_id() - first if first else program_id()
     test = all_of([block.compared(">=", 0), block.below(count)])
-    lines, inside = [f"block = {number}", f"if {test}:"], list[Let]()
+    lines, inside = [f"block = {position}", f"if {test}:"], list[Let]()
     if segments > 1:
-        inside = [Let("segment", block // each), Let("block", block % each)]
+        inside = [Let("segment", block // segment_programs), Let("block", block % segment_programs)]
         lines += [f"    segment = {inside[0].value}  # of {segments}", f"    block = {inside[1].value}"]
-    at = evaluator.lines.index(f"    if {_BRANCH}:")
-    evaluator.lines[at : at + 1] = [f"    {line}" for line in lines]
+    line_index = evaluator.lines.index(f"    if {_BRANCH}:")
+    evaluator.lines[line_index : line_index + 1] = [f"    {line}" for line in lines]
     branch = evaluator.code.pop()
     assert isinstance(branch, Branch)
-    evaluator.code += [Let("block", number), Branch(test, [*inside, *branch.body], branch.otherwise)]
+    evaluator.code += [Let("block", position), Branch(test, [*inside, *branch.body], branch.otherwise)]
 
 
-def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str], device: Device) -> Launch | None:
-    """Source for all of them, in programs `block`; the launch of one."""
+def _emit_alike(
+    evaluator: Evaluator, alike: EqualSegments, pointers: Mapping[Value, str], device: Device
+) -> Launch | None:
+    """Write the source of a class of equal segments, for programs `block`. Return the launch parameters of one
+    segment.
+    """
     rows = [[pointers[value] for value in (*part.inputs, *part.outputs)] for part in alike.bodies]
     names = _pointers_of_segment(evaluator, list(zip(*rows, strict=True)))
     first, count = alike.bodies[0], len(alike.bodies[0].inputs)
@@ -141,7 +153,9 @@ def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str
 
 
 def _pointers_of_segment(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[str]:
-    """Names of pointers that are those of the segment at hand; `columns` has, for each, that of every segment."""
+    """Return the pointer variables of the current segment. Each entry of `columns` holds a pointer's name in every
+    segment.
+    """
     names = [
         column[0] if len(set(column)) == 1 else evaluator.names.fresh(f"{column[0].removesuffix('_ptr')}_at")
         for column in columns
@@ -153,7 +167,7 @@ def _pointers_of_segment(evaluator: Evaluator, columns: Sequence[tuple[str, ...]
 
 
 def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]], low: int, high: int) -> None:
-    """Choose between segments low .. high - 1, by halves."""
+    """Write a binary selection of the pointers of segments `low` to `high - 1`."""
     if high - low == 1:
         for name, column in varying:
             evaluator.let(name, integer(column[low]))

@@ -1,17 +1,18 @@
-"""Warp-specialized products of unequal sizes side by side: one main loop for all.
+"""Warp-specialized matmuls of unequal sizes side by side, with one main loop for all.
 
-    for block in range(tl.program_id(0), 640, PROGRAMS):      a program computes several tiles, of any of the products
-        tile_m = tl.where(block < 512, ..., ...)              where the tile is
-        a_box = a_box_of_the_first                            descriptors are made once, before, and selected
+    for block in range(tl.program_id(0), 640, PROGRAMS):      a program computes several tiles, of any of the matmuls
+        tile_m = tl.where(block < 512, ..., ...)              coordinates of the tile
+        a_box = a_box_of_the_first                            descriptors are created before the loop, and selected here
         if block >= 512:
             a_box = a_box_of_the_second
         for start in tl.range(0, tl.where(block < 512, 4096, 2048), BLOCK_K, warp_specialize=True):
             ...
-        here = block < 512                                    each epilogue is masked by whether the tile is its own
+        here = block < 512                                    each epilogue is masked out for tiles of other matmuls
         tl.store(..., mask=(m < 4096) & (n < 4096) & here)
 
-Triton 3.6 divides no warps in branches that have results, and gives each loop shared memory of its own. Tiles are at the same places as in
-a kernel of one product, so neighbours share operands.
+Triton 3.6 does not specialize warps inside branches with results, and allocates separate shared memory for
+each loop. Tiles have the same coordinates as in a kernel of one matmul, so neighboring programs share
+operands.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from meshgen.ops.triton.registers import register_type
 
 
 class _Segment(GemmWriter):
-    """One of the products: `first` is the number of its first tile among those of all."""
+    """Writer of one of the matmuls. `first` is the index of its first tile among the tiles of all matmuls."""
 
     first = 0
 
@@ -43,16 +44,19 @@ class _Segment(GemmWriter):
         (loop,) = self.gemm.loops
         return loop
 
-    def write_place(self) -> tuple[str, str]:
-        """Names of the place that a tile has if it is one of this product; of others it is some place inside."""
+    def write_coordinates(self) -> tuple[str, str]:
+        """Write the coordinates of the current tile in this matmul, and return their variables.
+
+        For tiles of other matmuls, the coordinates are clamped to valid ones.
+        """
         let, names, block = self.evaluator.let, self.evaluator.names, integer("block")
         last = self.gemm.blocks - 1
         let("tile", maximum(minimum(block - self.first, last), 0) if self.first else minimum(block, last))
         self.place(self.gemm.tile_rows, self.gemm.tile_columns)
-        found = names.fresh("tile_m"), names.fresh("tile_n")
-        for name, text in zip(found, ("tile_m", "tile_n"), strict=True):
+        coordinates = names.fresh("tile_m"), names.fresh("tile_n")
+        for name, text in zip(coordinates, ("tile_m", "tile_n"), strict=True):
             let(name, integer(text))
-        return found
+        return coordinates
 
     def write_epilogue(self, accumulators: list[str]) -> None:
         here = self.evaluator.assign(
@@ -70,31 +74,33 @@ class _Segment(GemmWriter):
 
 def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Mapping[Value, str], tile: Tile,
                      device: Device) -> Launch | None:  # fmt: skip
-    """Source for the products of all bodies; None if their operands are not TMA tiles of one layout."""
+    """Write the kernel for the matmuls of all bodies, or return None if their operands are not TMA tiles with one
+    layout.
+    """
     singles = [single for body in bodies for single in _singles(body)]
-    products: list[_Segment] = []
+    segments: list[_Segment] = []
     for body in singles:
         with _block_part(evaluator, body, pointers):
-            if (product := _described(evaluator, body, tile, device)) is None:
+            if (segment := _segment_of(evaluator, body, tile, device)) is None:
                 return None
-        product.first = sum(each.gemm.blocks for each in products)
-        products.append(product)
-    if len({each.loop.operands.layout for each in products}) > 1:
+        segment.first = sum(member.gemm.blocks for member in segments)
+        segments.append(segment)
+    if len({member.loop.operands.layout for member in segments}) > 1:
         return None
-    total = sum(each.gemm.blocks for each in products)
+    total = sum(member.gemm.blocks for member in segments)
     programs = min(total, device.multiprocessors)
     evaluator.constant("PROGRAMS", programs)
     evaluator.loop("block", program_id(), total, "PROGRAMS")
-    accumulators = _multiply(evaluator, products, tile)
-    for body, product in zip(singles, products, strict=True):
+    accumulators = _multiply(evaluator, segments, tile)
+    for body, segment in zip(singles, segments, strict=True):
         with _block_part(evaluator, body, pointers):
-            product.write_epilogue(accumulators)
+            segment.write_epilogue(accumulators)
     evaluator.close()
     return Launch((programs, 1, 1), evaluator.constants, tile.num_warps, tile.num_stages)
 
 
 def _singles(body: Graph) -> list[Graph]:
-    """Bodies of one product each: several of one left operand have nothing after them."""
+    """Split a body into bodies with one matmul each. A body with several matmuls has no epilogue."""
     dots = [node for node in body.nodes if node.op in DOTS]
     if len(dots) == 1:
         return [body]
@@ -102,16 +108,21 @@ def _singles(body: Graph) -> list[Graph]:
 
 
 def _block_part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]) -> AbstractContextManager[None]:
-    own = {value: pointers[value] for value in body.inputs}
-    return evaluator.part(body, integer("block"), own, [pointers[value] for value in body.outputs])
+    inputs = {value: pointers[value] for value in body.inputs}
+    return evaluator.part(body, integer("block"), inputs, [pointers[value] for value in body.outputs])
 
 
-def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Segment | None:
-    """A product with its descriptors; None if it has a batch, loops beside the product, or an operand that is not a TMA tile alone."""
+def _segment_of(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Segment | None:
+    """Write the TMA descriptors of a matmul, and return its writer.
+
+    Returns None if the matmul has batch dims, if the body has other loops, or if some operand is not a TMA
+    tile.
+    """
     plan = DOT.match(body, device)
     if plan is None or plan.space is None:
         return None
-    # The tile may be another product's: rows and columns are compared with sizes even if tiles divide these.
+    # The tile may belong to another matmul, so rows and columns are bounds-checked even if tiles divide the
+    # sizes.
     gemm = gemm_of(evaluator, body, plan.space, tile, device, masks_all=True)
     if gemm.problem.batch > 1 or not is_usable(gemm):
         return None
@@ -125,19 +136,19 @@ def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) ->
     return segment
 
 
-def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) -> list[str]:
-    """The main loop, and the accumulators, one for each part of the columns."""
-    write, first = evaluator.write, products[0]
-    places = [each.write_place() for each in products]
+def _multiply(evaluator: Evaluator, segments: Sequence[_Segment], tile: Tile) -> list[str]:
+    """Write the main loop, and return its accumulators, one per column subtile."""
+    write, first = evaluator.write, segments[0]
+    coordinates = [segment.write_coordinates() for segment in segments]
     for side, name in enumerate(("tile_m", "tile_n")):
-        evaluator.let(name, _selected(products, [integer(place[side]) for place in places]))
+        evaluator.let(name, _selected(segments, [integer(pair[side]) for pair in coordinates]))
     descriptors = [evaluator.names.fresh(f"{name}_box") for name in ("a", "b")]
-    for number, each in enumerate(products):
-        if number:
-            evaluator.branch(integer("block").compared(">=", each.first))
-        for name, descriptor in zip(descriptors, each.loop.operands.descriptors, strict=True):
+    for i, segment in enumerate(segments):
+        if i:
+            evaluator.branch(integer("block").compared(">=", segment.first))
+        for name, descriptor in zip(descriptors, segment.loop.operands.descriptors, strict=True):
             write(f"{name} = {descriptor}")
-        if number:
+        if i:
             evaluator.close()
     first.write_lanes()
     loop, operands = first.loop, first.loop.operands
@@ -148,12 +159,12 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) ->
     names = [evaluator.names.fresh("acc") for _ in range(tile.parts)]
     for name in names:
         write(f"{name} = tl.zeros((BLOCK_M, {columns}), {kind})")
-    steps = _selected(products, [integer(each.gemm.problem.k) for each in products])
+    steps = _selected(segments, [integer(segment.gemm.problem.k) for segment in segments])
     evaluator.loop("start", 0, steps, "BLOCK_K", call="tl.range", options=", warp_specialize=True")
     left, right = (load.tma if load else None for load in operands.loads)
     a = operands.copied(0, descriptors[0], left)
-    for part, name in enumerate(names):
-        b = operands.copied(1, descriptors[1], right, part)
+    for subtile, name in enumerate(names):
+        b = operands.copied(1, descriptors[1], right, subtile)
         loop.add(name, a, b)
     evaluator.close()
     for name in names:
@@ -161,11 +172,13 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Segment], tile: Tile) ->
     return names
 
 
-def _selected(products: Sequence[_Segment], values: Sequence[Int]) -> Int:
-    """Of a value of each product, that of the one whose tile is in hand."""
+def _selected(segments: Sequence[_Segment], values: Sequence[Int]) -> Int:
+    """Return source that selects, from one value per matmul, the value of the matmul that the current tile belongs
+    to.
+    """
     if len(set(values)) == 1:
         return values[0]
     *before, value = values
-    for each, own in reversed(list(zip(products[1:], before, strict=True))):
-        value = where(integer("block").below(each.first), own, value)
+    for segment, earlier in reversed(list(zip(segments[1:], before, strict=True))):
+        value = where(integer("block").below(segment.first), earlier, value)
     return value

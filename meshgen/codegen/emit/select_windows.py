@@ -1,9 +1,10 @@
-"""The gradient of pooling by a maximum: each element adds up the sources of those windows that selected it.
+"""Gradients of max pooling: each element sums the sources of the windows that selected it.
 
     windows of 2 over [1, 3, 2] with sources [a, b] select 3 and 3        result [0, a + b, 0]
 
-An element is in at most ceil(window / stride) windows per dim. For each it looks for the selected element again, in the order of the
-reference, which costs arithmetic on what is in caches rather than atomics or another pass.
+At most ceil(window / stride) windows per dim contain an element. For each of them, the kernel searches for
+the selected element again, in the order of the reference. This costs arithmetic on cached data instead of
+atomics or another pass.
 """
 
 from __future__ import annotations
@@ -38,51 +39,53 @@ def emit_select_and_scatter(evaluator: Evaluator, node: Node) -> Launch:
     window, exists = _window(evaluator, node, index, back)
     if NEVER not in exists:
         chosen = _selected_element(evaluator, node, launch, window, exists, select)
-        mine = evaluator.assign("mine", integer(ex.linearize(index, operand.type.sizes)))
-        (given,) = elements(evaluator, [source], [first], window, exists)
-        taken = both([*(g.text for g in exists), f"{chosen} == {mine}"])
-        evaluator.write(f"{total} = tl.where({taken}, {combine}({total}, {given}), {total})")
+        flat_index = evaluator.assign("mine", integer(ex.linearize(index, operand.type.sizes)))
+        (window_source,) = elements(evaluator, [source], [first], window, exists)
+        taken = both([*(g.text for g in exists), f"{chosen} == {flat_index}"])
+        evaluator.write(f"{total} = tl.where({taken}, {combine}({total}, {window_source}), {total})")
     evaluator.close()
     evaluator.put(0, index, given_back(total, node.result.type.dtype))
     return launch
 
 
 def _window(evaluator: Evaluator, node: Node, index: Index, back: Index) -> tuple[Index, Guards]:
-    """The index of the window that starts `back` windows before the last one that has the element, and whether it has it."""
-    a, found = node.attrs, list[Expr]()
+    """Return the window that starts `back` windows before the last one containing the element, with guards for
+    containing it.
+    """
+    a, window_index = node.attrs, list[Expr]()
     exists: Guards = ()
     for d, size in enumerate(node.operands[1].type.sizes):
-        place = index[d] + a.low[d]
-        window = place // a.window_strides[d] - back[d]
+        padded_position = index[d] + a.low[d]
+        window = padded_position // a.window_strides[d] - back[d]
         exists += evaluator.within(window, 0, size)
-        inside = place - window * a.window_strides[d]
+        inside = padded_position - window * a.window_strides[d]
         exists += evaluator.within(inside, 0, a.window_dimensions[d])
-        found.append(window)
-    return tuple(found), named(evaluator, exists, "covered")
+        window_index.append(window)
+    return tuple(window_index), named(evaluator, exists, "covered")
 
 
 def _selected_element(
     evaluator: Evaluator, node: Node, launch: Launch, window: Index, exists: Guards, select: str
 ) -> str:
-    """The flat index of the element that a window selects; -1 if it has padding only."""
+    """Return the flat index of the element that a window selects, or -1 if the window contains only padding."""
     a, operand = node.attrs, node.operands[0]
     best = full(evaluator, launch, f"tl.full([], 0, {held_type(operand.type.dtype)})")
-    whole = "tl.int64" if evaluator.wide else "tl.int32"
-    chosen = evaluator.assign("chosen", f"tl.full({'(BLOCK,)' if launch.constants else '[]'}, -1, {whole})")
-    places = math.prod(a.window_dimensions)
-    evaluator.loop("w", 0, places)
-    at = ex.delinearize(ex.variable("w", places), a.window_dimensions)
-    inner = tuple(e * s + p - low for e, s, p, low in zip(window, a.window_strides, at, a.low, strict=True))
+    index_dtype = "tl.int64" if evaluator.wide else "tl.int32"
+    chosen = evaluator.assign("chosen", f"tl.full({'(BLOCK,)' if launch.constants else '[]'}, -1, {index_dtype})")
+    window_size = math.prod(a.window_dimensions)
+    evaluator.loop("w", 0, window_size)
+    offset = ex.delinearize(ex.variable("w", window_size), a.window_dimensions)
+    inner = tuple(e * s + p - low for e, s, p, low in zip(window, a.window_strides, offset, a.low, strict=True))
     guards = exists
     for e, size in zip(inner, operand.type.sizes, strict=True):
         guards += evaluator.within(e, 0, size)
     guards = named(evaluator, guards, "inside")
     if NEVER not in guards:
         value = held(evaluator.in_register(evaluator.value(operand, inner, guards)))
-        number = ex.render(ex.linearize(inner, operand.type.sizes))
+        flat_index = ex.render(ex.linearize(inner, operand.type.sizes))
         better = f"({chosen} < 0) | ({select}({several([best, value])}) == 0)"
         taken = evaluator.assign("taken", both([*(g.text for g in guards), better]))
         evaluator.write(f"{best} = tl.where({taken}, {value}, {best})")
-        evaluator.write(f"{chosen} = tl.where({taken}, {number}, {chosen})")
+        evaluator.write(f"{chosen} = tl.where({taken}, {flat_index}, {chosen})")
     evaluator.close()
     return chosen

@@ -1,9 +1,11 @@
-"""Sorts and top-k: each element counts the elements of its row that come before it, and is stored at that place.
+"""Sort and top-k kernels: each element counts the elements of its row that come before it, and is stored at
+this rank.
 
     x = [3, 1, 2]   rank(3) = 2, rank(1) = 0, rank(2) = 1
 
-Equal elements count those with a lower index, so the order is stable; for an order that is strict and weak (as StableHLO
-demands) ranks are different, and no two stores meet. There are n^2 comparisons per row, spread over the whole device, and no pass waits for another.
+Equal elements are ordered by index, so the sort is stable. For a strict weak order, which StableHLO
+requires, ranks are distinct and no two stores write the same position. A row of n elements takes n^2
+comparisons, spread over the entire device, in a single pass.
 """
 
 from __future__ import annotations
@@ -26,14 +28,21 @@ from meshgen.ir.regions import needed_nodes
 from meshgen.ops.triton.registers import Code
 
 _SIDE = 64  # elements that a block ranks
-_COMPARED = 128  # bytes of keys of a row with which a block compares each of them at once: more would spill
-_LONG = 256  # elements of a row from which on a block is in one row
-_WARPS = 4  # of a block: one for each scheduler of a multiprocessor
+_COMPARED = 128  # bytes of keys that a block compares with each of its elements at once; chosen: more would spill
+_LONG = 256  # elements of a row from which on a block is part of one row
+_WARPS = 4  # warps of a block: one for each scheduler of a multiprocessor
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The element in hand: its index in the sorted value, its position in the row, its rank, and the tile's variable."""
+class _RankedElement:
+    """An element that a lane ranks.
+
+    Attributes:
+        index: its index in the sorted value.
+        position: its position in the row.
+        rank: its position in the sorted row.
+        over: the tile variables that it varies with.
+    """
 
     index: Index
     position: Expr
@@ -52,10 +61,10 @@ def emit_sort(evaluator: Evaluator, node: Node) -> Launch:
         return [_held(evaluator, v, index) if n in compared else "0" for n, v in enumerate(operands)]
 
     key_bytes = sum(max(4, operands[n].type.numpy_dtype.itemsize) for n in compared)
-    place, launch = _ranked(evaluator, operands[0].type.sizes, dim, keys, key_bytes, before)
-    for number, value in enumerate(evaluator.body.outputs):
-        code = evaluator.value(operands[node.results.index(value)], place.index)
-        evaluator.put(number, _at(place.index, dim, place.rank), code, place.over)
+    element, launch = _ranked(evaluator, operands[0].type.sizes, dim, keys, key_bytes, before)
+    for position, value in enumerate(evaluator.body.outputs):
+        code = evaluator.value(operands[node.results.index(value)], element.index)
+        evaluator.put(position, _at(element.index, dim, element.rank), code, element.over)
     return launch
 
 
@@ -70,23 +79,23 @@ def emit_top_k(evaluator: Evaluator, node: Node) -> Launch:
         return [f"{evaluator.helper(order)}({text})" if is_float(x.type.dtype) else text]
 
     key_bytes = max(4, x.type.numpy_dtype.itemsize)
-    place, launch = _ranked(evaluator, x.type.sizes, dim, keys, key_bytes, greater)
+    element, launch = _ranked(evaluator, x.type.sizes, dim, keys, key_bytes, greater)
     is_taken: Guards = ()
     if node.attrs.k < x.type.sizes[dim]:
-        is_taken = (Guard(integer(place.rank).below(node.attrs.k), place.over),)
-    for number, value in enumerate(evaluator.body.outputs):
+        is_taken = (Guard(integer(element.rank).below(node.attrs.k), element.over),)
+    for output_position, value in enumerate(evaluator.body.outputs):
         is_value = value is node.results[0]
-        code = evaluator.value(x, place.index) if is_value else Code(f"({ex.render(place.position)})", "i32")
+        code = evaluator.value(x, element.index) if is_value else Code(f"({ex.render(element.position)})", "i32")
         if not is_value:
             code = Code(evaluator.assign("at", f"{code.text} + tl.full([], 0, tl.int32)"), "i32")
-        evaluator.put(number, _at(place.index, dim, place.rank), code, place.over, is_taken)
+        evaluator.put(output_position, _at(element.index, dim, element.rank), code, element.over, is_taken)
     return launch
 
 
 def _compared(region: Graph) -> set[int]:
-    """Which operands a comparator looks at."""
-    read = {v for node in needed_nodes(region.nodes, region.outputs, lambda _: False) for v in node.operands}
-    return {n // 2 for n, value in enumerate(region.inputs) if value in read or value in region.outputs}
+    """Return the positions of the operands that a comparator reads."""
+    used = {v for node in needed_nodes(region.nodes, region.outputs, lambda _: False) for v in node.operands}
+    return {n // 2 for n, value in enumerate(region.inputs) if value in used or value in region.outputs}
 
 
 def _held(evaluator: Evaluator, value: Value, index: Index) -> str:
@@ -97,25 +106,31 @@ def _at(index: Index, dim: int, position: Expr) -> Index:
     return (*index[:dim], position, *index[dim + 1 :])
 
 
-def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable[[Index], list[str]], key_bytes: int, before: str) -> tuple[_Place, Launch]:  # fmt: skip
-    """Write the ranks of a block of elements by what comes before what."""
+def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable[[Index], list[str]], key_bytes: int, before: str) -> tuple[_RankedElement, Launch]:  # fmt: skip
+    """Write the ranks of a block of elements.
+
+    Args:
+        keys: returns the registers with the keys at an index.
+        key_bytes: bytes of the keys of one element.
+        before: name of the comparator function.
+    """
     count, rows = sizes[dim], math.prod(s for d, s in enumerate(sizes) if d != dim)
     row, position, launch = _begin(evaluator, count, rows, key_bytes)
-    parts = iter(ex.delinearize(row, [s for d, s in enumerate(sizes) if d != dim]))
-    index = tuple(position if d == dim else next(parts) for d in range(len(sizes)))
+    coordinates = iter(ex.delinearize(row, [s for d, s in enumerate(sizes) if d != dim]))
+    index = tuple(position if d == dim else next(coordinates) for d in range(len(sizes)))
     over = tuple(v for v in evaluator.tile.edges if v.text != "other")
     if count == 1:
-        return _Place(index, position, ex.ZERO, over), launch
-    mine = keys(index)
+        return _RankedElement(index, position, ex.ZERO, over), launch
+    own_keys = keys(index)
     block = launch.constants["OTHERS"]
     evaluator.write("rank = tl.zeros((ELEMENTS, 1), tl.int32)")
     evaluator.loop("start", 0, -(-count // block) * block, "OTHERS")
     other = integer("start") + evaluator.widened(lanes("OTHERS").turned("[None, :]"))
     evaluator.let("other", other, f"  # over a row of {count}")
-    theirs = keys(_at(index, dim, ex.variable("other", count)))
+    other_keys = keys(_at(index, dim, ex.variable("other", count)))
     evaluator.write(f"earlier = other < {ex.render(position)}")
-    first = [_where_earlier(a, b) for a, b in zip(mine, theirs, strict=True)]
-    then = [_where_earlier(b, a) for a, b in zip(mine, theirs, strict=True)]
+    first = [_where_earlier(a, b) for a, b in zip(own_keys, other_keys, strict=True)]
+    then = [_where_earlier(b, a) for a, b in zip(own_keys, other_keys, strict=True)]
     arguments = [text for pair in zip(first, then, strict=True) for text in pair]
     inside = f"(other != {ex.render(position)})" + (f" & (other < {count})" if count % block else "")
     evaluator.write(f"comes_before = {before}({several(arguments)}) ^ earlier.to(tl.int32)")
@@ -124,7 +139,7 @@ def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable
     name = evaluator.assign("at", clamped(integer("rank").to("tl.int32"), 0, count - 1))
     rank = Var(name, 0, count - 1)
     evaluator.data_over[rank] = over
-    return _Place(index, position, Expr(((rank, 1),)), over), launch
+    return _RankedElement(index, position, Expr(((rank, 1),)), over), launch
 
 
 def _where_earlier(earlier: str, otherwise: str) -> str:
@@ -132,9 +147,11 @@ def _where_earlier(earlier: str, otherwise: str) -> str:
 
 
 def _begin(evaluator: Evaluator, count: int, rows: int, key_bytes: int) -> tuple[Expr, Expr, Launch]:
-    """Write the elements of a block; their row and position. Short rows share a block."""
-    others = min(power(count), max(1, _COMPARED // power(key_bytes)))
-    constants = {"ELEMENTS": _SIDE, "OTHERS": others} if count > 1 else {"ELEMENTS": _SIDE}
+    """Write the index variables of a block, and return the rows and positions of its elements. Short rows share a
+    block.
+    """
+    num_compared = min(power(count), max(1, _COMPARED // power(key_bytes)))
+    constants = {"ELEMENTS": _SIDE, "OTHERS": num_compared} if count > 1 else {"ELEMENTS": _SIDE}
     program, inside = evaluator.widened(program_id()), lanes("ELEMENTS").turned("[:, None]")
     if count < _LONG:
         total = count * rows
@@ -151,5 +168,5 @@ def _begin(evaluator: Evaluator, count: int, rows: int, key_bytes: int) -> tuple
         evaluator.tile.edges = {Var("i", 0, count - 1): integer("i").below(count) if count % _SIDE else ""}
         row, position = ex.variable("batch", rows), ex.variable("i", count)
     if count > 1:
-        evaluator.tile.edges[Var("other", 0, count - 1)] = integer("other").below(count) if count % others else ""
+        evaluator.tile.edges[Var("other", 0, count - 1)] = integer("other").below(count) if count % num_compared else ""
     return row, position, Launch((blocks, 1, 1), constants, _WARPS, 1)

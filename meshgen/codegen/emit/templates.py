@@ -1,4 +1,4 @@
-"""The templates of kernels by name, in the order in which they are tried."""
+"""The kernel templates by name, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _match_empty(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Nothing is computed: the grid has no programs."""
+    """Write an empty kernel, whose grid has no programs."""
     del body, plan, device
     evaluator.write("pass")
     return Launch((0, 1, 1), {}, 1, 1)
 
 
 def _joining() -> list[Template]:
-    """The templates whose kernels can share a launch."""
+    """Return the templates whose kernels can share a launch."""
     return [template for template in TEMPLATES.values() if template.joins]
 
 
@@ -45,17 +45,19 @@ TEMPLATES = {template.name: template for template in (
 
 
 def template_named(name: str) -> Template | None:
-    """Return the template of this name; None if there is none."""
+    """Return the template of this name, or None if the name is unknown."""
     return TEMPLATES.get(name)
 
 
 def plan_body(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
-    """Return the plan of the template of name `recorded` if that template generates the body, else of the first that does.
+    """Return the plan of the first template that can generate the body. The template named `recorded` is tried
+    first.
 
-    Raises CodegenError (MG0301) if no template does.
+    Raises:
+        CodegenError: MG0301, if no template can.
     """
     first = template_named(recorded)
-    for template in ([first] if first else []) + [each for each in TEMPLATES.values() if each is not first]:
+    for template in ([first] if first else []) + [other for other in TEMPLATES.values() if other is not first]:
         if plan := template.match(body, device):
             return plan
     ops = ", ".join(dict.fromkeys(n.op for n in body.nodes))

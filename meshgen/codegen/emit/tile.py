@@ -1,4 +1,4 @@
-"""The variables of the tile that a kernel's source is about, and what its numbers look like in source."""
+"""The tile variables of a kernel's source, and predicates on source text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from meshgen.ops.triton.registers import Code
 
 
 class Lanes(NamedTuple):
-    """A variable of a tile as the number of its first lane, the same in all lanes, and what each lane adds to it."""
+    """A tile variable as a sum: the position of the first lane, which all lanes share, plus the offset of each
+    lane.
+    """
 
     first: Var
     lane: Var
@@ -22,11 +24,11 @@ class Lanes(NamedTuple):
 
 @dataclass
 class Tile:
-    """The variables of the tile in hand.
+    """The variables of the current tile.
 
     Attributes:
-        edges: the condition under which each is inside its range ("": always).
-        lanes: what some of them are sums of.
+        edges: the in-bounds condition of each variable, or "" if it always holds.
+        lanes: the variables that are the sum of a first position and an offset per lane.
     """
 
     edges: dict[Var, str] = field(default_factory=dict)
@@ -34,7 +36,7 @@ class Tile:
 
 
 class Spans:
-    """Which variables of the tile the registers that a name stands for vary with."""
+    """The tile variables that the register behind each name varies with."""
 
     def __init__(self) -> None:
         self._of: dict[str, frozenset[str]] = {}
@@ -43,16 +45,16 @@ class Spans:
         self._of[name] = frozenset(variables)
 
     def of(self, text: str, tile: Tile) -> frozenset[str]:
-        """Those of a piece of source."""
+        """Return the tile variables that a source text varies with."""
         names = {v.text for v in tile.edges}
         words = re.findall(r"[A-Za-z_]\w*", text)
-        lanes = {each.lane.text: frozenset((var.text,)) for var, each in tile.lanes.items()}
-        known = lanes | self._of
-        return frozenset().union(*({w} & names | known.get(w, frozenset()) for w in words))
+        lanes = {summands.lane.text: frozenset((var.text,)) for var, summands in tile.lanes.items()}
+        spans = lanes | self._of
+        return frozenset().union(*({w} & names | spans.get(w, frozenset()) for w in words))
 
 
 def needs_wide(body: Graph) -> bool:
-    """Whether some position does not fit 32 bits, in what the kernel touches or in what it only computes."""
+    """Whether some index does not fit in 32 bits, of a value that the kernel accesses or only computes."""
     return any(v.type.size >= 2**31 - 2**20 for v in body.values())
 
 
@@ -61,10 +63,10 @@ def is_literal(code: Code) -> bool:
 
 
 def calls_method(text: str, literal_text: str) -> bool:
-    """Whether source calls a method of a literal: `2.to(tl.int64)`."""
+    """Whether source calls a method of a literal, as in `2.to(tl.int64)`."""
     return bool(re.search(rf"(?<![\w.]){re.escape(literal_text)}\.[a-z]", text))
 
 
 def neutral_number(kind: str, dtype: str) -> float | int:
-    """The neutral element of a reduction, spelt as an op (`add`) or as a partial kind (`sum`)."""
+    """Return the neutral element of a reduction, which is named as an op (`add`) or as a partial kind (`sum`)."""
     return neutral(kind, dtype).item()

@@ -1,7 +1,8 @@
-"""Windows: pooling, sums of neighbours, and cumulative reductions.
+"""Window reductions: pooling, sums of neighbors, and cumulative reductions.
 
-A cumulative one (a window that ends, or starts, at its own element and covers the whole dim) is a scan of rows; the rows are read once,
-in chunks that pass their total on. Any other window is read element by element in a loop, by a tile of results.
+A cumulative reduction (a window that ends or starts at its own element and covers the entire dim) is a scan
+of rows. It reads the rows once, in chunks that pass on their total. For any other window, a tile of results
+reads the window's elements in a loop.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ops.evaluate.window import cumulative_dim
 from meshgen.ops.triton.registers import both
 
-_BLOCK = 256  # results of a tile
+_BLOCK = 256  # results of a tile; chosen: 2 per thread of 4 warps
 
 
 def emit_reduce_window(evaluator: Evaluator, node: Node) -> Launch:
@@ -48,12 +49,12 @@ def _emit_scan(evaluator: Evaluator, node: Node, dim: int, is_reverse: bool) -> 
     part = rows.full(held(evaluator.in_register(evaluator.value(value, rows.index))))
     if rows.edge:
         part = evaluator.assign("part", f"tl.where({rows.edge}, {part}, {init})")
-    found = evaluator.assign("scanned", f"tl.associative_scan({part}, {rows.axis}, {combine}, reverse={is_reverse})")
+    scanned = evaluator.assign("scanned", f"tl.associative_scan({part}, {rows.axis}, {combine}, reverse={is_reverse})")
     if carried:
-        found = evaluator.assign("scanned", f"{combine}({carried}, {found})")
+        scanned = evaluator.assign("scanned", f"{combine}({carried}, {scanned})")
         total = f"tl.reduce({part}, {rows.axis}, {combine}{rows.keep_dims})"
         evaluator.write(f"{carried} = {combine}({carried}, {total})")
-    evaluator.put(0, rows.index, given_back(found, dtype))
+    evaluator.put(0, rows.index, given_back(scanned, dtype))
     if carried:
         evaluator.close()
     return rows.launch()
@@ -65,20 +66,20 @@ def _emit_windows(evaluator: Evaluator, node: Node) -> Launch:
     index, launch = flat_tile(evaluator, result.sizes)
     inits = [held(evaluator.in_register(evaluator.value(v, ()))) for v in node.operands[count:]]
     totals = [full(evaluator, launch, text) for text in inits]
-    places = math.prod(node.attrs.window_dimensions)
-    evaluator.loop("w", 0, places)
-    at = ex.delinearize(ex.variable("w", places), node.attrs.window_dimensions)
-    inner, guards = _position(evaluator, node, index, at)
-    found = elements(evaluator, node.operands[:count], inits, inner, guards)
-    evaluator.write(f"{several(totals)} = {combine}({several([*totals, *found])})")
+    window_size = math.prod(node.attrs.window_dimensions)
+    evaluator.loop("w", 0, window_size)
+    offset = ex.delinearize(ex.variable("w", window_size), node.attrs.window_dimensions)
+    inner, guards = _position(evaluator, node, index, offset)
+    window_elements = elements(evaluator, node.operands[:count], inits, inner, guards)
+    evaluator.write(f"{several(totals)} = {combine}({several([*totals, *window_elements])})")
     evaluator.close()
-    for number, value in enumerate(evaluator.body.outputs):
-        evaluator.put(number, index, given_back(totals[node.results.index(value)], value.type.dtype))
+    for position, value in enumerate(evaluator.body.outputs):
+        evaluator.put(position, index, given_back(totals[node.results.index(value)], value.type.dtype))
     return launch
 
 
 def flat_tile(evaluator: Evaluator, sizes: Sequence[int]) -> tuple[Index, Launch]:
-    """Write a tile of elements of a value in memory's order; their index."""
+    """Write a tile of consecutive elements of a value, and return their index and the launch parameters."""
     size = math.prod(sizes)
     if size == 1:
         return ex.delinearize(ex.ZERO, sizes), Launch((1, 1, 1), {}, 1, 1)
@@ -90,12 +91,12 @@ def flat_tile(evaluator: Evaluator, sizes: Sequence[int]) -> tuple[Index, Launch
 
 
 def full(evaluator: Evaluator, launch: Launch, text: str) -> str:
-    """A register of the whole tile."""
+    """Broadcast a register to the entire tile, and return the new variable."""
     return evaluator.assign("total", f"tl.broadcast_to({text}, (BLOCK,))" if launch.constants else text)
 
 
 def named(evaluator: Evaluator, guards: Guards, preferred: str) -> Guards:
-    """Guards as one that has a name."""
+    """Combine guards into a single one, whose condition is a variable."""
     if NEVER in guards or not guards:
         return guards
     over = tuple(dict.fromkeys(v for g in guards for v in g.over))
@@ -103,27 +104,27 @@ def named(evaluator: Evaluator, guards: Guards, preferred: str) -> Guards:
 
 
 def elements(evaluator: Evaluator, values: Sequence[Value], fills: Sequence[str], index: Index, guards: Guards) -> list[str]:  # fmt: skip
-    """Registers of values at an index, with a fill where a guard does not hold."""
+    """Return registers of `values` at an index, with a value of `fills` where a guard does not hold."""
     if NEVER in guards:
         return list(fills)
-    found = [held(evaluator.in_register(evaluator.value(v, index, guards))) for v in values]
+    registers = [held(evaluator.in_register(evaluator.value(v, index, guards))) for v in values]
     inside = both([g.text for g in guards])
     if not inside:
-        return found
+        return registers
     return [
         evaluator.assign("part", f"tl.where({inside}, {text}, {fill}).to({held_type(v.type.dtype)})")
-        for v, text, fill in zip(values, found, fills, strict=True)
+        for v, text, fill in zip(values, registers, fills, strict=True)
     ]
 
 
 def _position(evaluator: Evaluator, node: Node, index: Index, at: Index) -> tuple[Index, Guards]:
-    """The element of the operand at a place of a result's window, and where there is one."""
-    a, found, guards = node.attrs, list[Expr](), list[Guard]()
+    """Return the operand index at offset `at` of a result's window, and the guards for an element to exist there."""
+    a, operand_index, guards = node.attrs, list[Expr](), list[Guard]()
     for d, size in enumerate(node.operands[0].type.sizes):
-        place = index[d] * a.window_strides[d] + at[d] * a.window_dilations[d] - a.low[d]
-        guards += evaluator.within(place, 0, max(size - 1, 0) * a.base_dilations[d] + min(size, 1))
-        hole = place % a.base_dilations[d]
+        padded_position = index[d] * a.window_strides[d] + at[d] * a.window_dilations[d] - a.low[d]
+        guards += evaluator.within(padded_position, 0, max(size - 1, 0) * a.base_dilations[d] + min(size, 1))
+        hole = padded_position % a.base_dilations[d]
         if hole != ex.ZERO:
             guards.append(NEVER if hole.is_constant else Guard(integer(hole).compared("==", 0), evaluator.over(hole)))
-        found.append(place // a.base_dilations[d])
-    return tuple(found), named(evaluator, tuple(guards), "inside")
+        operand_index.append(padded_position // a.base_dilations[d])
+    return tuple(operand_index), named(evaluator, tuple(guards), "inside")

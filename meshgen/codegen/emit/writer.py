@@ -1,7 +1,7 @@
-"""Writes the lines of a kernel and, beside them, the index code that decides its addresses (`index_code.py`).
+"""Writer of a kernel's lines and of the index code that determines its addresses (`index_code.py`).
 
-Lines of index code are printed from the same expressions that proofs of bounds take. A line that is mere text may neither
-touch memory nor change a name of the index code, which is asserted.
+Lines of index code are printed from the same expressions that bounds proofs use. A line that is plain text
+must neither access memory nor change a variable of the index code; assertions check this.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _ADDRESSES = ("tl.load(", "tl.store(", "tl.make_tensor_descriptor(")
 
 
 class Writer:
-    """The lines of one kernel while they are written, with the names and index code that they need.
+    """The lines of a kernel under construction, with its names and its index code.
 
     Attributes:
-        lines: of the kernel's function; they grow on demand.
+        lines: the lines of the kernel's function, which grow on demand.
         code: the index code of the lines.
-        wide: the suffix that widens a position to 64 bits; empty where 32 bits are enough.
-        checked: numbers of the loads and stores that compare their offset with the size of what they touch.
+        wide: the suffix that widens an integer to 64 bits, or "" if 32 bits are enough.
+        checked: ordinals of the loads and stores that compare their offset with the size of the accessed tensor.
     """
 
     def __init__(self, is_wide: bool, checked: frozenset[int]) -> None:
@@ -54,13 +54,13 @@ class Writer:
         self.wide = ".to(tl.int64)" if is_wide else ""
         self.checked = checked
         self._blocks = [self.code]
-        self._integers: set[str] = set()  # names in the index code
+        self._integers: set[str] = set()  # variables of the index code
         self._accesses = 0
         self._spans = Spans()
-        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]  # a text is that of an index
+        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]  # a text key is an index expression
 
     def write(self, line: str) -> None:
-        """Write a line that decides no address."""
+        """Write a line that no address depends on."""
         assert not any(word in line for word in _ADDRESSES), f"'{line}' is not in the index code"
         targets = line.partition("=")[0].replace(",", " ").split()
         assert self._integers.isdisjoint(targets), f"'{line}' changes a name of the index code"
@@ -70,48 +70,50 @@ class Writer:
         self.lines.append("    " * self.depth + line)
 
     def let(self, name: str, value: str | Int, note: str = "") -> None:
-        """Write `name = value`, as index code unless the value is mere text."""
+        """Write `name = value`, as index code unless the value is plain text."""
         self._append(f"{name} = {value}{note}")
         if isinstance(value, Int | Condition) or name in self._integers:
             self._integers.add(name)
             self._blocks[-1].append(Let(name, value if isinstance(value, Condition) else integer(value)))
 
     def assign(self, preferred: str, value: str | Int) -> str:
-        """Write `name = value` with a new name, which is returned."""
+        """Assign a value to a new variable, and return its name."""
         name = self.names.fresh(preferred)
         self.let(name, value)
         self._spans.note(name, self.spans(str(value)))
         return name
 
     def bind(self, value: Int) -> None:
-        """Let the text of an integer be a variable of index expressions."""
+        """Make the text of an integer usable as a variable of index expressions."""
         self._blocks[-1].append(Let(value.text, value))
 
     def advance(self, address: str, by: Int) -> None:
-        """Move an address on, as in each iteration of a loop."""
+        """Write the increment of an address, as in each iteration of a loop."""
         self._append(f"{address} += {by}")
         self._blocks[-1].append(Advance(address, by))
 
     def widened(self, value: Int) -> Int:
-        """The integer in 64 bits, where some position needs these."""
+        """Return the integer in 64 bits if some index of the kernel needs them."""
         return value.to("tl.int64") if self.wide else value
 
     def spread_over(self, name: str, variables: Iterable[Var]) -> None:
-        """Let a name stand for registers that vary with these variables of the tile."""
+        """Record that the register `name` varies with these tile variables."""
         self._spans.note(name, [v.text for v in variables])
 
     def spans(self, text: str) -> frozenset[str]:
-        """Names of the tile variables that a piece of source varies with."""
+        """Return the names of the tile variables that a source text varies with."""
         return self._spans.of(text, self.tile)
 
     def loop(self, target: str, *ends: Operand, call: str = "range", options: str = "") -> None:
-        """Start a loop over `range(*ends)`, with further options of `tl.range`: a scope of its own."""
-        found = tuple(map(integer, ends))
-        self._open(f"for {target} in {call}({', '.join(map(str, found))}{options}):", Loop(target, found))
+        """Open a loop over `range(*ends)`, with further options of `tl.range`. The loop is a scope of its own."""
+        bounds = tuple(map(integer, ends))
+        self._open(f"for {target} in {call}({', '.join(map(str, bounds))}{options}):", Loop(target, bounds))
         self._integers.add(target)
 
     def branch(self, test: str) -> None:
-        """Start what the programs do for which a condition holds, the same for all lanes of a program."""
+        """Open a branch for the programs that satisfy a condition. The condition must be the same in all lanes of a
+        program.
+        """
         self._open(f"if {test}:", Branch(test))
 
     def _open(self, line: str, statement: Loop | Branch) -> None:
@@ -122,7 +124,7 @@ class Writer:
         self._scopes.append({})
 
     def otherwise(self) -> None:
-        """Start what the other programs do than those of the branch that was closed last."""
+        """Open the else branch of the branch that was closed last."""
         branch = self._blocks[-1][-1]
         assert isinstance(branch, Branch)
         self._append("else:")
@@ -131,7 +133,7 @@ class Writer:
         self._scopes.append({})
 
     def close(self) -> None:
-        """End a loop or branch; it is left out if nothing was written in it."""
+        """Close a loop or branch, and remove it if it is empty."""
         self.depth -= 1
         self._scopes.pop()
         block = self._blocks.pop()
@@ -143,7 +145,7 @@ class Writer:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Source after which nothing that it computes is used again: the tile's variables change."""
+        """Open a scope whose values are not reused after it, because the tile variables change."""
         self._scopes.append({})
         yield
         self._scopes.pop()
@@ -151,12 +153,12 @@ class Writer:
     # ---- accesses
 
     def next_is_checked(self) -> bool:
-        """Count a load or store, and say whether it compares its offset."""
+        """Count a load or store, and return whether it must compare its offset with the size of the tensor."""
         self._accesses += 1
         return self._accesses - 1 in self.checked
 
     def compared(self, address: Int, mask: str, size: int) -> tuple[Int, str]:
-        """The address and mask of an access that is masked wherever it is outside of `size` elements."""
+        """Return the address and mask of an access that is masked where its offset is outside of `size` elements."""
         if address.op != "moved":
             return address, mask
         pointer, offset = address.args
@@ -164,7 +166,7 @@ class Writer:
         return moved(pointer, place), all_of([*([mask] if mask else []), place.compared(">=", 0), place.below(size)])
 
     def loaded(self, preferred: str, address: Int, mask: str, other: str, after: str = "") -> str:
-        """Write a load, with a new name, which is returned; `after` follows the load in source."""
+        """Write a load, and return its variable. `after`: source that follows the load."""
         text = f"tl.load({address}, mask={mask}, other={other})" if mask else f"tl.load({address})"
         self._blocks[-1].append(Touch(text, address, mask))
         return self.assign(preferred, f"{text}{after}")
@@ -178,9 +180,10 @@ class Writer:
     def described(
         self, preferred: str, start: Int, sizes: Sequence[Int], strides: Sequence[int], blocks: Sequence[str]
     ) -> str:
-        """Write a tensor descriptor for blocks of such sizes, with a new name, which is returned."""
-        self.next_is_checked()  # nothing can be compared: all of the tensor is inside
-        lists = (f"[{', '.join(map(str, each))}]" for each in (sizes, strides, blocks))
+        """Write a tensor descriptor for tiles of shape `blocks`, and return its variable."""
+        # Only counts the access: a descriptor covers exactly the tensor, so its offsets need no check.
+        self.next_is_checked()
+        lists = (f"[{', '.join(map(str, terms))}]" for terms in (sizes, strides, blocks))
         text = f"tl.make_tensor_descriptor({start}, {', '.join(lists)})"
         self._blocks[-1].append(Describe(text, start, tuple(sizes), tuple(strides)))
         return self.assign(preferred, text)
