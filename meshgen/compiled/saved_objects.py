@@ -26,7 +26,7 @@ from meshgen.ir.attributes.base import Attributes, Unchecked
 from meshgen.ir.encode_values import array_from_json, array_to_json, stored_bytes
 from meshgen.ir.graph import DTYPES, Value, dtype_name
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Content, Resources
-from meshgen.sharding.propagation.choices import Alike, AxisProblem
+from meshgen.sharding.propagation.choices import AxisProblem, ProblemCaches
 
 VERSION = 1
 _PACKAGES = ("compiled", "errors", "ir", "machine", "mesh", "ops", "pipeline", "runtime", "sharding", "spec")
@@ -254,7 +254,7 @@ class _Decoder:
         if _is_named_tuple(cls):
             return cls(*values)
         if cls is AxisProblem:
-            return AxisProblem(**dict(zip(names, values, strict=True)), alike=Alike())
+            return AxisProblem(**dict(zip(names, values, strict=True)), caches=ProblemCaches())
         record: Any = object.__new__(cls)
         for each in dataclasses.fields(cast("Any", cls)):
             if each.name in names:

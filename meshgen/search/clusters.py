@@ -1,13 +1,14 @@
-"""Group the sites of a program that are to be sharded alike: what its layers repeat shares one choice.
+"""Group the sites of a program that are to be sharded alike: the layers of a model share one choice.
 
-Example, three layers `x = x + tanh(x @ w)` with weights of one shape: sites that look alike within `ROUNDS` ops around them
+Example, three layers `x = x + tanh(x @ w)` with weights of one shape. Sites that look alike within `ROUNDS` ops around
+them share a cluster:
 
-    w.0, w.1, w.2                one cluster, as their products are alike
+    w.0, w.1, w.2                one cluster, as the matmuls that read them are alike
     dot, tanh, add of each       one cluster each
 
-Near both ends of the program the surroundings differ, so the first and the last few ops are clusters of their own. Sites of
-one cluster have one rule, equal types and equal annotations, so they have the same strategies. Source: Weisfeiler and Leman,
-Nauchno-Technicheskaya Informatsiya 2(9), 1968 (colour refinement).
+Near both ends of the program the surroundings differ, so the first and the last few ops are clusters of their own.
+Sites of one cluster have one rule, equal types and equal annotations, so they have the same strategies. Source:
+Weisfeiler and Leman, Nauchno-Technicheskaya Informatsiya 2(9), 1968 (color refinement).
 """
 
 from __future__ import annotations
@@ -18,41 +19,52 @@ from meshgen.ir.graph import Value
 from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.sites import Site
 
-ROUNDS = 4  # ops around a site that tell it from others; more would make layers near both ends of a program differ
+# Ops around a site that distinguish it from others (chosen: with more, layers near both ends of a program would
+# differ).
+ROUNDS = 4
 
 
 def clusters_of(sites: Sequence[Site], joints: Sequence[Edge], rounds: int = ROUNDS) -> list[int]:
-    """The cluster of each site, numbered from 0 in the order of their first sites."""
-    makers = {value: maker for value, maker, _ in joints}
+    """Return the cluster of each site, numbered from 0 in the order of first sites."""
+    producers = {value: producer for value, producer, _ in joints}
     users: dict[Value, list[tuple[int, int]]] = {value: uses for value, _, uses in joints}
-    colours = _numbered([_site_kind(site) for site in sites])
+    colors = _numbered([_site_kind(site) for site in sites])
     for _ in range(rounds):
-        finer = _numbered([_seen(number, site, colours, makers, users) for number, site in enumerate(sites)])
-        if max(finer, default=0) == max(colours, default=0):
+        finer = _numbered([_neighborhood(index, site, colors, producers, users) for index, site in enumerate(sites)])
+        if max(finer, default=0) == max(colors, default=0):
             break
-        colours = finer
-    return colours
+        colors = finer
+    return colors
 
 
 def _site_kind(site: Site) -> Hashable:
-    """What its strategies and their costs depend on."""
-    asked = site.annotation and (str(site.annotation.sharding), site.annotation.required, site.annotation.open_dims)
+    """Return a key of everything that a site's strategies and their costs depend on."""
+    annotation = site.annotation and (
+        str(site.annotation.sharding),
+        site.annotation.required,
+        site.annotation.open_dims,
+    )
     types = tuple(value.type for value in site.values)
-    return site.node.op, site.rule, types, asked, site.option, site.times, site.manual, site.seconds
+    return site.node.op, site.rule, types, annotation, site.option, site.times, site.manual, site.seconds
 
 
-def _seen(
-    number: int,
+def _neighborhood(
+    index: int,
     site: Site,
-    colours: Sequence[int],
-    makers: Mapping[Value, tuple[int, int]],
+    colors: Sequence[int],
+    producers: Mapping[Value, tuple[int, int]],
     users: Mapping[Value, list[tuple[int, int]]],
 ) -> Hashable:
-    """The colours of a site, of what makes its operands and of what uses its results; how many uses there are does not matter."""
-    ends = (makers.get(value) for value in site.node.operands)  # none for splats
-    made = tuple(end and (colours[end[0]], end[1]) for end in ends)
-    used = tuple(tuple(sorted({(colours[user], i) for user, i in users.get(value, ())})) for value in site.node.results)
-    return colours[number], made, used
+    """Return the colors of a site, of its operands' producers and of its results' users.
+
+    The number of users does not matter.
+    """
+    ends = (producers.get(value) for value in site.node.operands)  # None for splats
+    producer_colors = tuple(end and (colors[end[0]], end[1]) for end in ends)
+    user_colors = tuple(
+        tuple(sorted({(colors[user], i) for user, i in users.get(value, ())})) for value in site.node.results
+    )
+    return colors[index], producer_colors, user_colors
 
 
 def _numbered(keys: Sequence[Hashable]) -> list[int]:

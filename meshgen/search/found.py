@@ -1,4 +1,4 @@
-"""What a search found: shardings of arguments, the plan of the program with them, and how good they are proven to be."""
+"""The result of a search: shardings of arguments, the plan of the program with them, and a proof of their quality."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Found:
-    """The best program that was found: annotated as its plan was, with the sharding of every argument in it.
+    """The best program of a search: annotated as its plan was, with the sharding of every argument in it.
 
     Args:
         shardings: by argument, in the order of the program.
-        estimated_seconds: of the integer program's solution, in the estimate that it minimises.
-        gap: by what share of that it may be above the least there is; 0 if it is proven to be the least.
-        is_given: the program as given was the best.
+        estimated_seconds: estimate of the integer program's solution, which the search minimizes.
+        gap: fraction of the estimate by which the solution may exceed the optimum; 0 if it is proven optimal.
+        is_given: the original program was the best.
     """
 
     module: Module
@@ -33,22 +33,22 @@ class Found:
 
     @property
     def specs(self) -> dict[str, str]:
-        """The shardings as `in_specs` takes them."""
+        """Return the shardings in the format of `in_specs`."""
         return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
 
     @property
     def sentences(self) -> list[str]:
-        """The shardings in words."""
+        """Return the shardings in words."""
         return sentences(self.module.graph.inputs, self.shardings)
 
     @property
     def step_seconds(self) -> float:
-        """The estimated step of the plan."""
+        """Return the estimated step time of the plan."""
         return self.planned.plan.step_seconds
 
     @property
     def verdict(self) -> str:
-        """The step and memory of the plan, and how good the solution is."""
+        """Describe the step time and memory of the plan, and how close the solution is to the optimum."""
         plan = self.planned.plan
         proof = "proven the best" if self.gap == 0 else f"at most {self.gap:.1%} above the best"
         given = ", of the program as given" if self.is_given else ""

@@ -1,4 +1,4 @@
-"""Change how one operation is split: a sharding mutation, as a search or a person makes it, before the program is planned again.
+"""Change how one operation is split: a sharding mutation by a search or a person, before the program is planned again.
 
 Example, `%h = dot_general %x, %w : f32[64,32], f32[32,96]` with loops a = 64, b = 96, c = 32 on dp=2, tp=4:
 
@@ -18,16 +18,16 @@ Option = Sequence[str | Sequence[str] | None]
 
 
 def mutate(module: Module, op: str, option: Option) -> Module:
-    """The program with this option for one operation: the mesh axes that split each of its loops, in the order of its rule.
+    """Return the program with a sharding option on one operation: the mesh axes that split each of its loops.
 
     Propagation keeps it exactly, or refuses the program (MG0204, MG0206).
 
     Args:
         module: at stage import.
         op: the name of its result (`%h`), or the line of the program that it is on.
-        option: per loop an axis, several of them, major to minor, or None.
+        option: per loop, in the order of the op's rule, an axis, several axes from major to minor, or None.
     Raises:
-        UsageError: MG0001, no operation or several have that name, or the program is behind import.
+        UsageError: MG0001, no operation or several have that name, or the program is past stage import.
     """
     if module.stage != "import":
         text = f"the program is at stage '{module.stage}', after its shardings were chosen"
@@ -44,7 +44,7 @@ def _axes_of_entry(entry: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _with_option(graph: Graph, value: Value, option: tuple[tuple[str, ...], ...]) -> Graph:
-    """The graph, and those of its regions, with the option where the value is made."""
+    """Return the graph, including its regions, with the option on the node that produces `value`."""
     nodes = [
         replace(
             node,

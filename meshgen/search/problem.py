@@ -1,12 +1,12 @@
-"""Build the labelling problem of a search: a strategy for every cluster of sites, over all mesh axes, and memory for what stays.
+"""Build the labelling problem of a search: a strategy over all mesh axes for every cluster of sites.
 
 Example, `%h = dot_general %x, %w` on x=2, y=2, nothing annotated:
 
     variables       input %x, input %w (a strategy is the state of the value along each axis), the dot, output %h
-    tables          work of the dot, by strategy; between %x and the dot, %w and the dot, the dot and %h seconds to reshard
+    tables          work of the dot, by strategy; reshard seconds between %x and the dot, %w and the dot, the dot and %h
     memory          bytes of %x, %w and %h on a device, by strategy
 
-A value that is read by several sites is a variable of its own: it is resharded once to what its users read, or to what they slice it from.
+A value with several users has a variable of its own: it is resharded once, to the state that its users read or slice.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from meshgen.ops.classes import CONTRACTIONS
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Strategies, StrategyLists
 from meshgen.search.work import Placing, tile_of
-from meshgen.sharding.propagation.amounts import Whole, view_of
-from meshgen.sharding.propagation.choices import Alike, AxisProblem
+from meshgen.sharding.propagation.amounts import UnsplitProgram, view_of
+from meshgen.sharding.propagation.choices import AxisProblem, ProblemCaches
 from meshgen.sharding.propagation.network import Array, Table
 from meshgen.sharding.propagation.pseudo_ops import is_changed_carry, is_input, is_output
 from meshgen.sharding.propagation.sites import Site, sites_of
@@ -39,9 +39,9 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Problem:
-    """Variables by number, the first ones of clusters: `clusters[site]`. `memory` has bytes per device of what arguments and results take.
+    """The labelling problem. The first variables belong to clusters: `clusters[site]` is the variable of a site.
 
-    Costs of `tables` are seconds.
+    Costs in `tables` are seconds. `memory` has bytes per device of the arguments and results, by label.
     """
 
     sites: list[Site]
@@ -53,64 +53,66 @@ class Problem:
     memory: Mapping[int, Array]
 
     def axes_of(self, cluster: int, label: int) -> frozenset[str]:
-        """The axes that a label of a cluster of inputs or outputs splits their values over."""
+        """Return the axes over which a label of an input or output cluster splits its values."""
         return frozenset(axis for axis, state in self._states(cluster, label) if isinstance(state, int))
 
     def without(self, cluster: int, label: int) -> Table:
-        """A table that forbids a label of a cluster of inputs or outputs, and those that split their values less."""
-        now = {*self._states(cluster, label)}
-        less = [
-            all(state is None or (axis, state) in now for axis, state in self._states(cluster, other))
-            for other in range(self.sizes[cluster])
+        """Return a table that forbids a label of an input or output cluster, and all labels that split less."""
+        present_states = {*self._states(cluster, label)}
+        is_forbidden = [
+            all(state is None or (axis, state) in present_states for axis, state in self._states(cluster, candidate))
+            for candidate in range(self.sizes[cluster])
         ]
-        return Table((cluster,), np.where(less, DEFAULT.propagation.forbidden_seconds, 0.0))
+        return Table((cluster,), np.where(is_forbidden, DEFAULT.propagation.forbidden_seconds, 0.0))
 
     def exchanged(self, chosen: Sequence[int], pair: tuple[str, str]) -> list[Table]:
-        """Tables that forbid arguments to be split otherwise than a labelling does it with two axes in each other's place."""
-        places = [self.axes.index({pair[0]: pair[1], pair[1]: pair[0]}.get(axis, axis)) for axis in self.axes]
-        found: list[Table] = []
+        """Return tables that force each argument to its strategy in `chosen` with the axes of `pair` exchanged."""
+        exchanged_axes = [self.axes.index({pair[0]: pair[1], pair[1]: pair[0]}.get(axis, axis)) for axis in self.axes]
+        tables: list[Table] = []
         for cluster in dict.fromkeys(
             c for site, c in zip(self.sites, self.clusters, strict=True) if is_input(site.node)
         ):
             placings = self.strategies[cluster].of_result(0)
-            asked = tuple(placings[chosen[cluster]][place] for place in places)
-            if asked in placings:
+            exchanged = tuple(placings[chosen[cluster]][axis_index] for axis_index in exchanged_axes)
+            if exchanged in placings:
                 forbidden = DEFAULT.propagation.forbidden_seconds
-                found.append(Table((cluster,), np.where([each == asked for each in placings], 0.0, forbidden)))
-        return found
+                tables.append(
+                    Table((cluster,), np.where([placing == exchanged for placing in placings], 0.0, forbidden))
+                )
+        return tables
 
     def _states(self, cluster: int, label: int) -> list[tuple[str, State]]:
-        each = self.strategies[cluster].labels[label]
-        ends = [(*labels.operands, *labels.results)[0] for labels in each]
+        strategy = self.strategies[cluster].labels[label]
+        ends = [(*labels.operands, *labels.results)[0] for labels in strategy]
         return list(zip(self.axes, ends, strict=True))
 
     def priced(self, seconds: float) -> list[Table]:
-        """Tables in which every byte of memory takes some seconds."""
+        """Return tables in which every byte of memory costs `seconds`."""
         return [Table((cluster,), bytes_ * seconds) for cluster, bytes_ in self.memory.items()]
 
     def reweighted(self, times: float) -> list[Table]:
-        """Tables that make resharding cost so many times what it does, those of the problem included."""
+        """Return tables that multiply the cost of resharding by `times` when added to the problem's tables."""
         return [Table(scope, costs * (times - 1)) for scope, costs in self.tables if len(scope) > 1]
 
     def shardings(self, chosen: Sequence[int]) -> list[Sharding]:
-        """The sharding of each input under a labelling."""
-        found: list[Sharding] = []
+        """Return the sharding of each input under a labelling."""
+        shardings: list[Sharding] = []
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if is_input(site.node):
                 placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
-                found.append(_sharding_of_placing(placing, self.axes, site.value.type.rank))
-        return found
+                shardings.append(_sharding_of_placing(placing, self.axes, site.value.type.rank))
+        return shardings
 
     def products(self, chosen: Sequence[int]) -> dict[int, Sharding]:
-        """The sharding of the result of each product that is split, by the value's id."""
-        found: dict[int, Sharding] = {}
+        """Return the sharding of each matmul result that is split, by the id of the value."""
+        shardings: dict[int, Sharding] = {}
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if site.node.op in CONTRACTIONS:
                 placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
                 sharding = _sharding_of_placing(placing, self.axes, site.node.results[0].type.rank)
                 if any(sharding.dims):
-                    found[site.node.results[0].id] = sharding
-        return found
+                    shardings[site.node.results[0].id] = sharding
+        return shardings
 
 
 def _sharding_of_placing(placing: Placing, axes: Sequence[str], rank: int) -> Sharding:
@@ -119,34 +121,41 @@ def _sharding_of_placing(placing: Placing, axes: Sequence[str], rank: int) -> Sh
 
 
 def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
-    """The problem of a program at stage import, on the devices of a target or of its mesh's machine. Raises ShardingError with all faults of its annotations."""
+    """Build the problem of a program at stage import, for the devices of `target` or of the mesh's machine.
+
+    Raises:
+        ShardingError: lists all faults of the program's annotations.
+    """
     parts = AxisParts.of(module.mesh, named_axes(module, only_options=False))
     sites = sites_of(module, parts)
-    whole = Whole.of(sites)
+    whole = UnsplitProgram.of(sites)
     joints = whole.edges
-    names = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
-    links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in names]
+    axes = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
+    links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in axes]
     view = view_of(whole, {}, module.mesh)
-    problems = [AxisProblem(sites, link, [], view, Alike()) for link in links]
+    problems = [AxisProblem(sites, link, [], view, ProblemCaches()) for link in links]
     clusters = clusters_of(sites, joints)
-    lists = StrategyLists(sites, links, problems, device_of(predicted_on(target, None, module.mesh)[0]))
-    first = {cluster: site for site, cluster in zip(reversed(sites), reversed(clusters), strict=True)}
-    strategies = [lists.of(first[cluster]) for cluster in range(len(first))]
+    strategy_lists = StrategyLists(sites, links, problems, device_of(predicted_on(target, None, module.mesh)[0]))
+    first_sites = {cluster: site for site, cluster in zip(reversed(sites), reversed(clusters), strict=True)}
+    strategies = [strategy_lists.of(first_sites[cluster]) for cluster in range(len(first_sites))]
     tables = _Tables(sites, clusters, strategies, links)
-    for value, maker, uses in joints:
-        tables.add_edge(value, maker, uses)
+    for value, producer, uses in joints:
+        tables.add_edge(value, producer, uses)
     memory = _memory(sites, clusters, strategies, links)
-    found = Problem(
-        sites, tuple(names), clusters, strategies, tables.sizes, tables.all(), memory
+    problem = Problem(
+        sites, tuple(axes), clusters, strategies, tables.sizes, tables.all(), memory
     )  # fmt: skip
-    return replace(found, tables=[*found.tables, *found.priced(DEFAULT.propagation.held_seconds)])
+    return replace(problem, tables=[*problem.tables, *problem.priced(DEFAULT.propagation.held_seconds)])
 
 
 def _memory(
     sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link]
 ) -> dict[int, Array]:
-    """Bytes per device by strategy, of inputs and of outputs; the next value of a donated input has no site of its own."""
-    found: dict[int, Array] = {}
+    """Return the bytes per device of inputs and outputs, by strategy.
+
+    The next value of a donated input has no site of its own, so it is not counted.
+    """
+    bytes_by_cluster: dict[int, Array] = {}
     for site, cluster in zip(sites, clusters, strict=True):
         if is_output(site.node):
             placings = strategies[cluster].of_operand(0)
@@ -155,12 +164,12 @@ def _memory(
         else:
             continue
         tiles = [tile_of(site.value.type, placing, links).nbytes for placing in placings]
-        found[cluster] = found.get(cluster, 0.0) + np.array(tiles, float)
-    return found
+        bytes_by_cluster[cluster] = bytes_by_cluster.get(cluster, 0.0) + np.array(tiles, float)
+    return bytes_by_cluster
 
 
 class _Tables:
-    """Tables of costs, those over the same variables counted once with how often they occur."""
+    """Collects cost tables. Equal tables over the same variables are stored once, with a multiplicity."""
 
     def __init__(
         self, sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link]
@@ -168,41 +177,41 @@ class _Tables:
         self.sites, self.clusters, self.strategies, self.links = sites, clusters, strategies, links
         self.sizes = [len(each.labels) for each in strategies]
         self.alone = Counter(clusters)
-        self.counts = Counter[tuple[int, int, int]]()  # first variable, second variable, array
+        self.counts = Counter[tuple[int, int, int]]()  # (first variable, second variable, array index) -> multiplicity
         self.arrays: list[Array] = []
         self.known: dict[object, int] = {}
         self.shared: dict[object, tuple[int, list[Placing]]] = {}
 
     def all(self) -> list[Table]:
-        """Each with its variables in rising order."""
-        found = [Table((cluster,), self.strategies[cluster].seconds * count) for cluster, count in self.alone.items()]
+        """Return all tables, each with its variables in rising order."""
+        tables = [Table((cluster,), self.strategies[cluster].seconds * count) for cluster, count in self.alone.items()]
         for (first, second, array), count in self.counts.items():
             costs = self.arrays[array] * count
             if first == second:
-                found.append(Table((first,), costs.diagonal().copy()))
+                tables.append(Table((first,), costs.diagonal().copy()))
             else:
-                found.append(
+                tables.append(
                     Table((first, second), costs) if first < second else Table((second, first), costs.T.copy())
                 )
-        return found
+        return tables
 
-    def add_edge(self, value: Value, maker: tuple[int, int], uses: Sequence[tuple[int, int]]) -> None:
-        """What it takes to reshard a value from how it is made to how it is read; by several users through a variable of its own."""
-        site, cluster = self.sites[maker[0]], self.clusters[maker[0]]
-        made = self.strategies[cluster].of_result(maker[1])
-        ends = {(self.clusters[user], i): self.sites[user] for user, i in uses}
+    def add_edge(self, value: Value, producer: tuple[int, int], uses: Sequence[tuple[int, int]]) -> None:
+        """Add the cost of resharding a value from its producer to its users. Several users share a variable."""
+        site, cluster = self.sites[producer[0]], self.clusters[producer[0]]
+        made = self.strategies[cluster].of_result(producer[1])
+        readers = {(self.clusters[user], i): self.sites[user] for user, i in uses}
         source = cluster
-        if len(ends) > 1:
-            key = cluster, maker[1]
+        if len(readers) > 1:
+            key = cluster, producer[1]
             if key not in self.shared:
-                read = [self.strategies[user].of_operand(i) for user, i in ends]
+                read = [self.strategies[user].of_operand(i) for user, i in readers]
                 states = list(dict.fromkeys(placing for side in (made, *read) for placing in side))
                 self.shared[key] = len(self.sizes), states
                 self.sizes.append(len(states))
             source, states = self.shared[key]
             self._add(cluster, source, value, site.times, made, states)
             made = states
-        for (user, i), reader in ends.items():
+        for (user, i), reader in readers.items():
             is_changed = is_changed_carry(site.node)
             times = reader.times if is_changed else site.times
             self._add(source, user, value, times, made, self.strategies[user].of_operand(i))
@@ -218,35 +227,41 @@ class _Tables:
 
 
 def reshard_seconds(links: Sequence[Link], nbytes: float, made: Sequence[Placing], read: Sequence[Placing]) -> Array:
-    """Seconds from each placing of a value to each other one: axis after axis, in the better of two orders."""
+    """Return the seconds to reshard from each placing in `made` to each in `read`, axis by axis in the better order."""
     orders = {tuple(range(len(links))), tuple(reversed(range(len(links))))}
-    both = [(order, _in_order(links, nbytes, made, read, order)) for order in sorted(orders)]
-    return np.minimum.reduce([seconds for _, seconds in both])
+    results = [(order, _in_order(links, nbytes, made, read, order)) for order in sorted(orders)]
+    return np.minimum.reduce([seconds for _, seconds in results])
 
 
 def _in_order(
     links: Sequence[Link], nbytes: float, made: Sequence[Placing], read: Sequence[Placing], order: Sequence[int]
 ) -> Array:
-    """Axes that are done split the value as it is read, the others as it is made."""
+    """Return the seconds to reshard axis by axis in this order.
+
+    Axes that are done split the value as it is read, the remaining axes as it is produced.
+    """
     total = np.zeros((len(made), len(read)))
-    for place, axis in enumerate(order):
-        done, left = order[:place], order[place + 1 :]
-        tiles = nbytes / np.outer(_split(made, links, left), _split(read, links, done))
-        rate, fixed = _prices(links[axis], tuple(each[axis] for each in made), tuple(each[axis] for each in read))
+    for position, axis in enumerate(order):
+        done, remaining = order[:position], order[position + 1 :]
+        tiles = nbytes / np.outer(_split(made, links, remaining), _split(read, links, done))
+        rate, fixed = _prices(
+            links[axis], tuple(placing[axis] for placing in made), tuple(placing[axis] for placing in read)
+        )
         total += rate * tiles + fixed
     return total
 
 
 def _split(placings: Sequence[Placing], links: Sequence[Link], axes: Sequence[int]) -> Array:
+    """Return the number of parts into which some axes split the value, for each placing."""
     return np.array(
-        [math.prod(links[axis].size for axis in axes if isinstance(each[axis], int)) for each in placings], float
+        [math.prod(links[axis].size for axis in axes if isinstance(placing[axis], int)) for placing in placings], float
     )
 
 
 def _prices(link: Link, made: Sequence[State], read: Sequence[State]) -> tuple[Array, Array]:
-    """Seconds per byte and seconds besides, between states along one axis."""
+    """Return the seconds per byte and the fixed seconds between states along one axis."""
     sources, targets = list(dict.fromkeys(made)), list(dict.fromkeys(read))
     fixed = np.array([[link.seconds(s, t, 0.0) for t in targets] for s in sources])
     rate = np.array([[link.seconds(s, t, 1.0) for t in targets] for s in sources]) - fixed
-    places = np.ix_([sources.index(state) for state in made], [targets.index(state) for state in read])
-    return rate[places], fixed[places]
+    cells = np.ix_([sources.index(state) for state in made], [targets.index(state) for state in read])
+    return rate[cells], fixed[cells]

@@ -1,15 +1,16 @@
-"""Solve a labelling problem under a cap on memory by integer programming: exact reductions first, HiGHS for what they leave.
+"""Solve a labelling problem under a memory cap by integer programming: exact reductions first, HiGHS for the rest.
 
-Example: input `%w` whole (8 GB) or split (2 GB), a dot that reads it whole; memory of 4 GB
+Example: input `%w` replicated (8 GB) or split (2 GB), a dot that reads it replicated; memory of 4 GB
 
-    y00 + y01 = w0   y10 + y11 = w1      a cell of the table (w, dot) is taken if both of its labels are
+    y00 + y01 = w0   y10 + y11 = w1      a cell of the table (w, dot) is chosen if both of its labels are
     y00 + y10 = d0   y01 + y11 = d1
     8 w0 + 2 w1 <= 4                     so `%w` is split, and gathered
 
-Variables without memory that have few neighbours are eliminated before (`network.py`); what is left becomes a mixed integer
-program with a 0-1 variable for each label and a continuous one for each cell of a table whose rows differ. Mostly its relaxation
-is integral; else memory has the price that it gives, which finds a good solution within the cap, and HiGHS looks for a better one.
-The bound proves how far from the best the result can be. Source: Huangfu and Hall, Mathematical Programming Computation 10, 2018 (HiGHS).
+Variables without memory that have few neighbors are eliminated first (`network.py`). The rest becomes a mixed integer
+program with a 0-1 variable for each label, and a continuous variable for each cell of a table after equal slices are
+merged. Usually its relaxation is integral. If not, the dual of the memory constraint gives a price per byte, which
+leads to a good solution within the cap, and HiGHS looks for a better one. The bound proves how far from the optimum the
+result can be. Source: Huangfu and Hall, Mathematical Programming Computation 10, 2018 (HiGHS).
 """
 
 from __future__ import annotations
@@ -28,16 +29,20 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.propagation.eliminate import cheapest, least_cost
 from meshgen.sharding.propagation.network import Array, Network, Table
 
-PRICES, DEARER = 12, 1.1  # prices of memory that are tried, each so much above the one before
-INTEGER_SHARE = 0.25  # of the time that is left, for an integer program whose relaxation is not integral
-RELAXED_SECONDS = 60.0  # that a linear program may take at most, where a solution is needed
-LEAST_SECONDS = 1.0  # of an integer program, whatever time is left
-SCALE = 1e6  # seconds to microseconds: what the solver's tolerances are made for
+# Number of memory prices to try, and the ratio of each price to the previous one (chosen: up to 3 times the dual
+# price).
+PRICE_COUNT, PRICE_RATIO = 12, 1.1
+# Fraction of the remaining time for an integer program whose relaxation is not integral (chosen: planning needs the
+# rest).
+INTEGER_SHARE = 0.25
+RELAXED_SECONDS = 60.0  # Time limit in seconds of a linear program whose solution is needed (chosen).
+LEAST_SECONDS = 1.0  # Minimal time limit in seconds of an integer program (chosen).
+SCALE = 1e6  # Seconds to microseconds, the magnitude that the solver's absolute tolerances of 1e-7 suit.
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A label of every variable, its cost in seconds, and a cost that no labelling within the cap is below."""
+    """A label of every variable, its cost in seconds, and a lower bound on the cost of any labelling within the cap."""
 
     labels: tuple[int, ...]
     seconds: float
@@ -45,7 +50,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """By what share of its cost it may be above the best; 0 if it is proven the best."""
+        """Return the fraction of the cost by which it may exceed the optimum, or 0 if it is proven optimal."""
         gap = 1 - self.least_seconds / self.seconds if self.seconds > 0 else 0.0
         return gap if gap > 1e-6 else 0.0
 
@@ -54,13 +59,16 @@ def solve(
     sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float | None, seconds: float,
     *, relaxed_only: bool = False,
 ) -> Solution | None:  # fmt: skip
-    """The cheapest labelling whose memory is within `cap` bytes; None if there is none, or none was found in time. Without a cap one is.
+    """Return the cheapest labelling whose memory is within `cap` bytes, or None if none exists or is found in time.
+
+    Without a cap a labelling is always found, except with `relaxed_only`.
 
     Args:
-        memory: bytes by label, of the variables that take any.
+        memory: bytes by label, for the variables that take memory.
         cap: None if memory does not matter.
-        seconds: time limit; the first linear program may take longer. Without it elimination finds a labelling, which nothing proves to be the best.
-        relaxed_only: give up without a cap where the linear program is not integral.
+        seconds: time limit; the first linear program may exceed it. After a timeout, elimination finds a labelling
+        without proof.
+        relaxed_only: without a cap, return None if the linear program is not integral.
     """
     deadline = time.monotonic() + seconds
     network = Network(sizes, tables)
@@ -76,48 +84,55 @@ def solve(
     priced = _priced(sizes, tables, memory, cap, relaxed.price, deadline) if cap is not None else None
     if relaxed_only:
         return None if priced is None else Solution(priced, cost_of(tables, priced), network.constant + relaxed.least)
-    found, least = program.integral(max((deadline - time.monotonic()) * INTEGER_SHARE, LEAST_SECONDS))
-    least = max(least, relaxed.least)
-    candidates = [program.solution(found, least)] if found is not None else []
+    integral_labels, lower_bound = program.integral(max((deadline - time.monotonic()) * INTEGER_SHARE, LEAST_SECONDS))
+    lower_bound = max(lower_bound, relaxed.least)
+    candidates = [program.solution(integral_labels, lower_bound)] if integral_labels is not None else []
     if priced is not None:
-        candidates.append(Solution(priced, cost_of(tables, priced), network.constant + least))
-    return min(candidates, key=lambda each: each.seconds, default=None)
+        candidates.append(Solution(priced, cost_of(tables, priced), network.constant + lower_bound))
+    return min(candidates, key=lambda candidate: candidate.seconds, default=None)
 
 
 def cost_of(tables: Sequence[Table], labels: Sequence[int]) -> float:
-    """The cost of a labelling."""
+    """Return the cost of a labelling."""
     return math.fsum(float(costs[tuple(labels[v] for v in scope)]) for scope, costs in tables)
 
 
 def bytes_of(memory: Mapping[int, Array], labels: Sequence[int]) -> float:
-    """The memory that a labelling takes."""
+    """Return the memory that a labelling takes."""
     return math.fsum(float(bytes_[labels[variable]]) for variable, bytes_ in memory.items())
 
 
 def _eliminated(sizes: Sequence[int], tables: Sequence[Table]) -> Solution:
-    """A labelling by elimination, where no linear program was solved in time."""
-    found = cheapest([*sizes], [*tables])
-    return Solution(found.labels, found.cost, least_cost([*sizes], [*tables]))
+    """Find a labelling by elimination, after the linear program ran out of time."""
+    labelling = cheapest([*sizes], [*tables])
+    return Solution(labelling.labels, labelling.cost, least_cost([*sizes], [*tables]))
 
 
 def _priced(
     sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float, price: float, deadline: float
 ) -> tuple[int, ...] | None:  # fmt: skip
-    """A labelling within the cap: the cheapest where a byte costs what the relaxation says, or more; those programs are mostly integral."""
-    for _ in range(PRICES):
-        price *= DEARER
+    """Return a labelling within the cap, by minimizing cost plus a price per byte that rises from the dual price.
+
+    These programs have no memory constraint, so their relaxations are usually integral.
+    """
+    for _ in range(PRICE_COUNT):
+        price *= PRICE_RATIO
         costs = [Table((variable,), price * bytes_) for variable, bytes_ in memory.items()]
-        found = solve(
+        solution = solve(
             sizes, [*tables, *costs], memory, None, max(deadline - time.monotonic(), LEAST_SECONDS), relaxed_only=True
         )
-        if found and bytes_of(memory, found.labels) <= cap:
-            return found.labels
+        if solution and bytes_of(memory, solution.labels) <= cap:
+            return solution.labels
     return None
 
 
 @dataclass(frozen=True)
 class _Relaxed:
-    """What the linear program says: a cost that nothing is below, the labels if they are integral, seconds that a byte of the cap is worth."""
+    """The result of the linear program.
+
+    It has a lower bound on the cost, the labels if they are integral, and the seconds that one more byte of cap would
+    save.
+    """
 
     least: float
     labels: dict[int, int] | None
@@ -125,14 +140,14 @@ class _Relaxed:
 
 
 class _Program:
-    """The mixed integer program of a network that is left."""
+    """The mixed integer program of a reduced network."""
 
     def __init__(self, network: Network, memory: Mapping[int, Array], cap: float | None) -> None:
         self.network, self.memory, self.cap = network, memory, cap
         self.left = sorted(network.left)
         self.costs: list[float] = []
         self.whole: list[int] = []
-        self.rows: list[tuple[list[int], list[float], float]] = []  # columns, factors, right-hand side
+        self.rows: list[tuple[list[int], list[float], float]] = []  # columns, coefficients, right-hand side
         self.columns = {variable: self._columns(len(network.labels[variable]), 1) for variable in self.left}
         for columns in self.columns.values():
             self.rows.append((columns, [1.0] * len(columns), 1.0))
@@ -141,11 +156,11 @@ class _Program:
 
     @property
     def least_bytes(self) -> float:
-        """Bytes of variables that have one label left."""
+        """Return the bytes of the variables that have only one label left."""
         return sum(float(self.memory[v][self.network.labels[v][0]]) for v in self.memory if v not in self.columns)
 
     def solution(self, labels: Mapping[int, int], least: float) -> Solution:
-        """With these labels of what is left, and a bound in seconds for it."""
+        """Complete the labels of the remaining variables to a solution. `least` is a bound for the reduced program."""
         network = self.network.copy()
         least += network.constant
         for variable, label in labels.items():
@@ -153,52 +168,55 @@ class _Program:
         return Solution(network.chosen(), network.constant, min(least, network.constant))
 
     def relaxed(self, seconds: float) -> _Relaxed | None:
-        """The linear program: without a cap its solution is mostly integral. None if nothing is within the cap, or it takes too long."""
+        """Solve the linear program. Returns None if no labelling is within the cap, or the time limit is exceeded."""
         if not self.left:
             return None if self.cap is not None and self.least_bytes > self.cap else _Relaxed(0.0, {}, 0.0)
-        equal, sides = self._equalities()
+        equalities, right_sides = self._equalities()
         limit = self._memory_row()
         upper = {"A_ub": limit[0], "b_ub": limit[1]} if limit else {}
         result: Any = linprog(
-            self.costs, **upper, A_eq=equal, b_eq=sides, bounds=(0, 1), method="highs-ds",
-            options={"time_limit": seconds, "presolve": False},  # which takes as long as solving, and removes little
+            self.costs, **upper, A_eq=equalities, b_eq=right_sides, bounds=(0, 1), method="highs-ds",
+            # Presolve takes as long as solving, and removes little.
+            options={"time_limit": seconds, "presolve": False},
         )  # fmt: skip
         if result.status != 0:
             return None
         price = -float(result.ineqlin.marginals[0]) / SCALE / self.cap if limit and self.cap else 0.0
-        known = self._whole_labels(result.x)
-        return _Relaxed(float(result.fun) / SCALE, known if len(known) == len(self.columns) else None, price)
+        integral_labels = self._integral_labels(result.x)
+        return _Relaxed(
+            float(result.fun) / SCALE, integral_labels if len(integral_labels) == len(self.columns) else None, price
+        )
 
     def integral(self, seconds: float) -> tuple[dict[int, int] | None, float]:
-        """The integer program: the labels, if any were found, and a cost in seconds that nothing is below."""
-        equal, sides = self._equalities()
-        limits = [LinearConstraint(equal, cast("Any", sides), cast("Any", sides))]
+        """Solve the integer program. Returns the labels, or None if none were found, and a lower bound in seconds."""
+        equalities, right_sides = self._equalities()
+        limits = [LinearConstraint(equalities, cast("Any", right_sides), cast("Any", right_sides))]
         if limit := self._memory_row():
             limits.append(LinearConstraint(limit[0], -np.inf, cast("Any", limit[1])))
         options = {"time_limit": seconds, "mip_rel_gap": 0.0}
         result: Any = milp(
             np.array(self.costs), integrality=np.array(self.whole), bounds=Bounds(0, 1), constraints=limits, options=options
         )  # fmt: skip
-        least = -math.inf if result.mip_dual_bound is None else float(result.mip_dual_bound) / SCALE
-        return None if result.x is None else self._labels(result.x), least
+        lower_bound = -math.inf if result.mip_dual_bound is None else float(result.mip_dual_bound) / SCALE
+        return None if result.x is None else self._labels(result.x), lower_bound
 
-    def _whole_labels(self, values: Array) -> dict[int, int]:
-        """The variables whose label is decided, with it."""
+    def _integral_labels(self, values: Array) -> dict[int, int]:
+        """Return the variables whose label is integral, with that label."""
         labels = self._labels(values)
         return {v: label for v, label in labels.items() if np.max(values[self.columns[v]]) > 1 - 1e-6}
 
     def _labels(self, values: Array) -> dict[int, int]:
         return {v: self.network.labels[v][int(np.argmax(values[columns]))] for v, columns in self.columns.items()}
 
-    def _columns(self, count: int, whole: int) -> list[int]:
-        """New columns, integers or not."""
-        first = len(self.costs)
+    def _columns(self, count: int, is_integer: int) -> list[int]:
+        """Append new columns, integer if `is_integer` is 1."""
+        start = len(self.costs)
         self.costs += [0.0] * count
-        self.whole += [whole] * count
-        return list(range(first, first + count))
+        self.whole += [is_integer] * count
+        return list(range(start, start + count))
 
     def _add_table(self, scope: Sequence[int], costs: Array) -> None:
-        """A column per cell, labels with equal rows taken together; cells that are forbidden have none."""
+        """Add a column per allowed cell of a table, after merging labels with equal slices."""
         if len(scope) == 1:
             for column, cost in zip(self.columns[scope[0]], costs, strict=True):
                 self.costs[column] += float(cost) * SCALE
@@ -207,25 +225,25 @@ class _Program:
         for axis in range(costs.ndim):
             costs, group = _without_repeated_slices(costs, axis)
             groups.append(group)
-        places = np.argwhere(costs < DEFAULT.propagation.use_seconds)
-        columns = np.array(self._columns(len(places), 0), int)
-        self.costs[len(self.costs) - len(places) :] = list(costs[tuple(places.T)] * SCALE)
+        cells = np.argwhere(costs < DEFAULT.propagation.use_seconds)
+        columns = np.array(self._columns(len(cells), 0), int)
+        self.costs[len(self.costs) - len(cells) :] = list(costs[tuple(cells.T)] * SCALE)
         for axis, (variable, group) in enumerate(zip(scope, groups, strict=True)):
-            own = np.array(self.columns[variable])
+            label_columns = np.array(self.columns[variable])
             for row in range(costs.shape[axis]):
-                taken, labels = columns[places[:, axis] == row].tolist(), own[group == row].tolist()
-                self.rows.append(([*taken, *labels], [1.0] * len(taken) + [-1.0] * len(labels), 0.0))
+                cell_columns, labels = columns[cells[:, axis] == row].tolist(), label_columns[group == row].tolist()
+                self.rows.append(([*cell_columns, *labels], [1.0] * len(cell_columns) + [-1.0] * len(labels), 0.0))
 
     def _equalities(self) -> tuple[Any, Array]:
-        numbers = [number for number, (columns, _, _) in enumerate(self.rows) for _ in columns]
+        row_indices = [index for index, (columns, _, _) in enumerate(self.rows) for _ in columns]
         columns = [column for row in self.rows for column in row[0]]
-        factors = [factor for row in self.rows for factor in row[1]]
-        matrix = sparse.csr_array((factors, (numbers, columns)), shape=(len(self.rows), len(self.costs)))
-        sides = np.array([side for _, _, side in self.rows])
-        return matrix, sides
+        coefficients = [factor for row in self.rows for factor in row[1]]
+        matrix = sparse.csr_array((coefficients, (row_indices, columns)), shape=(len(self.rows), len(self.costs)))
+        right_sides = np.array([side for _, _, side in self.rows])
+        return matrix, right_sides
 
     def _memory_row(self) -> tuple[Array, Array] | None:
-        """In shares of the cap, so that the solver's tolerances fit."""
+        """Return the memory constraint in fractions of the cap, so that it suits the solver's tolerances."""
         if self.cap is None:
             return None
         row = np.zeros((1, len(self.costs)))
@@ -236,7 +254,7 @@ class _Program:
 
 
 def _without_repeated_slices(costs: Array, axis: int) -> tuple[Array, Any]:
-    """The array without repeated slices along an axis, and the slice that stands for each."""
+    """Return the array without repeated slices along an axis, and for each original slice its index in the result."""
     rows = np.moveaxis(costs, axis, 0).reshape(costs.shape[axis], -1)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return np.take(costs, first, axis), group.reshape(-1)

@@ -1,7 +1,7 @@
-"""List the strategies of a site: a label per mesh axis, all axes at once, and what each costs by itself.
+"""List the strategies of a site: a label per mesh axis, for all axes at once, and the cost of each strategy by itself.
 
-Example, `%h = dot_general %x, %w : f32[64,32], f32[32,96]` on x=2, y=2, loops a = 64, b = 96, c = 32 (summed): each axis may
-split a, b, c or nothing, so there are 16 strategies. In seconds of one device's work
+Example, `%h = dot_general %x, %w : f32[64,32], f32[32,96]` on x=2, y=2, loops a = 64, b = 96, c = 32 (summed): each
+axis may split a, b, c or nothing, so there are 16 strategies. As a fraction of the work on one device:
 
     x splits a, y splits b     a quarter       %x {x}, %w {,y}, %h {x, y}
     both split c               a quarter       %x {,x y}, %w {x y}, %h partial along both
@@ -33,22 +33,25 @@ from meshgen.sharding.propagation.states import Link
 
 @dataclass(frozen=True)
 class Strategies:
-    """What a site may do: a label per axis each, and the seconds that it takes by itself."""
+    """The strategies of a site: for each one a label per axis, and the seconds that it takes by itself."""
 
     labels: list[tuple[Label, ...]]
     seconds: Array
 
     def of_operand(self, number: int) -> list[Placing]:
-        """How each strategy reads an operand."""
-        return [tuple(label.operands[number] for label in each) for each in self.labels]
+        """Return for each strategy the state of an operand along every axis."""
+        return [tuple(label.operands[number] for label in strategy) for strategy in self.labels]
 
     def of_result(self, number: int) -> list[Placing]:
-        """How each strategy makes a result."""
-        return [tuple(label.results[number] for label in each) for each in self.labels]
+        """Return for each strategy the state of a result along every axis."""
+        return [tuple(label.results[number] for label in strategy) for strategy in self.labels]
 
 
 class StrategyLists:
-    """The strategies of any site of a program; `problems` has what labels cost along each axis if no other axis splits anything."""
+    """The strategies of all sites of a program.
+
+    `problems` gives the cost of labels along each axis if no other axis splits anything.
+    """
 
     def __init__(
         self, sites: Sequence[Site], links: Sequence[Link], problems: Sequence[AxisProblem], device: Device
@@ -58,32 +61,39 @@ class StrategyLists:
 
     @cached_property
     def origins(self) -> Mapping[Value, Origins]:
-        """Every state in which a value may be: split on any dim, partial if a sum makes it or an op that is linear in it."""
-        found: dict[Value, Origins] = {}
-        for _ in range(2):  # what a loop carries is made after it is read
+        """Return every state that a value may have: split on any dim, or partial after a sum and linear ops."""
+        states: dict[Value, Origins] = {}
+        for _ in range(2):  # The producer of a loop-carried value follows its users.
             for site in self.sites:
                 kinds = {loop.reduction for loop in site.rule.factors if loop.kind == "reduce"}
-                read = {state for value in site.node.operands for state in found.get(value, {})}
-                kinds |= {kind for way in site.rule.linear for kind in way.kinds if kind in read}
+                operand_states = {state for value in site.node.operands for state in states.get(value, {})}
+                kinds |= {
+                    kind for linear_use in site.rule.linear for kind in linear_use.kinds if kind in operand_states
+                }
                 for value in site.values:
-                    found.setdefault(value, {}).update(dict.fromkeys(range(value.type.rank), ""))
+                    states.setdefault(value, {}).update(dict.fromkeys(range(value.type.rank), ""))
                 for value in site.node.results:
-                    found[value].update(dict.fromkeys(sorted(kinds), ""))
-        return found
+                    states[value].update(dict.fromkeys(sorted(kinds), ""))
+        return states
 
     def of(self, site: Site) -> Strategies:
-        """The strategies that annotations and options allow; those with the least work where there are very many."""
-        lists = [self._allowed(site, link, problem) for link, problem in zip(self.links, self.problems, strict=True)]
-        joint = list(itertools.product(*lists))
-        joint = [labels for labels in joint if self._is_even(site, labels)] or joint
-        seconds = np.array([self._seconds(site, labels) for labels in joint])
-        if len(joint) > (most := DEFAULT.search.strategies):
-            kept = sorted(np.argsort(seconds, kind="stable")[:most])
-            joint, seconds = [joint[number] for number in kept], seconds[kept]
-        return Strategies(joint, seconds)
+        """Return the strategies that annotations and options allow; if these are too many, those with least work."""
+        labels_by_axis = [
+            self._allowed(site, link, problem) for link, problem in zip(self.links, self.problems, strict=True)
+        ]
+        strategies = list(itertools.product(*labels_by_axis))
+        strategies = [labels for labels in strategies if self._is_even(site, labels)] or strategies
+        seconds = np.array([self._seconds(site, labels) for labels in strategies])
+        if len(strategies) > (limit := DEFAULT.search.strategies):
+            fastest = sorted(np.argsort(seconds, kind="stable")[:limit])
+            strategies, seconds = [strategies[index] for index in fastest], seconds[fastest]
+        return Strategies(strategies, seconds)
 
     def _allowed(self, site: Site, link: Link, problem: AxisProblem) -> list[Label]:
-        """The labels along an axis that nothing forbids; all of them where everything is forbidden, which planning will refuse."""
+        """Return the labels along an axis that are not forbidden, or all if all are forbidden.
+
+        Planning then refuses the program.
+        """
         labels = list(dict.fromkeys(labels_of(site, link, dict(self.origins), _never, _one)))
         costs = {label: problem.alone(site, label) for label in labels}
         allowed = [label for label, cost in costs.items() if cost < DEFAULT.propagation.forbidden_seconds]
@@ -100,15 +110,15 @@ class StrategyLists:
         )
 
     def _seconds(self, site: Site, labels: Sequence[Label]) -> float:
-        """Work that is left to a device, and what an op fetches of the tiles that the other axes leave."""
+        """Return the seconds of work per device, plus the seconds of communication inside the op."""
         pairs = list(zip(self.problems, labels, strict=True))
         shares = [problem.share(site, label) for problem, label in pairs]
-        others = [
+        other_costs = [
             problem.alone(site, label) - site.seconds * share
             for (problem, label), share in zip(pairs, shares, strict=True)
         ]
         placings = list(zip(*[(*label.operands, *label.results) for label in labels], strict=True))
-        return self.work.seconds(site, placings, math.prod(shares)) + sum(others)
+        return self.work.seconds(site, placings, math.prod(shares)) + sum(other_costs)
 
 
 def _never(site: Site, factor: int) -> bool:

@@ -1,6 +1,6 @@
-"""Say in words where a search put the arguments of a program, those that have alike names and the same sharding in one sentence.
+"""Describe in words how a search sharded the arguments of a program.
 
-Example:
+One sentence covers all arguments with similar names and the same sharding:
 
     32 arguments like layers.*.wq, bf16[4096,4096]: by columns over tp
     32 arguments like layers.*.wo, bf16[4096,4096]: by rows over tp
@@ -20,7 +20,7 @@ MATRIX = ("rows", "columns")
 
 
 def sentences(inputs: Sequence[Value], shardings: Mapping[str, Sharding]) -> list[str]:
-    """A sentence per group of arguments, in the order of the program.
+    """Return a sentence per group of arguments, in program order.
 
     Args:
         shardings: by the name of the argument.
@@ -33,12 +33,12 @@ def sentences(inputs: Sequence[Value], shardings: Mapping[str, Sharding]) -> lis
 
 
 def pattern_of(name: str) -> str:
-    """The name with every number of a layer as `*`: `layers.*.w1` of `layers.3.w1`, and `arg*` of `arg3`."""
+    """Return the name with `*` for each layer number: `layers.*.w1` for `layers.3.w1`, and `arg*` for `arg3`."""
     return re.sub(r"(?<![A-Za-z])\d+|(?<=\barg)\d+", "*", name)
 
 
 def way_of(sharding: Sharding, kind: TensorType) -> str:
-    """How devices hold a value: `by columns over tp`; dims are numbered where it is not a matrix."""
+    """Describe a sharding, for example `by columns over tp`. Dims are numbered unless the value is a matrix."""
     words = MATRIX if kind.rank == 2 else [f"dim {dim}" for dim in range(kind.rank)]
     parts = [f"{word} over {' and '.join(axes)}" for word, axes in zip(words, sharding.dims, strict=True) if axes]
     if not parts:

@@ -1,11 +1,12 @@
-"""Estimate what an operation takes on one device under a strategy: the arithmetic of its tiles or their traffic with memory.
+"""Estimate the time of an operation on one device under a strategy, from the arithmetic or memory traffic of its tiles.
 
 Example, `%h = dot_general %x, %w : bf16[128,4096], bf16[4096,16384]` on an H100, x=4: 56 us
 
     x splits rows of %x, %h            a quarter of the arithmetic, but every device reads all of %w: 53 us
     x splits columns of %w, %h         a quarter of both: 14 us
 
-Products take what the model of kernels says; of other operations most traffic is fused away, and propagation's rates count.
+GEMMs are costed by the kernel model. Other operations are mostly fused, so the throughput rates of propagation apply to
+them.
 """
 
 from __future__ import annotations
@@ -30,43 +31,45 @@ Placing = tuple[State, ...]  # the state of a value along each axis
 
 @dataclass(frozen=True)
 class TileWork:
-    """Of the tiles along some axes, on a device."""
+    """Estimates the work on tiles of one device; GEMM times are cached."""
 
     links: Sequence[Link]
     device: Device
     _known: dict[Product, float] = field(default_factory=dict[Product, float])
 
     def seconds(self, site: Site, placings: Sequence[Placing], share: float) -> float:
-        """Seconds per step.
+        """Return the seconds per step.
 
         Args:
-            placings: of the operands and results, in this order.
-            share: of its loops, that a device runs.
+            placings: the states of the operands, then of the results.
+            share: the fraction of the site's loops that each device runs.
         """
         if not site.seconds:
             return 0.0
-        tiles = [tile_of(value.type, each, self.links) for value, each in zip(site.values, placings, strict=True)]
+        tiles = [tile_of(value.type, placing, self.links) for value, placing in zip(site.values, placings, strict=True)]
         nbytes = sum(tile.nbytes for tile in tiles)
         multiplied = multiplied_as(site.node) if site.node.op in MATRIX_PRODUCTS else ""
         if multiplied in self.device.peaks:
             types = dict(zip(site.values, tiles, strict=True))
-            product = Product(*product_extents(site.node, types.__getitem__), multiplied)
-            return site.times * max(self._multiplying(product), memory_seconds(nbytes, self.device))
+            gemm = Product(*product_extents(site.node, types.__getitem__), multiplied)
+            return site.times * max(self._gemm_seconds(gemm), memory_seconds(nbytes, self.device))
         weights = DEFAULT.propagation
         is_product = site.node.op in CONTRACTIONS
         rate = weights.product_bytes_per_second if is_product else weights.bytes_per_second
         return max(site.seconds * share, site.times * nbytes / rate)
 
-    def _multiplying(self, product: Product) -> float:
-        if product not in self._known:
-            self._known[product] = product_seconds(product, self.device)
-        return self._known[product]
+    def _gemm_seconds(self, gemm: Product) -> float:
+        if gemm not in self._known:
+            self._known[gemm] = product_seconds(gemm, self.device)
+        return self._known[gemm]
 
 
-def tile_of(kind: TensorType, placing: Placing, links: Sequence[Link]) -> TensorType:
-    """The type of the largest tile of a value."""
+def tile_of(tensor_type: TensorType, placing: Placing, links: Sequence[Link]) -> TensorType:
+    """Return the type of a value's largest tile."""
     parts = [
         math.prod(link.size for link, state in zip(links, placing, strict=True) if state == dim)
-        for dim in range(kind.rank)
+        for dim in range(tensor_type.rank)
     ]
-    return kind.with_shape(tuple(-(-size // number) for size, number in zip(kind.sizes, parts, strict=True)))
+    return tensor_type.with_shape(
+        tuple(-(-size // part_count) for size, part_count in zip(tensor_type.sizes, parts, strict=True))
+    )

@@ -1,1 +1,1 @@
-"""Candidates of propagation: programs that compute the same, or the same program solved otherwise, and the search that compares them."""
+"""Candidates of propagation, which are equivalent programs or other solutions, and the search that compares them."""

@@ -1,4 +1,4 @@
-"""The same program over further parts of mesh axes."""
+"""Candidates that solve the same program over more sub-axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.sharding.propagation.solve import Solved, solve_as_written
 
 
 def cut_axes(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program solved over the parts of axes that its sites can tell apart."""
+    """Yield the program solved with mesh axes cut where a reshape splits or merges dims."""
     del search
     origins = {axis: decision.origins for axis, decision in solved.decisions.items()}
     cuts = axis_cuts(solved.sites, origins, solved.module.mesh)

@@ -1,4 +1,7 @@
-"""The program with attentions expanded whose keys annotations may split: devices then exchange what there is of each row, not keys."""
+"""Candidates with attention ops expanded where annotations may split their keys.
+
+Devices then exchange the softmax statistics of each row instead of keys.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from meshgen.sharding.rewrites.expand_attention import expand_attention, with_sp
 
 
 def expanded(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program with such attentions expanded, all at once."""
+    """Yield the program with all such attention ops expanded."""
     if not search.context.runs(expand_attention):
         return
     with search.context.timed(expand_attention):

@@ -1,4 +1,7 @@
-"""The same program with each axis decided once more for few collectives, which may move more, where latencies are a large part of the step."""
+"""Candidates with fewer collectives, which may move more bytes, for steps dominated by latency.
+
+Each axis of the same program is decided once more.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def fewer_collectives(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program decided as if latencies counted for more."""
+    """Yield the program solved with the full latency of collectives."""
     del search
     if not solved.axes.waits(solved.decisions):
         return
@@ -20,6 +23,10 @@ def fewer_collectives(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_shorter(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return a candidate whose step, latencies included, is clearly shorter; else the program itself."""
-    shorter = (each.solved for each in candidates if search.seconds(each.solved).is_shorter(search.seconds(solved)))
+    """Return a candidate whose step, latencies included, is clearly shorter, or the program itself if there is none."""
+    shorter = (
+        candidate.solved
+        for candidate in candidates
+        if search.seconds(candidate.solved).is_shorter(search.seconds(solved))
+    )
     return next(shorter, solved)

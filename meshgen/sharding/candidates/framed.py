@@ -1,4 +1,4 @@
-"""The program with slices in the frames of the dims that annotations may split: shifts of rows become halos."""
+"""Candidates with slices expressed in the frames of dims that annotations may split: shifts of rows become halos."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from meshgen.sharding.rewrites.slice_to_halo import in_frames, slice_to_halo
 
 
 def framed(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program in frames. Annotations may reach values in it that they did not reach before, so frames are tried again."""
+    """Yield the program in frames.
+
+    Annotations may reach values in it that they did not reach before, so the search runs this generator again.
+    """
     if not search.context.runs(slice_to_halo):
         return
     with search.context.timed(slice_to_halo):

@@ -1,8 +1,11 @@
-"""The same program decided as if products of groups of rows were split by groups: what is between them needs no sum over devices then.
+"""Candidates with ragged matmuls sharded by groups, so that the values between two of them need no all-reduce.
 
-    %h = ragged_dot %x, %up      partial (sum) along ep    %a = tanh %h    %y = ragged_dot %a, %down      partial (sum) along ep
+    %h = ragged_dot %x, %up       partial (sum) along ep
+    %a = tanh %h
+    %y = ragged_dot %a, %down     partial (sum) along ep
 
-A decision does not see whether the next product is split by groups too, so the plan tells whether that is so.
+The decision along one axis does not see whether the next ragged matmul is sharded by groups too, so the search plans
+the candidate to find out.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def own_rows(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program decided so, where it has such products."""
+    """Yield the program solved under this assumption, if it has ragged matmuls that follow each other."""
     del search
     if any(end.is_own for joint in solved.axes.whole.joints for end in joint.ends):
         start = solved.start._replace(keeps_rows=True)

@@ -1,4 +1,4 @@
-"""The same program with transforms along one dim at a time (`rewrites/fft_to_pencils.py`)."""
+"""Candidates with multi-dim FFTs split into FFTs along one dim at a time (`rewrites/fft_to_pencils.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "pencils"
 
 
 def pencils(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the best program with transforms in pencils; all other generators are tried on it."""
+    """Yield the best program with FFTs in pencils. The search applies all earlier generators to it first."""
     if not search.context.runs(fft_to_pencils) or not any(_long_transforms(solved)):
         return
     with search.context.timed(fft_to_pencils):
@@ -25,27 +25,27 @@ def pencils(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_pencils(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return the candidate if its predicted step is clearly shorter.
+    """Return the candidate if its predicted step is clearly shorter, or else `solved`.
 
     Launches and latencies decide as much as bytes do, so both programs are planned to the end.
     """
-    for each in candidates:
+    for candidate in candidates:
         with search.context.timed(fft_to_pencils) as record:
-            programs = search.written(solved), search.written(each.solved)
+            programs = search.written(solved), search.written(candidate.solved)
             before, after = (step_seconds(program, search.context.trial()) for program in programs)
             is_taken = after < DEFAULT.rewriting.worth * before
             record.note(kept=is_taken, before=before, after=after, unit="s")
         if is_taken:
-            search.context.changed(fft_to_pencils.name, each.solved.module)
-            return each.solved
+            search.context.changed(fft_to_pencils.name, candidate.solved.module)
+            return candidate.solved
     return solved
 
 
 def _long_transforms(solved: Solved) -> Iterator[Site]:
-    """The transforms that all devices of an axis repeat and of which a run takes longer than the exchanges that a split one needs."""
+    """Yield the FFTs that all devices of an axis repeat and that take longer than the exchanges of a split FFT."""
     if not any(site.node.op == "fft" for site in solved.sites):
         return
-    for numbers in solved.axes.repeated(solved.decisions).values():
-        for site in map(solved.sites.__getitem__, numbers):
+    for indices in solved.axes.repeated(solved.decisions).values():
+        for site in map(solved.sites.__getitem__, indices):
             if site.node.op == "fft" and site.seconds > DEFAULT.search.repeated_seconds * site.times:
                 yield site

@@ -1,9 +1,9 @@
-"""Equivalent programs: a candidate for each rewrite that changes the program, and one for all of them together.
+"""Candidates from rewrites: one for each rewrite that changes the program, and one for all of them together.
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate of `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                           %q = dot_general %x, %v
 
-The slice on the left takes columns of the activations from other devices, that on the right rows of the weight.
+The slice on the left fetches columns of the activations from other devices, the slice on the right rows of the weight.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from meshgen.sharding.rewrites.passes import ALTERNATIVES
 def rewritten(search: Search, solved: Solved) -> Iterator[Candidate]:
     """Yield the program after each rewrite, and after all rewrites that change it."""
     fired: list[Pass] = []
-    whole = solved.module
+    fully_rewritten = solved.module
     for rewrite in filter(search.context.runs, ALTERNATIVES):
         with search.context.timed(rewrite):
             module = rewrite(solved.module, search.context)
-            whole = rewrite(whole, search.context)
+            fully_rewritten = rewrite(fully_rewritten, search.context)
             other = None if module is solved.module else solve_as_written(module)
         if other:
             fired.append(rewrite)
             yield Candidate(other, (rewrite,))
     if len(fired) > 1:
-        yield Candidate(solve_as_written(whole), tuple(fired))
+        yield Candidate(solve_as_written(fully_rewritten), tuple(fired))

@@ -1,4 +1,4 @@
-"""The search of propagation: candidates are solved, planned and compared; the cost of each is computed once."""
+"""The search of propagation: it solves, plans and compares candidates, and computes the cost of each only once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
 
 @dataclass(frozen=True)
 class Candidate:
-    """A solved program, and the passes that made it; none where it is the same program, solved otherwise."""
+    """A solved program, and the passes that rewrote it.
+
+    `passes` is empty if only the solution differs.
+    """
 
     solved: Solved
     passes: tuple[Pass, ...] = ()
@@ -24,13 +27,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Generator:
-    """One way to improve a solved program.
+    """A way to improve a solved program.
 
     Attributes:
-        name: by which `Search.best` can stop before it.
+        name: lets `Search.best` stop before this generator.
         candidates: returns candidates for a program; their annotations may be violated (`Solved.faults`).
         choose: returns the best candidate if it is clearly better than the program, else the program itself.
-        rounds: the generator runs again on its choice, at most so often.
+        rounds: maximal number of runs; each further run starts from the generator's previous choice.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Search:
     """Tries generators of candidates in order.
 
     Attributes:
-        context: runs the passes that make and plan candidates.
+        context: runs the passes that rewrite and plan candidates.
         generators: the table of generators.
     """
 
@@ -55,7 +58,10 @@ class Search:
     _written: dict[Solved, Module] = field(default_factory=dict[Solved, Module])
 
     def best(self, solved: Solved, before: str = "") -> Solved:
-        """Return the best program that the generators find from this one; `before` names the first one that is not tried."""
+        """Return the best program that the generators find from `solved`.
+
+        The search stops before the generator named `before`.
+        """
         for generator in self.generators:
             if generator.name == before:
                 break
@@ -67,7 +73,7 @@ class Search:
         return solved
 
     def written(self, solved: Solved) -> Module:
-        """Return the program with its decisions; what stages made of it is kept as long as the search is."""
+        """Return the program with its decisions, cached as long as the search lives."""
         if solved not in self._written:
             self._written[solved] = annotated(solved)
         return self._written[solved]
@@ -83,73 +89,73 @@ class Search:
         return sum(self._parts(solved))
 
     def cheapest(self, first: Solved, candidates: Iterable[Candidate]) -> Solved:
-        """Return the cheapest candidate that keeps the required annotations, if it is clearly cheaper than the first program.
+        """Return the cheapest candidate that keeps the required annotations, if it is clearly cheaper than `first`.
 
-        Notes for each pass what its candidate costs.
+        Notes for each pass the cost of its candidate.
         """
         tried = list(candidates)
-        # Others than sound ones do not keep a required annotation: they have no plan, and no cost.
-        sound = [each for each in tried if not each.solved.faults]
-        likely = [each for each in sound if self._promises(each.solved, first)]
-        best = self.worth(first, likely)
-        taken = next((each.passes for each in likely if each.solved is best), ())
+        # Candidates with faults violate a required annotation: they have no plan, and so no cost.
+        valid = [each for each in tried if not each.solved.faults]
+        promising = [each for each in valid if self._may_be_cheaper(each.solved, first)]
+        best = self.cheapest_planned(first, promising)
+        chosen_passes = next((each.passes for each in promising if each.solved is best), ())
         for each in tried:
-            by, *more = each.passes
-            if more:
+            rewrite, *other_passes = each.passes
+            if other_passes:
                 continue
             if each.solved.faults:
-                self.context.record(by.name).note(kept=False)
+                self.context.record(rewrite.name).note(kept=False)
                 continue
-            is_planned = any(each is other for other in likely)
-            with self.context.timed(by) as record:
+            is_planned = any(each is other for other in promising)
+            with self.context.timed(rewrite) as record:
                 cost = (lambda solved: self.seconds(solved).total) if is_planned else self.estimate
-                record.note(kept=by in taken, before=cost(first), after=cost(each.solved), unit="s")
-        for each in taken:
+                record.note(kept=rewrite in chosen_passes, before=cost(first), after=cost(each.solved), unit="s")
+        for each in chosen_passes:
             self.context.changed(each.name, best.module)
         return best
 
-    def worth(self, first: Solved, candidates: Iterable[Candidate]) -> Solved:
-        """Return the cheapest candidate if it is clearly cheaper than the first program; all of them are planned."""
-        others = [each.solved for each in candidates]
-        if not others:
+    def cheapest_planned(self, first: Solved, candidates: Iterable[Candidate]) -> Solved:
+        """Return the cheapest candidate if it is clearly cheaper than `first`. Plans all candidates."""
+        solutions = [candidate.solved for candidate in candidates]
+        if not solutions:
             return first
-        usual = self.seconds(first)
-        worth = [other for other in others if self.seconds(other).is_worth(usual)]
-        return min(worth, key=self.seconds, default=first)
+        first_seconds = self.seconds(first)
+        cheaper = [other for other in solutions if self.seconds(other).is_worth(first_seconds)]
+        return min(cheaper, key=self.seconds, default=first)
 
-    def _promises(self, other: Solved, first: Solved) -> bool:
+    def _may_be_cheaper(self, other: Solved, first: Solved) -> bool:
         """Whether a rewritten program may be clearly cheaper; if not, it is not planned.
 
-        It is so if its estimate, or that of its traffic, is below that of the first. Estimates do not see all that partitioning saves, but it saves at most
-        what the operations take that the rewrite replaced.
+        True if the estimate of its step or of its traffic is below that of `first`. Estimates miss some savings of
+        partitioning. These savings are at most the cost of the operations that the rewrite replaced.
         """
-        there, here = self._parts(other), self._parts(first)
-        pairs = (sum(there), sum(here)), (there[0], here[0])
+        other_costs, first_costs = self._parts(other), self._parts(first)
+        pairs = (sum(other_costs), sum(first_costs)), (other_costs[0], first_costs[0])
         if any(after < before and not math.isclose(after, before) for after, before in pairs):
             return True
-        kept = {_form(site.node) for site in other.sites}
-        gone = {number for number, site in enumerate(first.sites) if _form(site.node) not in kept}
-        traffic, work = first.axes.estimate_at(first.decisions, gone)
-        least = 1 - DEFAULT.rewriting.worth
-        return traffic + work > least * sum(here) or traffic > least * here[0]
+        other_forms = {_form(site.node) for site in other.sites}
+        replaced = {index for index, site in enumerate(first.sites) if _form(site.node) not in other_forms}
+        traffic, work = first.axes.estimate_at(first.decisions, replaced)
+        least_gain = 1 - DEFAULT.rewriting.worth
+        return traffic + work > least_gain * sum(first_costs) or traffic > least_gain * first_costs[0]
 
     def _parts(self, solved: Solved) -> tuple[float, float]:
-        """Estimated seconds of traffic and of work."""
+        """Return the estimated seconds of traffic and of work."""
         if solved not in self._estimates:
             self._estimates[solved] = solved.axes.estimate(solved.decisions)
         return self._estimates[solved]
 
 
 def solved_from(solved: Solved, others: Iterable[Solved]) -> Sequence[Solved]:
-    """Return those solutions that differ from this one and from each other, and keep the required annotations."""
+    """Return the solutions that differ from `solved` and from each other, and keep the required annotations."""
     distinct = [solved]
     for other in others:
-        is_new = all(other.labels != known.labels or other.orders != known.orders for known in distinct)
+        is_new = all(other.labels != previous.labels or other.orders != previous.orders for previous in distinct)
         if is_new and not other.faults:
             distinct.append(other)
     return distinct[1:]
 
 
 def _form(node: Node) -> object:
-    """What two nodes have alike that compute the same of the same values."""
+    """Return a key that is equal for nodes that compute the same results from the same values."""
     return node.op, tuple(node.operands), tuple(node.results), id(node.attrs)

@@ -1,4 +1,4 @@
-"""The same program with splits of work that all devices of an axis would repeat."""
+"""Candidates that split work that all devices of an axis would otherwise repeat."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program with repeated work split, if its estimate is clearly less: with pinned arguments first, then without."""
+    """Yield the program with repeated work split, if its estimate is clearly less.
+
+    The solution with pinned arguments comes first, then the solution without pins.
+    """
     repeated = solved.axes.repeated(solved.decisions)
     if not repeated:
         return
     axes = solved.axes.with_offers(repeated)
-    free = solved.start._replace(pins=False)  # decided first: what moves no argument is the best with pins as well
-    starts = dict.fromkeys((free, solved.start))
+    unpinned = solved.start._replace(
+        pins=False
+    )  # Decided first: if it moves no argument, it is optimal with pins as well.
+    starts = dict.fromkeys((unpinned, solved.start))
     decided = {start: axes.decide_again(start, solved.decisions) for start in starts}
     limit = DEFAULT.rewriting.worth * search.estimate(solved)
     for start in reversed(starts):
@@ -26,8 +31,10 @@ def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_shared(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return the first candidate, whose estimate is clearly less, or the second if its plan is clearly cheaper still."""
-    if not (found := list(candidates)):
+    """Return the first candidate, or the second if its plan is clearly cheaper still."""
+    if not (options := list(candidates)):
         return solved
-    first = found[0].solved
-    return search.worth(first, [each for each in found[1:] if each.solved.labels != first.labels])
+    first = options[0].solved
+    return search.cheapest_planned(
+        first, [candidate for candidate in options[1:] if candidate.solved.labels != first.labels]
+    )

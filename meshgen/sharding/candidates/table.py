@@ -1,4 +1,4 @@
-"""The generators of candidates, in the order in which they are tried: each begins from the program that those before it chose."""
+"""The generators of candidates in the order in which they run; each starts from the choice of the previous ones."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from meshgen.sharding.candidates.rewritten import rewritten
 from meshgen.sharding.candidates.search import Generator, Search
 from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
 
-# Rounds in which a program is seen in frames, and what comes out again.
+# Maximal rounds of the frame generator, chosen: a program in frames, and once more for values that only the frames let
+# annotations reach.
 _FRAMES = 2
 
 GENERATORS = (
     Generator("rewrites", rewritten, Search.cheapest),
     Generator("expanded attention", expanded, Search.cheapest),
     Generator("frames", framed, Search.cheapest, rounds=_FRAMES),
-    Generator("cut axes", cut_axes, Search.worth),
-    Generator("other starts", other_starts, Search.worth),
+    Generator("cut axes", cut_axes, Search.cheapest_planned),
+    Generator("other starts", other_starts, Search.cheapest_planned),
     Generator("shared work", shared_work, choose_shared),
-    Generator("own rows", own_rows, Search.worth),
+    Generator("own rows", own_rows, Search.cheapest_planned),
     Generator("fewer collectives", fewer_collectives, choose_shorter),
     Generator(pencils.NAME, pencils.pencils, pencils.choose_pencils),
 )

@@ -20,12 +20,12 @@ from meshgen.ops.registry import Rules, with_trait
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
-CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that may run on some rows of a dim at a time
-_WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim of which they need all rows
+CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that can run on a subset of the rows of a dim
+_WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim of which the collective needs all rows
 
 
 class Seed(NamedTuple):
-    """A collective, and the dim of its result along which it is cut."""
+    """A collective, and the dim of its result that is split into chunks."""
 
     node: Node
     dim: int
@@ -33,7 +33,10 @@ class Seed(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """The nodes that run in `count` chunks, with the loop of each that is cut; `parts` do not depend on each other."""
+    """The nodes that run in `count` chunks, with the loop of each that is split.
+
+    `parts` are groups of nodes that do not depend on each other.
+    """
 
     count: int
     loops: Mapping[Node, Loop]
@@ -41,40 +44,40 @@ class Chain:
 
     @property
     def key(self) -> Hashable:
-        """A key: equal chains may grow from different collectives in them."""
+        """Return a key for equal chains, which may grow from different collectives."""
         return self.count, self.cut
 
     @cached_property
     def cut(self) -> Hashable:
-        """The nodes and their dims that are cut, in whatever number of chunks."""
+        """Return the nodes and their chunked dims, whatever the number of chunks."""
         return frozenset((node, loop.result) for node, loop in self.loops.items())
 
     def dim(self, node: Node) -> int:
-        """The dim of a node's result that is cut into chunks."""
+        """Return the dim of a node's result that is split into chunks."""
         return self.loops[node].result
 
 
 class Flow:
-    """A graph in which chains grow: producers and users of values, and the loops that can be cut."""
+    """A graph in which chains grow: producers and users of values, and the loops that can be split into chunks."""
 
     def __init__(self, graph: Graph, among: Set[Node]) -> None:
-        """`among`: the nodes that may be in a chain."""
+        """Index the graph. Only the nodes in `among` may be part of a chain."""
         self._producers, self._uses, self._among = graph.index.producers, graph.index.uses, among
         self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
         self._of_forms: dict[
             tuple[int, int, int, int | None], Loop | None
-        ] = {}  # shared by equal nodes, as layers repeat them
+        ] = {}  # shared by nodes of equal form, such as those of identical layers
         self._numbers: dict[Form, int] = {}
-        self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
+        self._forms: dict[Node, int | None] = {}  # the id of each node's form
         self._rules = Rules()
         self._chains: dict[tuple[tuple[Seed, ...], int, bool], Chain] = {}
         self._near: dict[tuple[Node, int, int], list[tuple[Node, Loop]]] = {}
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
-        """The chain of some collectives in `count` chunks; empty if none can be cut.
+        """Return the chain of some collectives in `count` chunks. The chain is empty if none of them can be split.
 
         Args:
-            through_dots: continue after and before dots, and across other collectives; else the chain ends with dots.
+            through_dots: continue past dots and other collectives; else the chain ends at dots.
         """
         key = tuple(seeds), count, through_dots
         if key not in self._chains:
@@ -84,44 +87,47 @@ class Flow:
     def _grown(self, seeds: Sequence[Seed], count: int, through_dots: bool) -> Chain:
         loops: dict[Node, Loop] = {}
         parts: list[list[Node]] = []
-        first = {seed.node for seed in seeds}
+        seed_nodes = {seed.node for seed in seeds}
         for seed in seeds:
-            loop, before = self.loop(seed.node, seed.dim, count), len(loops)
-            waiting = [] if loop is None else [(seed.node, loop)]
-            while waiting:
-                node, loop = waiting.pop()
-                if node in loops or (not through_dots and node.op in CHUNKED and node not in first):
+            loop, part_start = self.loop(seed.node, seed.dim, count), len(loops)
+            pending = [] if loop is None else [(seed.node, loop)]
+            while pending:
+                node, loop = pending.pop()
+                if node in loops or (not through_dots and node.op in CHUNKED and node not in seed_nodes):
                     continue
                 loops[node] = loop
                 if through_dots or node.op not in MATRIX_PRODUCTS:
-                    waiting += self._neighbours(node, loop, count)
-            parts.append([*loops][before:])
+                    pending += self._neighbors(node, loop, count)
+            parts.append([*loops][part_start:])
         return Chain(count, loops, [part for part in parts if part])
 
     def cut(self, seeds: Sequence[Seed], count: int) -> dict[Node, Loop]:
-        """Those of the seeds that can be cut into `count` chunks: every chain of them has these."""
+        """Return the loops of the seeds that can be split into `count` chunks. Every chain of the seeds has these."""
         loops = {seed.node: self.loop(seed.node, seed.dim, count) for seed in seeds}
         return {node: loop for node, loop in loops.items() if loop is not None}
 
-    def _neighbours(self, node: Node, loop: Loop, count: int) -> list[tuple[Node, Loop]]:
-        """Producers and users of the rows of a node in chunks that can be cut, with the loops over these rows."""
-        key = node, loop.result, count  # a dim of the result has one loop
-        if (found := self._near.get(key)) is None:
-            found = self._near[key] = [(near, cut) for near, cut in self._around(node, loop, count) if cut is not None]
-        return found
+    def _neighbors(self, node: Node, loop: Loop, count: int) -> list[tuple[Node, Loop]]:
+        """Return the producers and users that can run on the same chunks of rows, with their loops over these rows."""
+        key = node, loop.result, count  # A dim of the result has one loop.
+        if (neighbors := self._near.get(key)) is None:
+            neighbors = self._near[key] = [
+                (neighbor, cut) for neighbor, cut in self._around(node, loop, count) if cut is not None
+            ]
+        return neighbors
 
     def _around(self, node: Node, loop: Loop, count: int) -> Iterator[tuple[Node, Loop | None]]:
         for value, dim in zip(node.operands, loop.operands, strict=True):
-            maker = self._producers.get(value)
-            if maker is not None and dim is not None:
-                yield maker, self.loop(maker, dim, count)
-        for user, number in self._uses[node.result]:
-            yield user, self.loop(user, loop.result, count, number)
+            producer = self._producers.get(value)
+            if producer is not None and dim is not None:
+                yield producer, self.loop(producer, dim, count)
+        for user, operand in self._uses[node.result]:
+            yield user, self.loop(user, loop.result, count, operand)
 
     def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
-        """The loop of a node along a dim of its result (of an operand), if it can be cut into chunks.
+        """Return a node's loop along a dim of its result or operand, or None if the loop cannot be split into chunks.
 
-        Chunks of constants and iotas are slices, which cost nothing.
+        `dim` is a dim of operand `operand`, or of the result if `operand` is None. Chunks of constants and iotas are
+        free slices.
         """
         key = node, dim, count, operand
         if key not in self._loops:
@@ -147,5 +153,5 @@ def _chunk_loop(
 ) -> Loop | None:
     if node.op not in CHUNKED:
         return loop_of(node, dim, count, operand=operand, find_rule=find_rule)
-    whole = [getattr(node.attrs, name) for name in _WHOLE_DIMS if name in node.attrs.given]
-    return None if dim in whole or node.result.type.sizes[dim] % count else Loop((dim,), dim)
+    unsplit_dims = [getattr(node.attrs, name) for name in _WHOLE_DIMS if name in node.attrs.given]
+    return None if dim in unsplit_dims or node.result.type.sizes[dim] % count else Loop((dim,), dim)

@@ -1,4 +1,4 @@
-"""Chains of operations around exposed collectives run in 2, 4 or 8 chunks, so that communication overlaps computation."""
+"""Run chains of operations around exposed collectives in 2, 4 or 8 chunks, to overlap communication and computation."""
 
 from __future__ import annotations
 
@@ -14,25 +14,30 @@ from meshgen.sharding.chunks.search import Found, search
 
 @module_pass("chunks", "partition", applies="if cheaper")
 def chunks(module: Module, context: Compilation) -> Module:
-    """Return the program in chunks if the predicted step is then clearly shorter; else the module itself."""
+    """Split chains around exposed collectives into chunks if the predicted step is then clearly shorter.
+
+    A collective and the operations around it become one copy per chunk, on slices of the operands; results are
+    concatenated. Returns the module itself if no chain is profitable.
+    """
     return in_chunks(module, Planner.of(context, module.mesh)).module
 
 
 def in_chunks(module: Module, planner: Planner) -> Found:
     """Return the program in chunks, and the decision for each exposed collective.
 
-    Chains run through attention in its expanded form: each operation of the decomposition has a loop along each of its dims. What
-    is left of it is formed again before kernels are made.
+    Chains run through attention in its expanded form, because each operation of the decomposition has a loop along each
+    of its dims. A later pass fuses unchunked attention again before kernels are generated.
 
-    Raises CodegenError if the program cannot be scheduled.
+    Raises:
+        CodegenError: the program cannot be scheduled.
     """
-    if module.chunks:  # it was written in chunks
+    if module.chunks:  # The program was written in chunks.
         return Found(module, module.chunks)
-    found = search(planner.flat(module), planner, lambda flat: on_graphs(flat, _expanded))
-    if found.module.chunks:
-        return found
-    planner.context.decide("chunks", module.graph, found.decisions)
-    return found._replace(module=module)
+    result = search(planner.flat(module), planner, lambda flat: on_graphs(flat, _expanded))
+    if result.module.chunks:
+        return result
+    planner.context.decide("chunks", module.graph, result.decisions)
+    return result._replace(module=module)
 
 
 def _expanded(graph: Graph) -> Graph:

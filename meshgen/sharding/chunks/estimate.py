@@ -1,4 +1,4 @@
-"""Estimate the gain of a chain in chunks before it is rewritten, to find the chains that are worth scheduling."""
+"""Estimate the gain of running a chain in chunks before it is rewritten, to choose the chains to schedule."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from meshgen.ops.classes import ELEMENTWISE, LOOPS, MATRIX_PRODUCTS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
 from meshgen.sharding.optimizations.tiled import Loop, tile_of
 
-_BY_SIZE = MATRIX_PRODUCTS | CHUNKED  # ops whose chunks take longer than the whole
+_BY_SIZE = MATRIX_PRODUCTS | CHUNKED  # ops whose chunks together take longer than the unsplit op
 
 
 class Estimates:
-    """What chains of one program gain; what equal operations take is found out once."""
+    """Estimated gains of the chains of one program; times of equal operations are computed once."""
 
     def __init__(self, graph: Graph, mesh: Mesh, target: str, exposed: Mapping[Node, float]) -> None:
-        """`exposed`: seconds of collectives during which no kernel runs."""
+        """Prepare the estimates. `exposed` has the seconds of each collective during which no kernel runs."""
         self._graph, self._mesh, self._exposed = graph, mesh, exposed
         self._uses, self._outputs = graph.index.uses, {*graph.outputs}
         self._device, self._costs = device_of(target), default_costs(target)
@@ -29,30 +29,36 @@ class Estimates:
         self._longer: dict[object, float] = {}
 
     def could_hide(self, chain: Chain) -> float:
-        """An upper bound on exposed seconds that chunks of a chain can hide: the time of dots that can run at the same time."""
-        return sum(min(sum(shown), work) for shown, work in map(self._shown, chain.parts))
+        """Return an upper bound on the exposed seconds that chunks can hide: dots that run concurrently limit it."""
+        return sum(min(sum(exposed), work) for exposed, work in map(self._exposed_and_work, chain.parts))
 
     def messages_longer(self, cut: Mapping[Node, Loop], count: int) -> float:
-        """Seconds by which collectives in chunks take longer than the whole ones."""
-        return sum(self._chunks_longer(node, loop, count) for node, loop in cut.items())
+        """Return the extra seconds that collectives take when they run in chunks."""
+        return sum(self._chunk_overhead(node, loop, count) for node, loop in cut.items())
 
     def gain(self, chain: Chain) -> float:
-        """Seconds by which the step may become shorter: hidden seconds, less those that launches, small dots and messages, and copies add."""
-        # A loop nest makes a kernel of its own; other operations are mostly fused into one.
+        """Return the estimated seconds that the chain saves.
+
+        These are the hidden seconds minus the seconds that launches, small dots, small messages and copies add.
+        """
+        # A loop nest becomes its own kernel; other operations are mostly fused into one.
         launches = sum(node.op in LOOPS for node in chain.loops) * self._device.launch_seconds * (chain.count - 1)
-        cut = ((node, loop) for node, loop in chain.loops.items() if node.op in _BY_SIZE)
-        longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in cut)
-        added = launches + longer + memory_seconds(self._copied_bytes(chain), self._device)
+        slower_nodes = ((node, loop) for node, loop in chain.loops.items() if node.op in _BY_SIZE)
+        slowdown = sum(self._chunk_overhead(node, loop, chain.count) for node, loop in slower_nodes)
+        added = launches + slowdown + memory_seconds(self._copied_bytes(chain), self._device)
         hidden = self._hidden(chain.parts, chain.count)
         return (self._hidden(stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
 
     def _hidden(self, parts: Iterable[Sequence[Node]], count: int) -> float:
-        """Seconds that chunks can hide at best: in each part all exposed seconds but those of one chunk, under dots of the part."""
-        found = map(self._shown, parts)
-        return sum(min(sum(shown) - max(shown, default=0.0) / count, work) for shown, work in found)
+        """Return the seconds that chunks can hide at best.
 
-    def _shown(self, part: Sequence[Node]) -> tuple[list[float], float]:
-        """Exposed seconds of a part's collectives, and seconds of its dots."""
+        Each part can hide all its exposed seconds except one chunk's, and no more than its dots take.
+        """
+        part_seconds = map(self._exposed_and_work, parts)
+        return sum(min(sum(exposed) - max(exposed, default=0.0) / count, work) for exposed, work in part_seconds)
+
+    def _exposed_and_work(self, part: Sequence[Node]) -> tuple[list[float], float]:
+        """Return the exposed seconds of a part's collectives, and the seconds of its dots."""
         work = sum(self._seconds(node) for node in part if node.op in MATRIX_PRODUCTS)
         return [self._exposed[node] for node in part if node in self._exposed], work
 
@@ -62,9 +68,10 @@ class Estimates:
             self._work[key] = dot_seconds(dot, self._device)
         return self._work[key]
 
-    def _chunks_longer(self, node: Node, loop: Loop, count: int) -> float:
-        """How much longer all chunks of a dot or a collective take than the whole: small dots use a device less well, and each
-        message has its latency.
+    def _chunk_overhead(self, node: Node, loop: Loop, count: int) -> float:
+        """Return the extra seconds of all chunks of a dot or a collective over the unsplit op.
+
+        Small dots utilize a device less well, and each message has its latency.
         """
         key = (form_of(node) or node, loop, count)
         if key not in self._longer:
@@ -74,14 +81,19 @@ class Estimates:
         return self._longer[key]
 
     def _copied_bytes(self, chain: Chain) -> int:
-        """Bytes read and written to join chunks that are read whole and cannot be made in place; element-wise operations read them where
-        they are.
+        """Return the bytes read and written to concatenate chunks for users that need the complete value.
+
+        Element-wise users read the chunks directly, and chunks of the outermost dim are written in place.
         """
-        apart = (node.result for node, loop in chain.loops.items() if leading(node.result.type.sizes, loop.result) > 1)
-        return 2 * sum(value.type.nbytes for value in apart if value in self._outputs or self._is_read(value, chain))
+        strided_results = (
+            node.result for node, loop in chain.loops.items() if leading(node.result.type.sizes, loop.result) > 1
+        )
+        return 2 * sum(
+            value.type.nbytes for value in strided_results if value in self._outputs or self._is_read(value, chain)
+        )
 
     def _is_read(self, value: Value, chain: Chain) -> bool:
-        """Whether an op outside of the chain reads a value in memory."""
+        """Whether an op outside of the chain reads a value from memory."""
         return any(user not in chain.loops and user.op not in ELEMENTWISE for user, _ in self._uses[value])
 
     def _message(self, collective: Node) -> float:
@@ -89,22 +101,23 @@ class Estimates:
 
 
 def stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
-    """The parts of a chain, cut where all rows are needed: where an op outside of the chain reads them and makes a value that
-    the chain reads.
+    """Return the parts of a chain, cut where all rows are needed.
+
+    That is where an op outside of the chain reads all rows and computes a value that the chain reads.
     """
-    part_of = {node: number for number, part in enumerate(chain.parts) for node in part}
-    found: dict[tuple[int, int], list[Node]] = {}
-    made = {node.result for node in chain.loops}
-    gone: dict[Value, int] = {}  # before a value, how often all rows were needed
+    part_of = {node: index for index, part in enumerate(chain.parts) for node in part}
+    nodes_by_stretch: dict[tuple[int, int], list[Node]] = {}
+    chain_results = {node.result for node in chain.loops}
+    barriers_before: dict[Value, int] = {}  # value -> number of ops before it that need all rows
     for node in graph.nodes:
-        times = [gone[value] for value in node.operands if value in gone]
+        barrier_counts = [barriers_before[value] for value in node.operands if value in barriers_before]
         if node in part_of:
-            found.setdefault((part_of[node], max(times, default=0)), []).append(node)
-            gone[node.result] = max(times, default=0)
-        elif times:
-            ends = any(value in made for value in node.operands)
-            gone |= dict.fromkeys(node.results, max(times) + ends)
-    return list(found.values())
+            nodes_by_stretch.setdefault((part_of[node], max(barrier_counts, default=0)), []).append(node)
+            barriers_before[node.result] = max(barrier_counts, default=0)
+        elif barrier_counts:
+            is_barrier = any(value in chain_results for value in node.operands)
+            barriers_before |= dict.fromkeys(node.results, max(barrier_counts) + is_barrier)
+    return list(nodes_by_stretch.values())
 
 
 def _chunk(node: Node, loop: Loop, count: int) -> Node:

@@ -1,4 +1,4 @@
-"""Find the exposed collectives of a program, those that run while no kernel does, by a schedule of it."""
+"""Find the exposed collectives of a program, those that run while no kernel does, from a schedule of the program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from meshgen.runtime.plan import Schedule
 from meshgen.sharding.chunks.chain import CHUNKED
 
 
-class Alike(NamedTuple):
-    """Key of collectives that share a decision: all but the location in the program."""
+class CollectiveKey(NamedTuple):
+    """Key of collectives that share one decision: everything except the location in the program."""
 
     op: str
     attrs: str
@@ -27,35 +27,37 @@ class Alike(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """Key of a collective that is the same in the program and in its schedule, which has other values."""
+    """Key that identifies a collective both in the program and in its schedule, whose values differ."""
 
-    alike: Alike
+    collective_key: CollectiveKey
     source: str
 
 
-def exposed(module: Module, plan: Schedule) -> dict[Alike, dict[Node, float]]:
-    """Seconds of each collective of the program, outside of regions, during which no kernel runs; only exposed ones, by kind.
+def exposed(module: Module, plan: Schedule) -> dict[CollectiveKey, dict[Node, float]]:
+    """Return the exposed collectives outside of regions, by key, each with the seconds during which no kernel runs.
 
     Args:
-        plan: a schedule of the module, fused. Collectives that differ only in identity share their exposed seconds.
+        plan: a schedule of the fused module. Collectives that differ only in identity share their exposed seconds.
     """
     seconds: dict[_Key, float] = {}
-    for each in plan.exposures:
-        item = plan.items[each.item]
+    for exposure in plan.exposures:
+        item = plan.items[exposure.item]
         if item.op in CHUNKED:
             key = _schedule_key(item.op, item.attrs, str(plan.buffers[item.inputs[0]].type), item.source, module.mesh)
-            seconds[key] = seconds.get(key, 0.0) + each.exposed
+            seconds[key] = seconds.get(key, 0.0) + exposure.exposed
     nodes: dict[_Key, list[Node]] = {}
     for node in module.graph.nodes:
         if node.op in CHUNKED:
             key = _schedule_key(node.op, node.attrs, str(node.operands[0].type), place_text(node.loc), module.mesh)
             nodes.setdefault(key, []).append(node)
-    found: dict[Alike, dict[Node, float]] = {}
-    for key, alike in nodes.items():
+    exposed_nodes: dict[CollectiveKey, dict[Node, float]] = {}
+    for key, equal_nodes in nodes.items():
         if seconds.get(key, 0.0) > 0:
-            found.setdefault(key.alike, {}).update(dict.fromkeys(alike, seconds[key] / len(alike)))
-    return found
+            exposed_nodes.setdefault(key.collective_key, {}).update(
+                dict.fromkeys(equal_nodes, seconds[key] / len(equal_nodes))
+            )
+    return exposed_nodes
 
 
 def _schedule_key(op: str, attrs: Mapping[str, Any], operand: str, source: str, mesh: Mesh) -> _Key:
-    return _Key(Alike(op, repr(sorted(attrs.items())), operand, link_axes(op, attrs, mesh)), source)
+    return _Key(CollectiveKey(op, repr(sorted(attrs.items())), operand, link_axes(op, attrs, mesh)), source)

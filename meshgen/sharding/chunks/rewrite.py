@@ -1,4 +1,4 @@
-"""Rewrite the nodes of a chain in chunks: slices of whole operands, concatenations of results that are read whole.
+"""Rewrite the nodes of a chain in chunks: slice unchunked operands, and concatenate results that are read in full.
 
 before   %h = dot_general %x, %w   %s = all_reduce %h   %y = tanh %s                      f32[8,16]
 after    %x0 = slice %x [0:4]  %h0 = dot_general %x0, %w  %s0 = all_reduce %h0  %y0 = tanh %s0
@@ -21,19 +21,19 @@ from meshgen.sharding.optimizations.tiled import attrs_on_tiles, tile_of
 
 
 def in_chunks(graph: Graph, chain: Chain) -> Graph:
-    """An equivalent program, to the last bit, in which the nodes of the chain run chunk by chunk."""
+    """Return a bitwise equivalent program in which the nodes of the chain run chunk by chunk."""
     return _Rewriter(graph, chain).run()
 
 
 class _Rewriter:
-    """Chunks of values and their concatenations are made once, at the first use."""
+    """Rewrites one graph; chunks and concatenations of a value are emitted once, at the first use."""
 
     def __init__(self, graph: Graph, chain: Chain) -> None:
         self._graph, self._chain = graph, chain
         self._out = Graph(graph.name, list(graph.inputs))
         self._builder = Builder(self._out)
-        self._chunks: dict[tuple[Value, int | None], list[Value]] = {}  # of a value along a dim
-        self._made: dict[Value, int] = {}  # values in chunks that are not concatenated yet, with the dim
+        self._chunks: dict[tuple[Value, int | None], list[Value]] = {}  # (value, chunked dim) -> chunks
+        self._unjoined: dict[Value, int] = {}  # values in chunks that are not concatenated yet -> chunked dim
 
     def run(self) -> Graph:
         for node in self._graph.nodes:
@@ -49,41 +49,41 @@ class _Rewriter:
         return without_dead(self._out)
 
     def _cut(self, node: Node) -> None:
-        """The chunks of a node, one after the other."""
+        """Emit the chunks of a node, one after the other."""
         loop, count = self._chain.loops[node], self._chain.count
-        operands = [self._pieces(value, dim) for value, dim in zip(node.operands, loop.operands, strict=True)]
-        kind = tile_of(node.result.type, loop.result, count)
+        operands = [self._operand_chunks(value, dim) for value, dim in zip(node.operands, loop.operands, strict=True)]
+        tile_type = tile_of(node.result.type, loop.result, count)
         attrs, note = (
             attrs_on_tiles(node, loop, count),
             f"{count} chunks along dim {loop.result}, which overlap with computing",
         )
         notes = merged_notes([node], note) if node.op in CHUNKED else node.notes
-        results = [replace(node.result, type=kind) for _ in range(count)]
-        for number, result in enumerate(results):
-            taken = [pieces[number] for pieces in operands]
-            self._out.nodes.append(Node(node.op, taken, [result], dict(attrs), node.loc, notes=notes))
+        results = [replace(node.result, type=tile_type) for _ in range(count)]
+        for index, result in enumerate(results):
+            chunk_operands = [pieces[index] for pieces in operands]
+            self._out.nodes.append(Node(node.op, chunk_operands, [result], dict(attrs), node.loc, notes=notes))
         self._chunks[node.result, loop.result] = results
-        self._made[node.result] = loop.result
+        self._unjoined[node.result] = loop.result
 
-    def _pieces(self, value: Value, dim: int | None) -> Sequence[Value]:
-        """The operand of each chunk: a value's rows along the dim, or all of it."""
+    def _operand_chunks(self, value: Value, dim: int | None) -> Sequence[Value]:
+        """Return the operand of each chunk: the value's rows along `dim`, or the complete value."""
         if (value, dim) in self._chunks:
             return self._chunks[value, dim]
         self._join(value)
-        pieces = [value if dim is None else self._slice(value, dim, n) for n in range(self._chain.count)]
-        self._chunks[value, dim] = pieces
-        return pieces
+        chunks = [value if dim is None else self._slice(value, dim, n) for n in range(self._chain.count)]
+        self._chunks[value, dim] = chunks
+        return chunks
 
-    def _slice(self, value: Value, dim: int, number: int) -> Value:
-        kind = tile_of(value.type, dim, self._chain.count)
-        rows = kind.sizes[dim]
+    def _slice(self, value: Value, dim: int, index: int) -> Value:
+        tile_type = tile_of(value.type, dim, self._chain.count)
+        rows = tile_type.sizes[dim]
         self._builder.loc = value.loc
-        return self._builder.rows(value, dim, number * rows, (number + 1) * rows)
+        return self._builder.rows(value, dim, index * rows, (index + 1) * rows)
 
     def _join(self, value: Value) -> None:
-        """Concatenate a value that was made in chunks; its users keep reading the same value."""
-        if value in self._made:
-            dim = self._made.pop(value)
+        """Concatenate the chunks of a value; its users keep reading the same value."""
+        if value in self._unjoined:
+            dim = self._unjoined.pop(value)
             self._builder.loc = value.loc
             self._builder.concatenate(self._chunks[value, dim], dim)
             self._builder.make([value])

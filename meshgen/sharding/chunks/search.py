@@ -1,8 +1,8 @@
 """Choose collectives to run in chunks: exposed ones, if the predicted step is then clearly shorter.
 
-Candidates are estimated first: seconds that could be hidden, less added launches, latencies and copies. The most promising are rewritten,
-fused and scheduled, and the shortest step within the memory limit wins. Equal collectives, as those of equal layers,
-share one decision.
+Candidates are first estimated: seconds that chunks could hide, minus added launches, latencies and copies. The most
+promising are rewritten, fused and scheduled, and the shortest step within the memory limit wins. Equal collectives,
+such as those of identical layers, share one decision.
 """
 
 from __future__ import annotations
@@ -20,35 +20,37 @@ from meshgen.ir.graph import Module, Node
 from meshgen.runtime.plan import STREAMS, Schedule
 from meshgen.sharding.chunks.chain import CHUNKED, Chain, Flow, Seed
 from meshgen.sharding.chunks.estimate import Estimates
-from meshgen.sharding.chunks.exposed import Alike, exposed
+from meshgen.sharding.chunks.exposed import CollectiveKey, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
-# The share of common nodes from which a chain is too large because another one is.
+# Fraction of common nodes from which a chain counts as too large because a similar chain exceeded the memory limit
+# (chosen: nearly equal chains).
 _SAME_CHAIN = 0.8
 
-# Launches, summed over all programs that are scheduled for comparison.
+# Minimal budget of launches, summed over all scheduled programs (chosen: bounds the compile time of the search).
 _LAUNCHES = 2000
 
-# The same for a large program: times the launches of the program.
+# Budget of a large program, as a multiple of its own launches (chosen: about three full schedules).
 _LAUNCH_MULTIPLE = 3
 
-# The share of the step that another chain, or the next number of chunks, must save.
+# Minimal gain of one more chain, or of the next chunk count, as a fraction of the step (chosen: less does not justify
+# another schedule).
 _FURTHER_GAIN = 0.01
 
-_PAYS = f"chunks pay where it is {DEFAULT.chunks.gain:.0%} shorter"
+_PAYS = f"chunks are used if it is at least {DEFAULT.chunks.gain:.0%} shorter"
 
 
 class Found(NamedTuple):
-    """The program, in chunks where that pays, and the decisions."""
+    """The program, in chunks where that is profitable, and the decisions."""
 
     module: Module
     decisions: tuple[ChunkDecision, ...]
 
 
-class _Way(NamedTuple):
-    """Equal collectives, with the chain that they would be in, and the estimated step."""
+class _Proposal(NamedTuple):
+    """A candidate: equal collectives, the chain that they would be in, and the estimated step."""
 
-    what: Alike
+    collectives: CollectiveKey
     dim: int
     chain: Chain
     seconds: float
@@ -58,33 +60,34 @@ class _Way(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A program with its schedule, and the candidates that made it."""
+    """A program with its schedule, and the candidates that were applied to it."""
 
     module: Module
     plan: Schedule
-    ways: tuple[_Way, ...] = ()
+    proposals: tuple[_Proposal, ...] = ()
 
 
 def search(module: Module, planner: Planner, opened: Callable[[Module], Module]) -> Found:
-    """The module with chains in chunks, if the predicted step is then shorter by `chunks.gain` of the cost model; else itself.
+    """Return the module with chains in chunks if that shortens the step by `chunks.gain`, or else the module itself.
 
     Args:
         module: at stage partition, without control flow that communicates.
-        planner: gives the memory limit of the step; None: the memory of the module's own order.
-        opened: gives the module with loops where it has opaque ops. Chains are searched in it, against the plan of the module itself.
+        planner: supplies the memory limit of the step; the default is the memory of the module in its original order.
+        opened: expands opaque ops into loops. Chains are found in the expanded module, and compared with the original
+        plan.
     """
     if not any(node.op in CHUNKED for node in module.graph.nodes):
-        return Found(module, ())  # nothing to decide, and a schedule would take most of the time up to here
+        return Found(module, ())  # Nothing to decide; scheduling here would take most of the compile time so far.
     candidate = planner.candidate(module)
     searched = _Search(module, candidate, planner)
     return (_Search(opened(module), candidate, planner) if searched.may_pay else searched).run()
 
 
 class _Search:
-    """Rounds, each from the best program so far; `_left` launches may still be scheduled.
+    """Hill-climbing search with a budget of `_left` scheduled launches.
 
     Args:
-        candidate: the plan of the module, or of one that has the same kernels.
+        candidate: the plan of the module, or of a module with the same kernels.
     """
 
     def __init__(self, module: Module, candidate: Candidate, planner: Planner) -> None:
@@ -94,8 +97,9 @@ class _Search:
         self._left = max(_LAUNCHES, _LAUNCH_MULTIPLE * len(self._base.plan.items))
         self._among = set(module.graph.nodes)
         self._too_big: list[Chain] = []
-        self._notes: dict[Alike, str] = {}
-        self._longer: dict[Hashable, float] = {}  # of cuts that make the step longer: seconds above the estimate
+        self._notes: dict[CollectiveKey, str] = {}
+        # per chunked dims that lengthened the step: seconds above the estimate
+        self._longer: dict[Hashable, float] = {}
 
     @cached_property
     def _cap(self) -> int:
@@ -103,104 +107,129 @@ class _Search:
         return self._candidate.steps.sequential_bytes if limit is None else limit
 
     def run(self) -> Found:
-        state, better = self._base, self._base if self.may_pay else None
-        while better is not None:
-            state, better = better, self._round(better)
-        gain = 1 - state.plan.step_seconds / self._base.plan.step_seconds if state.ways else 0.0
-        pays = gain >= DEFAULT.chunks.gain
-        decisions = tuple(self._decisions(state, gain, pays))
-        if not pays:
+        state, improved = self._base, self._base if self.may_pay else None
+        while improved is not None:
+            state, improved = improved, self._round(improved)
+        gain = 1 - state.plan.step_seconds / self._base.plan.step_seconds if state.proposals else 0.0
+        is_profitable = gain >= DEFAULT.chunks.gain
+        decisions = tuple(self._decisions(state, gain, is_profitable))
+        if not is_profitable:
             return Found(self._base.module, decisions)
         return Found(self._planner.with_chunks(state.module, decisions, self._cap), decisions)
 
     @property
     def may_pay(self) -> bool:
-        """Whether chunks would save enough if nothing were exposed."""
+        """Whether chunks would be profitable if they hid all exposed time."""
         return self._bound >= DEFAULT.chunks.gain
 
-    def _decisions(self, state: _State, gain: float, pays: bool) -> Iterator[ChunkDecision]:
-        for what, nodes in exposed(self._base.module, self._base.plan).items():
-            chain = next((way.chain for way in state.ways if any(node in way.chain.loops for node in nodes)), None)
-            text = self._notes.get(what, _bound_text(self._bound)) if chain is None else _text(chain, nodes, gain, pays)
-            yield ChunkDecision(str(what), sum(nodes.values()), pays and chain is not None, text)
+    def _decisions(self, state: _State, gain: float, is_profitable: bool) -> Iterator[ChunkDecision]:
+        for collectives, nodes in exposed(self._base.module, self._base.plan).items():
+            chain = next(
+                (
+                    candidate.chain
+                    for candidate in state.proposals
+                    if any(node in candidate.chain.loops for node in nodes)
+                ),
+                None,
+            )
+            text = (
+                self._notes.get(collectives, _bound_text(self._bound))
+                if chain is None
+                else _text(chain, nodes, gain, is_profitable)
+            )
+            yield ChunkDecision(str(collectives), sum(nodes.values()), is_profitable and chain is not None, text)
 
     @cached_property
     def _bound(self) -> float:
-        """The part of the step that chunks could save if nothing were exposed: the launches of the busier stream still take their time."""
+        """Return the largest fraction of the step that chunks could save.
+
+        The launches of the busier stream still take their time.
+        """
         plan = self._base.plan
         busiest = max(sum(item.seconds for item in plan.items if item.stream == stream) for stream in range(STREAMS))
         return min(plan.exposed_seconds, plan.step_seconds - busiest) / plan.step_seconds if plan.step_seconds else 0.0
 
     def _round(self, state: _State) -> _State | None:
-        """The best program with one more candidate that makes the step clearly shorter; None if none does."""
+        """Return the best program with one more candidate, or None if no candidate clearly shortens the step."""
         best = state
-        for way in self._promising(state):
-            if way.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
+        for candidate in self._promising(state):
+            if candidate.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
                 break
-            to_beat = best.plan.step_seconds * (1 - _FURTHER_GAIN)
-            if way.seconds + self._longer.get(way.chain.cut, 0.0) > to_beat and not _may_hide_more(way, best):
-                continue  # another number of chunks made the step longer, and this one is as far from its estimate
-            found = self._tried(state, way, to_beat)
-            if found and found.plan.step_seconds < to_beat:
-                best = found
+            target_seconds = best.plan.step_seconds * (1 - _FURTHER_GAIN)
+            if candidate.seconds + self._longer.get(candidate.chain.cut, 0.0) > target_seconds and not _may_hide_more(
+                candidate, best
+            ):
+                continue  # Another chunk count lengthened the step, and this one deviates as far from its estimate.
+            scheduled = self._schedule(state, candidate, target_seconds)
+            if scheduled and scheduled.plan.step_seconds < target_seconds:
+                best = scheduled
         return None if best is state else best
 
-    def _promising(self, state: _State) -> Iterator[_Way]:
-        """Candidates, the best by estimate first, as long as launches may be scheduled."""
-        ways = sorted(self._ways(state), key=lambda way: way.seconds)
-        for way in sorted({way.chain.key: way for way in reversed(ways)}.values(), key=lambda way: way.seconds):
-            launches = len(state.plan.items) * (1 + way.chain.count) // 2
-            if any(_share(way.chain, chain) > _SAME_CHAIN for chain in self._too_big):
+    def _promising(self, state: _State) -> Iterator[_Proposal]:
+        """Yield candidates, the best estimate first, as long as the launch budget lasts."""
+        candidates = sorted(self._proposals(state), key=lambda candidate: candidate.seconds)
+        for candidate in sorted(
+            {candidate.chain.key: candidate for candidate in reversed(candidates)}.values(),
+            key=lambda candidate: candidate.seconds,
+        ):
+            launches = len(state.plan.items) * (1 + candidate.chain.count) // 2
+            if any(_share(candidate.chain, chain) > _SAME_CHAIN for chain in self._too_big):
                 continue
             if launches <= self._left:
                 self._left -= launches
-                yield way
+                yield candidate
             else:
-                self._notes.setdefault(way.what, f"{way} is less promising than the candidates that were tried")
+                self._notes.setdefault(
+                    candidate.collectives, f"{candidate} is less promising than the candidates that were tried"
+                )
 
-    def _ways(self, state: _State) -> Iterator[_Way]:
-        """The candidates whose estimated step is shorter."""
+    def _proposals(self, state: _State) -> Iterator[_Proposal]:
+        """Yield the candidates whose estimated step is shorter."""
         step, flow = state.plan.step_seconds, Flow(state.module.graph, self._among)
-        found = exposed(state.module, state.plan)
-        every = {node: seconds for alike in found.values() for node, seconds in alike.items()}
-        estimates = Estimates(state.module.graph, state.module.mesh, self._planner.target, every)
-        for what, alike in found.items():
-            most = 0.0
-            for dim in range(next(iter(alike)).result.type.rank):
-                seeds = [Seed(node, dim) for node in alike]
-                limit = estimates.could_hide(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
-                most = max(most, limit)
-                if limit >= _FURTHER_GAIN:
-                    yield from _ways_along(what, seeds, step, limit, flow, estimates)
-            self._notes.setdefault(what, _bound_text(most))
+        exposed_nodes = exposed(state.module, state.plan)
+        exposed_seconds = {
+            node: seconds for equal_nodes in exposed_nodes.values() for node, seconds in equal_nodes.items()
+        }
+        estimates = Estimates(state.module.graph, state.module.mesh, self._planner.target, exposed_seconds)
+        for collectives, equal_nodes in exposed_nodes.items():
+            largest_share = 0.0
+            for dim in range(next(iter(equal_nodes)).result.type.rank):
+                seeds = [Seed(node, dim) for node in equal_nodes]
+                share = estimates.could_hide(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
+                largest_share = max(largest_share, share)
+                if share >= _FURTHER_GAIN:
+                    yield from _proposals_along(collectives, seeds, step, share, flow, estimates)
+            self._notes.setdefault(collectives, _bound_text(largest_share))
 
-    def _tried(self, state: _State, way: _Way, to_beat: float) -> _State | None:
-        """The program with one more candidate, scheduled; None if it exceeds the memory limit, or is not fast enough."""
-        graph = in_chunks(state.module.graph, way.chain)
+    def _schedule(self, state: _State, candidate_chain: _Proposal, target_seconds: float) -> _State | None:
+        """Schedule the program with one more candidate. Returns None if that is too slow or needs too much memory."""
+        graph = in_chunks(state.module.graph, candidate_chain.chain)
         candidate = self._planner.candidate(module := replace(state.module, graph=graph, memory_cap=self._cap))
-        least = candidate.steps.least_seconds
-        if least <= to_beat:
-            least = candidate.steps.shortest_seconds
-        if least > to_beat:
-            if least > state.plan.step_seconds:
-                self._longer[way.chain.cut] = least - way.seconds
-            self._notes[way.what] = (
-                f"{way} would make the step {_change(least, state, 'at least ', 'at most ')}; {_PAYS}"
+        lower_bound = candidate.steps.least_seconds
+        if lower_bound <= target_seconds:
+            lower_bound = candidate.steps.shortest_seconds
+        if lower_bound > target_seconds:
+            if lower_bound > state.plan.step_seconds:
+                self._longer[candidate_chain.chain.cut] = lower_bound - candidate_chain.seconds
+            self._notes[candidate_chain.collectives] = (
+                f"{candidate_chain} would make the step {_change(lower_bound, state, 'at least ', 'at most ')}; {_PAYS}"
             )
             return None
         try:
             plan = candidate.plan()
         except CodegenError as error:
-            self._too_big.append(way.chain)
-            self._notes[way.what] = f"{way}: {error.diagnostics[0].message}"
+            self._too_big.append(candidate_chain.chain)
+            self._notes[candidate_chain.collectives] = f"{candidate_chain}: {error.diagnostics[0].message}"
             return None
-        self._notes[way.what] = f"{way} would make the step {_change(plan.step_seconds, state)}; {_PAYS}"
-        return _State(module, plan, (*state.ways, way))
+        self._notes[candidate_chain.collectives] = (
+            f"{candidate_chain} would make the step {_change(plan.step_seconds, state)}; {_PAYS}"
+        )
+        return _State(module, plan, (*state.proposals, candidate_chain))
 
 
-def _may_hide_more(way: _Way, best: _State) -> bool:
-    """Whether more chunks of the last chain would clearly shorten the step if they hid half of what is exposed, as each doubling may."""
-    is_last = bool(best.ways) and way.chain.cut == best.ways[-1].chain.cut
+def _may_hide_more(candidate: _Proposal, best: _State) -> bool:
+    """Whether more chunks of the last chain would clearly shorten the step if they hid half of the exposed time."""
+    is_last = bool(best.proposals) and candidate.chain.cut == best.proposals[-1].chain.cut
     return is_last and best.plan.exposed_seconds / 2 >= _FURTHER_GAIN * best.plan.step_seconds
 
 
@@ -209,39 +238,39 @@ def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") 
     return f"{longer}{change:.1%} longer" if change > 0 else f"{shorter}{-change:.1%} shorter"
 
 
-def _ways_along(
-    what: Alike, seeds: Sequence[Seed], step: float, limit: float, flow: Flow, estimates: Estimates
-) -> Iterator[_Way]:
-    """The candidates that cut collectives along one dim and whose estimated step is clearly shorter.
+def _proposals_along(
+    collectives: CollectiveKey, seeds: Sequence[Seed], step: float, limit: float, flow: Flow, estimates: Estimates
+) -> Iterator[_Proposal]:
+    """Yield the candidates that split collectives along one dim and whose estimated step is clearly shorter.
 
     Args:
-        limit: the part of the step that the fewest chunks could hide. More chunks hide no more where their number is a multiple of
-            the fewest: what can be cut in more can be cut in fewer.
+        limit: the fraction of the step that the fewest chunks could hide. Multiples of the fewest chunks hide no more,
+            since whatever can be split into more chunks can be split into fewer.
     """
-    fewest, least = DEFAULT.chunks.counts[0], _FURTHER_GAIN * step
+    fewest, least_gain = DEFAULT.chunks.counts[0], _FURTHER_GAIN * step
     for count in DEFAULT.chunks.counts:
-        if count % fewest == 0 and limit * step - estimates.messages_longer(flow.cut(seeds, count), count) < least:
+        if count % fewest == 0 and limit * step - estimates.messages_longer(flow.cut(seeds, count), count) < least_gain:
             continue
-        for through in (False, True):
-            chain = flow.grow(seeds, count, through_dots=through)
+        for through_dots in (False, True):
+            chain = flow.grow(seeds, count, through_dots=through_dots)
             gain = estimates.gain(chain)
-            if gain >= least:
-                yield _Way(what, seeds[0].dim, chain, step - gain)
+            if gain >= least_gain:
+                yield _Proposal(collectives, seeds[0].dim, chain, step - gain)
 
 
 def _share(left: Chain, right: Chain) -> float:
-    """The part of the nodes of two chains that is in both, cut along the same dims."""
-    both = left.loops.items() & right.loops.items()
-    return len(both) / len(left.loops.keys() | right.loops.keys())
+    """Return the fraction of the nodes of two chains that both contain, split along the same dims."""
+    common = left.loops.items() & right.loops.items()
+    return len(common) / len(left.loops.keys() | right.loops.keys())
 
 
-def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
-    """The decisions for collectives in a chain that made the step shorter."""
+def _text(chain: Chain, nodes: Iterable[Node], gain: float, is_profitable: bool) -> str:
+    """Describe the decision for collectives in a chain that made the step shorter."""
     dims = sorted({chain.loops[node].result for node in nodes if node in chain.loops})
-    way = f"{chain.count} chunks along dim {', '.join(map(str, dims))}"
-    if pays:
-        return f"in {way}: the step is {gain:.1%} shorter"
-    return f"{way} would make the step {gain:.1%} shorter; {_PAYS}"
+    chunking = f"{chain.count} chunks along dim {', '.join(map(str, dims))}"
+    if is_profitable:
+        return f"in {chunking}: the step is {gain:.1%} shorter"
+    return f"{chunking} would make the step {gain:.1%} shorter; {_PAYS}"
 
 
 def _bound_text(share: float) -> str:

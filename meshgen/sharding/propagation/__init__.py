@@ -1,1 +1,1 @@
-"""The parts of propagation: reachable states and labels along each mesh axis, their costs, and the solution."""
+"""Sharding propagation: reachable states and labels along each mesh axis, their costs, and the solver."""

@@ -1,6 +1,7 @@
-"""The amounts that one axis decides over: values with their uses, bytes and work, whole or as the other axes leave them.
+"""Bytes and work that the decision along one mesh axis sees, given how the other axes shard the program.
 
-Example, `%h = dot_general %a, %w -> f32[64,96]` on x=4, y=2, decided along x while y splits the rows of `%h`: it has 12 kB of its 24.
+Example, `%h = dot_general %a, %w -> f32[64,96]` on x=4, y=2: y shards the rows of `%h`, so the decision along x sees
+12 kB per device instead of 24 kB.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ from meshgen.sharding.propagation.sites import Site
 
 
 @dataclass(frozen=True)
-class Whole:
-    """What no axis has split yet, of sites and values by number: bytes of each value, seconds of work of each site; and the edges."""
+class UnsplitProgram:
+    """Unsharded sizes of a program: bytes of each value, seconds of work of each site, and the edges.
+
+    Values and sites are identified by their index.
+    """
 
     sites: Sequence[Site]
     edges: list[Edge]
     numbers: dict[Value, int]
-    operands: list[tuple[int, ...]]  # of each site, the numbers of its values
+    operands: list[tuple[int, ...]]  # operand indices of each site, as indices of values
     results: list[tuple[int, ...]]
     nbytes: list[float]
     work: list[float]
 
     @staticmethod
-    def of(sites: Sequence[Site]) -> Whole:
+    def of(sites: Sequence[Site]) -> UnsplitProgram:
         numbers: dict[Value, int] = {}
         sides = [
             tuple(tuple([numbers.setdefault(v, len(numbers)) for v in side]) for side in (n.operands, n.results))
@@ -41,109 +45,118 @@ class Whole:
         ]
         nbytes = [float(value.type.nbytes) for value in numbers]
         work = [site.seconds for site in sites]
-        return Whole(sites, edges_of(sites), numbers, [s[0] for s in sides], [s[1] for s in sides], nbytes, work)
+        return UnsplitProgram(
+            sites, edges_of(sites), numbers, [s[0] for s in sides], [s[1] for s in sides], nbytes, work
+        )
 
     @cached_property
     def values(self) -> list[tuple[int, ...]]:
-        """The numbers of each site's operands and results."""
+        """Return the value indices of each site's operands and results."""
         return [(*operands, *results) for operands, results in zip(self.operands, self.results, strict=True)]
 
     @cached_property
     def joints(self) -> list[Joint]:
-        """The edges, with all that no decision changes of them."""
+        """Return the edges with their costs' parts that do not depend on any decision."""
         return joints_of(self.sites, self.edges, self.placed)
 
     @cached_property
     def places(self) -> dict[Site, int]:
-        """The number of each site."""
-        return {site: number for number, site in enumerate(self.sites)}
+        """Return the index of each site."""
+        return {site: index for index, site in enumerate(self.sites)}
 
     @cached_property
     def placed(self) -> set[Value]:
-        """Inputs with an annotation, and the results of annotations of them."""
-        found: set[Value] = set()
+        """Return the annotated inputs of the program, and the results of `annotate` ops on them."""
+        pinned_values: set[Value] = set()
         for site in self.sites:
-            given = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in found)
-            if given and site.annotation is not None and site.annotation.required:
-                found.add(site.value)
-        return found
+            is_argument = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in pinned_values)
+            if is_argument and site.annotation is not None and site.annotation.required:
+                pinned_values.add(site.value)
+        return pinned_values
 
 
 class View(NamedTuple):
-    """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard.
+    """Per-device sizes before this axis is decided: bytes, work and loop parts that the other axes leave.
 
-    Values and sites are those of the `whole`, by number.
+    Values and sites are identified by their index in `whole`.
     """
 
-    whole: Whole
-    local: list[float]  # bytes of each value where it is made
-    used: list[list[float]]  # bytes of each site's operands
-    seconds: list[float]  # of each site's work
-    split: Mapping[tuple[int, int], int]  # (site, factor) -> parts, of the loops that are split
-    moved: frozenset[tuple[int, int]]  # (site, operand)
-    reduced: Mapping[tuple[int, int], int]  # (site, operand) -> devices among which it is reduced there
-    moving: frozenset[int]  # the edges, by number, that have such operands
+    whole: UnsplitProgram
+    local: list[float]  # bytes of each value at its producer
+    used: list[list[float]]  # bytes of each site's operands at the use
+    seconds: list[float]  # seconds of work of each site
+    split: Mapping[tuple[int, int], int]  # (site, factor) -> number of parts, for the factors that other axes shard
+    moved: frozenset[tuple[int, int]]  # (site, operand) pairs that other axes reshard
+    # (site, operand) -> number of devices of other axes that reduce the operand there
+    reduced: Mapping[tuple[int, int], int]
+    moving: frozenset[int]  # indices of the edges with a resharded operand
 
     def nbytes(self, value: Value) -> float:
-        """Bytes of a value where it is made."""
+        """Return the bytes of a value at its producer."""
         return self.local[self.whole.numbers[value]]
 
     def used_bytes(self, use: tuple[int, int]) -> float:
-        """Bytes of an operand, (site, operand), as it is read."""
+        """Return the bytes of an operand at its use. `use` is a (site, operand) pair."""
         return self.used[use[0]][use[1]]
 
     def work(self, site: Site) -> float:
-        """Seconds of a site's work."""
+        """Return the seconds of work of a site."""
         return self.seconds[self.whole.places[site]]
 
     def parts(self, site: Site, factor: int) -> int:
-        """Into how many parts a loop is split."""
+        """Return the number of parts into which the other axes split a loop."""
         return self.split.get((self.whole.places[site], factor), 1) if self.split else 1
 
 
-def view_of(whole: Whole, labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> View:
-    """Bytes, work and moved edges as the other axes leave them of the whole: `labels` has those of all sites along each of them."""
+def view_of(whole: UnsplitProgram, labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> View:
+    """Return the per-device sizes and resharded edges that the decisions along other axes leave.
+
+    `labels` has the labels of all sites along each of these axes.
+    """
     local = list(whole.nbytes)
     used = [[whole.nbytes[value] for value in values] for values in whole.operands]
     moved: set[tuple[int, int]] = set()
     moving: set[int] = set()
     reduced: dict[tuple[int, int], int] = {}
-    for axis, chosen in labels.items():
+    for axis, axis_labels in labels.items():
         size = mesh.axis_size(axis)
-        for number, label in enumerate(chosen):
+        for index, label in enumerate(axis_labels):
             for i in label.split_results:
-                local[whole.results[number][i]] /= size
+                local[whole.results[index][i]] /= size
             for i in label.split_operands:
-                used[number][i] /= size
-        for number, (_, (maker, result), uses) in enumerate(whole.edges):
-            if (made := chosen[maker].results[result]) is None:
+                used[index][i] /= size
+        for index, (_, (producer, result), uses) in enumerate(whole.edges):
+            if (produced_state := axis_labels[producer].results[result]) is None:
                 continue
             for site, i in uses:
-                if (state := chosen[site].operands[i]) != made:
+                if (state := axis_labels[site].operands[i]) != produced_state:
                     moved.add((site, i))
-                    moving.add(number)
-                    if isinstance(made, str) and state is None:
+                    moving.add(index)
+                    if isinstance(produced_state, str) and state is None:
                         reduced[site, i] = reduced.get((site, i), 1) * size
     parts = parts_of(labels, mesh)
     return View(whole, local, used, work_left(whole, parts), parts, frozenset(moved), reduced, frozenset(moving))
 
 
 def parts_of(labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> dict[tuple[int, int], int]:
-    """Into how many parts the axes split loops, (site, factor); those that they leave whole are absent."""
-    found: dict[tuple[int, int], int] = {}
-    for axis, chosen in labels.items():
+    """Return the number of parts of each loop that the axes split, keyed by (site, factor).
+
+    Loops that no axis splits are absent.
+    """
+    part_counts: dict[tuple[int, int], int] = {}
+    for axis, axis_labels in labels.items():
         size = mesh.axis_size(axis)
-        for number, label in enumerate(chosen):
+        for index, label in enumerate(axis_labels):
             if label.factor is not None:
-                found[number, label.factor] = found.get((number, label.factor), 1) * size
-    return found
+                part_counts[index, label.factor] = part_counts.get((index, label.factor), 1) * size
+    return part_counts
 
 
-def work_left(whole: Whole, parts: Mapping[tuple[int, int], int]) -> list[float]:
-    """Seconds of a device's work at each site once loops are split so, of those of the whole work."""
+def work_left(whole: UnsplitProgram, parts: Mapping[tuple[int, int], int]) -> list[float]:
+    """Return the seconds of work per device at each site if the loops are split into `parts`."""
     work = list(whole.work)
-    for (number, factor), count in parts.items():
-        site = whole.sites[number]
-        rows = site.rule.factors[factor].size
-        work[number] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
+    for (index, factor), count in parts.items():
+        site = whole.sites[index]
+        loop_size = site.rule.factors[factor].size
+        work[index] *= site.left(factor, math.ceil(loop_size / count) / max(loop_size, 1))
     return work

@@ -1,14 +1,14 @@
-"""Choose a label for every site along one mesh axis: build the labelling problem, with its costs, and solve it.
+"""Choose a label for every site along one mesh axis: build the labelling problem with its costs, and solve it.
 
 Example, on x=4 with `%a : f32[64,32]{x}` annotated and `%w : f32[32,96]` not:
 
-    %h = dot_general %a, %w -> f32[64,96]   labels: loop a (64) split, or whole
-    %y = tanh %h                            labels: split, or whole
-    edge %h                                 both split, or both whole: 0 s; split -> whole: an all-gather of 24 kB
-    chosen                                  split, split: a quarter of the work of whole, whole
+    %h = dot_general %a, %w -> f32[64,96]   labels: loop a (64) split, or replicated
+    %y = tanh %h                            labels: split, or replicated
+    edge %h                                 equal labels: 0 s; split -> replicated: an all-gather of 24 kB
+    chosen                                  split, split: a quarter of the work of replicated, replicated
 
-The labels at both ends of an edge give the value's state there; if they differ the value is resharded, which costs the
-estimated time of that. A value with several users may have one resharded copy that they share.
+The labels at both ends of an edge give the value's state there. If the states differ, the value is resharded, at the
+estimated time of the collective. A value with several users may have one resharded copy that they share.
 """
 
 from __future__ import annotations
@@ -42,19 +42,25 @@ class AxisSolution(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Alike:
-    """What the problems of one axis share, whatever the other axes split: keys say all that each entry depends on."""
+class ProblemCaches:
+    """Caches shared by all labelling problems of one mesh axis.
+
+    Each key contains everything that its entry depends on, so entries stay valid when other axes change.
+    """
 
     labels: dict[object, list[Label]] = field(default_factory=dict)
-    costs: dict[Any, np.ndarray] = field(default_factory=dict)  # of equal sites
-    prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)  # of edges with equal costs
-    edges: dict[Any, EdgeTables] = field(default_factory=dict)  # between equal choices
+    costs: dict[Any, np.ndarray] = field(default_factory=dict)  # cost of each label, per site structure
+    # reshard costs, per edge of equal cost
+    prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)
+    edges: dict[Any, EdgeTables] = field(default_factory=dict)  # tables of an edge, per combination of label lists
 
 
 class AxisProblem:
-    """Variables: one per site with more than one label, one per shared copy. Tables: work, annotations, edges.
+    """The labelling problem of one axis.
 
-    `labels` of sites that are alike are one list, which `alike` keeps as long as what it knows of them.
+    Its variables are the sites with several labels and the shared copies. Its tables cost work, annotations and edges.
+    Sites of equal structure share one list in `labels`; `caches` key on the identity of these lists and keep them
+    alive.
     """
 
     def __init__(
@@ -63,85 +69,89 @@ class AxisProblem:
         link: Link,
         labels: list[list[Label]],
         view: View,
-        alike: Alike,
+        caches: ProblemCaches,
     ) -> None:
-        self.sites, self.link, self.labels, self.view, self.alike = sites, link, labels, view, alike
+        self.sites, self.link, self.labels, self.view, self.caches = sites, link, labels, view, caches
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The number of labels of each site, then that of states of each shared copy."""
+        """Return the number of labels of each site, then the number of states of each shared copy."""
         return self._network[0]
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The costs."""
+        """Return the cost tables of the problem."""
         return self._network[1]
 
     @cached_property
     def _network(self) -> tuple[list[int], list[Table]]:
         ids, sizes, tables = list(map(id, self.labels)), list(map(len, self.labels)), list[Table]()
-        certain = 0.0
-        for number, costs in enumerate(self._costs_alone(ids)):
-            if sizes[number] > 1:
-                tables.append(Table((number,), costs))
+        constant = 0.0
+        for index, costs in enumerate(self._costs_alone(ids)):
+            if sizes[index] > 1:
+                tables.append(Table((index,), costs))
             else:
-                certain += costs.item()
-        for number, joint in enumerate(self.view.whole.joints):
-            edge = self._edge_of(number, joint, ids)
-            certain += edge.seconds
+                constant += costs.item()
+        for index, joint in enumerate(self.view.whole.joints):
+            edge = self._edge_of(index, joint, ids)
+            constant += edge.seconds
             if edge.copies:
                 sizes.append(edge.copies)
             if edge.tables:
-                numbers = *joint.scope, len(sizes) - 1
-                tables += [Table(tuple([numbers[p] for p in places]), costs) for places, costs in edge.tables]
+                variables = *joint.scope, len(sizes) - 1
+                tables += [Table(tuple([variables[p] for p in positions]), costs) for positions, costs in edge.tables]
             for use in joint.asking:
-                tables.append(Table((use[0],), self._asked(joint, use)))
-        tables.append(Table((), np.array(certain)))
+                tables.append(Table((use[0],), self._use_penalties(joint, use)))
+        tables.append(Table((), np.array(constant)))
         return sizes, tables
 
     def solve(self, guess: Sequence[Label] = ()) -> AxisSolution:
-        """The cheapest labels, as far as they can be found; `guess` has those of a similar problem, a label for each site, if there was one."""
-        solution = cheapest(self.sizes, self.tables, lambda: self._numbers(guess))
-        chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
-        return AxisSolution(chosen, solution.cost, solution.is_exact)
+        """Return the cheapest labels that the solver finds.
+
+        `guess` has one label per site from the solution of a similar problem, or is empty.
+        """
+        solution = cheapest(self.sizes, self.tables, lambda: self._guess_indices(guess))
+        labels = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
+        return AxisSolution(labels, solution.cost, solution.is_exact)
 
     def edge_seconds(self, numbers: Sequence[int], labels: Sequence[Label]) -> float:
-        """What reshards on these edges take in all with these labels, one of each site."""
-        ids, found = list(map(id, self.labels)), 0.0
-        for number in numbers:
-            joint = self.view.whole.joints[number]
-            places = [self.labels[site].index(labels[site]) for site in joint.scope]
-            found += self._edge_of(number, joint, ids).at(places)
-        return found
+        """Return the total seconds of reshards on some edges, given the label of each site."""
+        ids, seconds = list(map(id, self.labels)), 0.0
+        for edge in numbers:
+            joint = self.view.whole.joints[edge]
+            positions = [self.labels[site].index(labels[site]) for site in joint.scope]
+            seconds += self._edge_of(edge, joint, ids).at(positions)
+        return seconds
 
-    def _numbers(self, guess: Sequence[Label]) -> list[int]:
-        """The guess as numbers of labels; shared copies have none."""
+    def _guess_indices(self, guess: Sequence[Label]) -> list[int]:
+        """Convert the guess to label indices; shared copies and labels that no longer exist get -1."""
         pairs = zip(self.labels, guess, strict=True) if guess else ()
-        found = [options.index(label) if label in options else -1 for options, label in pairs]
-        return found + [-1] * (len(self.sizes) - len(found))
+        indices = [options.index(label) if label in options else -1 for options, label in pairs]
+        return indices + [-1] * (len(self.sizes) - len(indices))
 
     @property
     def least_seconds(self) -> float:
-        """Seconds that no solution is below."""
+        """Return a lower bound on the seconds of every solution."""
         return least_cost(self.sizes, self.tables)
 
     def _costs_alone(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
-        """Per site the cost of each label that does not depend on other sites."""
-        view, known = self.view, self.alike.costs
+        """Yield for each site the costs of its labels, without its edges."""
+        view, cached_costs = self.view, self.caches.costs
         values, local, seconds = view.whole.values, view.local, view.seconds
-        for number, site in enumerate(self.sites):
-            key = site.like, ids[number], seconds[number], site.times, *[local[value] for value in values[number]]
-            if (costs := known.get(key)) is None:
-                costs = known[key] = np.array([self.alone(site, label) for label in self.labels[number]])
+        for index, site in enumerate(self.sites):
+            key = site.like, ids[index], seconds[index], site.times, *[local[value] for value in values[index]]
+            if (costs := cached_costs.get(key)) is None:
+                costs = cached_costs[key] = np.array([self.alone(site, label) for label in self.labels[index]])
             yield costs
 
     def alone(self, site: Site, label: Label) -> float:
-        """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
+        """Return the cost of a label without edges: the work per device, plus penalties for violated annotations."""
         cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
         cost += self._fetching(site, label) + self._masking(site, label)
         if site.option is not None:
-            asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
-            return cost if asked == label.factor else cost + weights.forbidden_seconds  # partial operands split no loop
+            option_factor = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
+            # Partial operands split no loop.
+            return cost if option_factor == label.factor else cost + weights.forbidden_seconds
         if site.is_manual(self.link.axis):
             return cost
         state = asked_face(site, label)
@@ -152,92 +162,101 @@ class AxisProblem:
         return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
 
     def share(self, site: Site, label: Label) -> float:
-        """The share of a site's work that is left to a device, of what the other axes leave; it counts the rows of the largest tile."""
+        """Return the share of a site's work that each device keeps, relative to the work that the other axes leave.
+
+        Uneven tiles count with the size of the largest tile.
+        """
         if label.factor is None:
             return 1.0
         size, parts = site.rule.factors[label.factor].size, self.view.parts(site, label.factor)
         return site.left(label.factor, math.ceil(size / (parts * self.link.size)) / max(math.ceil(size / parts), 1))
 
     def _fetching(self, site: Site, label: Label) -> float:
-        """Seconds of communication of the op itself."""
+        """Return the seconds of communication inside the op itself."""
         return site.times * sum(
             nbytes / self.link.bandwidth + self.link.latency for nbytes in self.fetched(site, label)
         )
 
     def _masking(self, site: Site, label: Label) -> float:
-        """Seconds to make the splats that are read as partial sums, which one device has and the others zeros."""
+        """Return the seconds for masking splats that are read as partial sums: all devices but one need zeros."""
         count = sum(isinstance(label.operands[number], str) for number in site.splats)
         return count * site.times * DEFAULT.propagation.slice_seconds
 
     def fetched(self, site: Site, label: Label) -> list[float]:
-        """Bytes of each message of the op itself: rows of a window, candidates, or totals of tiles."""
+        """Return the bytes of each message inside the op: halos of windows, top-k candidates, or carries of scans."""
         if label.factor is None or label.is_pick(site):
             return []
-        factor, found = label.factor, list[float]()
+        factor, message_bytes = label.factor, list[float]()
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
-            others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
-            moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
-            places = zip(site.node.results, site.rule.places(factor)[1], strict=True)
-            made = [value for value, dim in places if loop.kind == "scan" or dim is None]
-            found.append(sum(map(self.view.nbytes, made)) * moved)
+            # a scan sends one carry per other device; a combine sends candidates for its share of the rows, and results
+            other_devices = self.link.size - 1
+            moved_rows = (
+                other_devices / loop.size
+                if loop.kind == "scan"
+                else min(other_devices, 2 * other_devices / self.link.size)
+            )
+            result_dims = zip(site.node.results, site.rule.places(factor)[1], strict=True)
+            sent_values = [value for value, dim in result_dims if loop.kind == "scan" or dim is None]
+            message_bytes.append(sum(map(self.view.nbytes, sent_values)) * moved_rows)
         for window in site.rule.windows:
             if window.factor == factor:
                 value = site.node.operands[window.operand]
                 size = value.type.sizes[window.dim]
-                if moved := rows_moved(site.rule, window, size, self.link.size):
-                    found.append(self.view.nbytes(value) * moved / max(size, 1))
-        return found
+                if moved_rows := rows_moved(site.rule, window, size, self.link.size):
+                    message_bytes.append(self.view.nbytes(value) * moved_rows / max(size, 1))
+        return message_bytes
 
-    def _edge_of(self, number: int, joint: Joint, ids: Sequence[int]) -> EdgeTables:
-        """The tables of an edge: each use reads the value as it is made, resharded for that use alone, or from a shared copy."""
+    def _edge_of(self, index: int, joint: Joint, ids: Sequence[int]) -> EdgeTables:
+        """Return the tables of an edge, cached.
+
+        Each use reads the value as produced, resharded for that use alone, or from a copy shared with other uses.
+        """
         view, used = self.view, self.view.used
         state = (
-            tuple([(use in view.moved, view.reduced.get(use, 1)) for use in joint.uses])
-            if number in view.moving
-            else ()
+            tuple([(use in view.moved, view.reduced.get(use, 1)) for use in joint.uses]) if index in view.moving else ()
         )
         kind = joint.kind if self.link.pins or not joint.has_argument else ~joint.kind
         key = kind, state, *[ids[site] for site in joint.scope], *[used[site][i] for site, i in joint.uses]
-        if (edge := self.alike.edges.get(key)) is None:
-            edge = self.alike.edges[key] = self._tables(joint)
+        if (edge := self.caches.edges.get(key)) is None:
+            edge = self.caches.edges[key] = self._tables(joint)
         return edge
 
     def _tables(self, joint: Joint) -> EdgeTables:
-        made = [label.results[joint.maker[1]] for label in self.labels[joint.maker[0]]]
-        wanted = [[label.operands[i] for label in self.labels[site]] for site, i in joint.uses]
-        states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
+        produced_states = [label.results[joint.maker[1]] for label in self.labels[joint.maker[0]]]
+        used_states = [[label.operands[i] for label in self.labels[site]] for site, i in joint.uses]
+        states = tuple(dict.fromkeys(state for side in (produced_states, *used_states) for state in side))
         ends = list(zip(joint.uses, joint.ends, strict=True))
         prices = [self._prices(use, end, states) for use, end in ends]
         weights, barriers = [self._weight(use, end) for use, end in ends], [end.is_barrier for end in joint.ends]
-        return edge_tables(joint.scope, made, wanted, prices, weights, barriers)
+        return edge_tables(joint.scope, produced_states, used_states, prices, weights, barriers)
 
-    def _asked(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
-        """A cost that keeps an annotation for users where they read the value."""
-        maker, far = self.sites[joint.maker[0]], DEFAULT.propagation.use_seconds
+    def _use_penalties(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
+        """Return a penalty for each label of a user that violates the for-users annotation of its operand."""
+        producer, penalty = self.sites[joint.maker[0]], DEFAULT.propagation.use_seconds
         states = [label.operands[use[1]] for label in self.labels[use[0]]]
-        return np.array([0.0 if is_as_asked(maker, state, self.link.axis) else far for state in states])
+        return np.array([0.0 if is_as_asked(producer, state, self.link.axis) else penalty for state in states])
 
     def _weight(self, use: tuple[int, int], end: End) -> float:
-        """The weight of an end: an edge that another axis reshards as well costs less."""
+        """Return the weight of a use: a reshard costs less where another axis reshards the same edge."""
         return end.weight * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _prices(self, use: tuple[int, int], end: End, states: tuple[State, ...]) -> dict[tuple[State, State], float]:
-        """Seconds between all states that occur at the ends of the edges of a value.
+        """Return the seconds of a reshard between any two states that occur at the ends of the edge.
 
-        Bytes are those after what other axes gather and slice on the edge, so the cost is what this axis adds.
+        Bytes are counted after other axes gather and slice on the edge, so the cost is what this axis adds.
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        nbytes, together = self.view.used_bytes(use), self.view.reduced.get(use, 1)
+        nbytes, reducing_devices = self.view.used_bytes(use), self.view.reduced.get(use, 1)
         keeps_rows = self.link.keeps_rows and end.is_own
-        key = nbytes, end.times, end.is_argument, self.link.pins, keeps_rows, together, states
+        key = nbytes, end.times, end.is_argument, self.link.pins, keeps_rows, reducing_devices, states
 
-        def seconds(source: State, target: State) -> float:
+        def reshard_seconds(source: State, target: State) -> float:
             if keeps_rows and (source, target) == ("sum", None):
                 return 0.0
-            share = nbytes / together if isinstance(source, str) and target is None else nbytes
+            share = nbytes / reducing_devices if isinstance(source, str) and target is None else nbytes
             return end.times * self.link.seconds(source, target, share, is_argument=end.is_argument)
 
-        if key not in self.alike.prices:
-            self.alike.prices[key] = {(s, t): seconds(s, t) for s in states for t in states}
-        return self.alike.prices[key]
+        if key not in self.caches.prices:
+            self.caches.prices[key] = {(s, t): reshard_seconds(s, t) for s in states for t in states}
+        return self.caches.prices[key]

@@ -1,14 +1,14 @@
-"""Flatten control flow for propagation: the nodes of all regions in one list, and sites that tie region ends to the op.
+"""Flatten control flow for propagation: one list of the nodes of all regions, with sites that tie regions to their op.
 
 Example: `%r = while (%s = %z : f32[64,32]) { %t = add %s, %x }` becomes
 
-    add     %t = add %s, %x, with the loop's number of trips as its weight
+    add     %t = add %s, %x, weighted by the loop's trip count
     carry   ties %z, %s (of condition and body), %t and %r: dims 0 and 1 of all are tied, so all have one sharding
 
-A result of `case` or `if` is a site that ties the branches' results, and each pair of an operand and a result of an optimization
-barrier is one. Operands and results of a manual computation are sites
-with required annotations; its body is part of the program along axes that are not manual, if these may split it, else it is opaque.
-So reachable states and choices need no special case for loops and branches.
+Each result of `case` or `if` is a site that ties the results of the branches. Each (operand, result) pair of an
+optimization barrier is a site. Operands and results of a manual computation are sites with required annotations.
+Its body is part of the program along axes that are not manual, if these may split it; otherwise the computation is
+opaque. So reachable states and choices need no special case for loops and branches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from meshgen.sharding.propagation.tiles import joined
 
 
 class Flat(NamedTuple):
-    """A node, how often it runs, and the axes that are manual around it."""
+    """A node, its number of executions per step, and the mesh axes that are manual around it."""
 
     node: Node
     times: float
@@ -34,24 +34,26 @@ class Flat(NamedTuple):
 
 
 def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Flat]:
-    """Nodes in canonical order; a region's before its op's result ties."""
-    found: list[Flat] = []
+    """Return all nodes in canonical order; the nodes of a region precede the sites that tie the results of its op."""
+    flat_nodes: list[Flat] = []
     producers = graph.index.producers
     for node in canonical_order(graph):
         if is_loop(node):
-            found += _flattened_loop(
+            flat_nodes += _flattened_loop(
                 node, times, trip_count(node, producers) or DEFAULT.propagation.unknown_trips, manual
             )
         elif is_branching(node):
-            found += _branches(node, times, manual)
+            flat_nodes += _branches(node, times, manual)
         elif is_manual(node):
-            found += _manual(node, times, manual)
+            flat_nodes += _manual(node, times, manual)
         elif is_optimization_barrier(node):
             pairs = zip(node.operands, node.results, strict=True)
-            found += [Flat(Node("barrier_value", [v], [result], loc=node.loc), times, manual) for v, result in pairs]
+            flat_nodes += [
+                Flat(Node("barrier_value", [v], [result], loc=node.loc), times, manual) for v, result in pairs
+            ]
         else:
-            found.append(Flat(node, times, manual))
-    return found
+            flat_nodes.append(Flat(node, times, manual))
+    return flat_nodes
 
 
 def _flattened_loop(node: Node, times: float, trips: float, manual: tuple[str, ...]) -> list[Flat]:
@@ -67,46 +69,48 @@ def _flattened_loop(node: Node, times: float, trips: float, manual: tuple[str, .
 
 
 def _branches(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
-    found = [Flat(Node("decision", [node.operands[0]], [], loc=node.loc), times, manual)]
+    flat_nodes = [Flat(Node("decision", [node.operands[0]], [], loc=node.loc), times, manual)]
     arguments = node.operands[1:]
-    for number, value in enumerate(arguments):
-        inner = [region.inputs[number] for region in node.regions]
-        found.append(Flat(Node("branch_argument", [value], inner, loc=node.loc), times, manual))
+    for index, value in enumerate(arguments):
+        inner = [region.inputs[index] for region in node.regions]
+        flat_nodes.append(Flat(Node("branch_argument", [value], inner, loc=node.loc), times, manual))
     for region in node.regions:
-        found += flatten(region, times, manual)
-    for number, result in enumerate(node.results):
-        ends = [region.outputs[number] for region in node.regions]
-        found.append(Flat(Node("branch_result", ends, [result], loc=node.loc), times, manual))
-    return found
+        flat_nodes += flatten(region, times, manual)
+    for index, result in enumerate(node.results):
+        ends = [region.outputs[index] for region in node.regions]
+        flat_nodes.append(Flat(Node("branch_result", ends, [result], loc=node.loc), times, manual))
+    return flat_nodes
 
 
 def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
-    """The ends of a manual computation, and between them its body if free axes may split it.
+    """Return the operand and result sites of a manual computation, and between them its body if free axes may split it.
 
-    If not, its operands are outputs of the program, and its results inputs.
+    If they may not, its operands become outputs of the program, and its results become inputs.
     """
     axes, body = (*manual, *node.attrs.axes), node.regions[0]
     inputs, outputs = ([[v] if is_open(node) else [] for v in side] for side in (body.inputs, body.outputs))
-    takes = zip(node.operands, inputs, _said(node, "in"), strict=True)
-    gives = zip(node.results, outputs, _said(node, "out"), strict=True)
+    operand_ends = zip(node.operands, inputs, _end_attributes(node, "in"), strict=True)
+    result_ends = zip(node.results, outputs, _end_attributes(node, "out"), strict=True)
     return [
-        *(Flat(Node("manual_operand", [v], inner, said, node.loc), times, axes) for v, inner, said in takes),
+        *(Flat(Node("manual_operand", [v], inner, attrs, node.loc), times, axes) for v, inner, attrs in operand_ends),
         *(flatten(body, times, axes) if is_open(node) else ()),
-        *(Flat(Node("manual_result", inner, [v], said, node.loc), times, axes) for v, inner, said in gives),
+        *(Flat(Node("manual_result", inner, [v], attrs, node.loc), times, axes) for v, inner, attrs in result_ends),
     ]
 
 
-def _said(node: Node, side: str) -> list[dict[str, Any]]:
-    """The annotation of each operand or result, and its part over the manual axes."""
-    return [{"sharding": joined(s, f), "open_dims": opened, "manual": s} for s, f, opened in node.attrs.ends(side)]
+def _end_attributes(node: Node, side: str) -> list[dict[str, Any]]:
+    """Return the annotation of each operand or result, and the part of it over the manual axes."""
+    return [
+        {"sharding": joined(s, f), "open_dims": open_dims, "manual": s} for s, f, open_dims in node.attrs.ends(side)
+    ]
 
 
 def identity_rule(node: Node) -> Rule:
-    """All dims of all operands and results are tied one to one."""
+    """Return the rule that ties all dims of all operands and results one to one."""
     ends: list[Value] = [*node.operands, *node.results]
     dims = " ".join(letters(ends[0].type.rank)) or "()"
     sides = [", ".join([dims] * len(side)) for side in (node.operands, node.results)]
     types = [[value.type for value in side] for side in (node.operands, node.results)]
-    through = node.operands and node.results and not is_propagation_barrier(node)
-    linear = (Linear(tuple(range(len(node.operands))), ALL_KINDS),) if through else ()
+    is_passed = node.operands and node.results and not is_propagation_barrier(node)
+    linear = (Linear(tuple(range(len(node.operands))), ALL_KINDS),) if is_passed else ()
     return rule(f"{sides[0]} -> {sides[1]}", types[0], types[1], linear=linear)

@@ -1,8 +1,8 @@
-"""Find splits of minor factors whose major factors the other axes no longer split completely, and undo them.
+"""Undo splits of minor factors once the other axes do not split their major factors completely.
 
-Example: `reshape f32[3,10] -> f32[30]` on y=3, x=2. If y splits the factor of 3, x may split the factor of 10: a device has
-5 rows, [{y, x}]. If y is decided again and leaves the 3 whole, a device's 5 of each 10 rows are not contiguous in the 30, so
-x must leave them whole as well.
+Example: `reshape f32[3,10] -> f32[30]` on y=3, x=2. If y splits the factor of 3, x may split the factor of 10:
+a device has 5 rows, [{y, x}]. If y is decided again and no longer splits the 3, a device's 5 of each 10 rows are not
+contiguous in the 30. Then x must not split the 10 either.
 """
 
 from __future__ import annotations
@@ -19,39 +19,49 @@ Labels = Mapping[str, Sequence[Label]]  # per axis, one label per site
 
 
 def splits(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> Splits:
-    """Into how many parts axes split each factor of each site; 0: no other axis may split it."""
-    found: Splits = {}
-    for axis, chosen in labels.items():
-        for site, label in zip(sites, chosen, strict=True):
+    """Return the number of parts into which the axes split each factor of each site.
+
+    0 means that no further axis may split the factor.
+    """
+    parts: Splits = {}
+    for axis, axis_labels in labels.items():
+        for site, label in zip(sites, axis_labels, strict=True):
             if label.factor is not None:
-                table = found.setdefault(site, {})
+                table = parts.setdefault(site, {})
                 size = 0 if label.is_pick(site) else mesh.axis_size(axis)
                 table[label.factor] = table.get(label.factor, 1) * size
-    return found
+    return parts
 
 
 def covers(split: Splits) -> Covered:
-    """Whether a factor is split completely."""
+    """Return a predicate: whether the axes split a factor completely."""
     return lambda site, factor: split.get(site, {}).get(factor, 1) == site.rule.factors[factor].size
 
 
 def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict[str, tuple[Label, ...]]:
-    """The labels; sites whose split needs major factors that no other axis splits in the end are whole along the axis."""
-    found = {axis: list(chosen) for axis, chosen in labels.items()}
-    joined = [number for number, site in enumerate(sites) if _is_joined(site)]
-    is_new = bool(joined)
-    while is_new:  # terminates: each round makes at least one more site whole
-        is_new = False
-        for axis, chosen in found.items():
-            covered = covers(splits(sites, {other: each for other, each in found.items() if other != axis}, mesh))
-            for number in joined:
-                if _is_uncovered(sites[number], chosen[number], covered):
-                    chosen[number], is_new = whole_label(sites[number]), True
-    return {axis: tuple(chosen) for axis, chosen in found.items()}
+    """Return the labels with a site replicated where its split needs a major factor that no other axis splits."""
+    updated = {axis: list(axis_labels) for axis, axis_labels in labels.items()}
+    joined_sites = [index for index, site in enumerate(sites) if _is_joined(site)]
+    is_changed = bool(joined_sites)
+    while is_changed:  # Terminates: each round replicates at least one more site.
+        is_changed = False
+        for axis, axis_labels in updated.items():
+            covered = covers(
+                splits(
+                    sites, {other: labels_of_axis for other, labels_of_axis in updated.items() if other != axis}, mesh
+                )
+            )
+            for index in joined_sites:
+                if _is_uncovered(sites[index], axis_labels[index], covered):
+                    axis_labels[index], is_changed = whole_label(sites[index]), True
+    return {axis: tuple(axis_labels) for axis, axis_labels in updated.items()}
 
 
 def _is_joined(site: Site) -> bool:
-    """Whether a dim is made of several loops. The user's option of an op is not changed; if it is illegal it is refused elsewhere."""
+    """Whether a dim consists of several factors, and no sharding option of the user applies.
+
+    Options are not changed here; a later check refuses illegal ones.
+    """
     return site.option is None and site.is_joined
 
 

@@ -1,10 +1,10 @@
-"""Tie donated arguments to their next values, as loops tie the values that they carry: both have one sharding, so steps can follow each other.
+"""Tie each donated argument to its next value: both get one sharding, so that consecutive steps need no reshard.
 
 Example, on x=4: `%w : f32[64,32]` annotated [{x}, {}], whose next value is `%v = subtract %w, %u`
 
-    site    input %v -> %w with rule `a b -> a b`: %v is read, and %w made, split over x
+    site    input %v -> %w with rule `a b -> a b`: x splits dim 0 of both
 
-The cost of the edge from `subtract` to this site is what it takes to bring the next value into the sharding of the argument.
+The edge from `subtract` to this site costs the reshard of the next value into the sharding of the argument.
 """
 
 from __future__ import annotations
@@ -15,42 +15,55 @@ from meshgen.ir.graph import Annotation, Module
 
 
 def tied_outputs(module: Module) -> dict[int, int]:
-    """The output of each donated input that has the sharding of the input, by number.
+    """Return, for each donated input, the index of the output that must have the sharding of the input.
 
-    Not tied are inputs that are returned as they are, and inputs whose required annotation is not that of the output.
+    Inputs that the program returns unchanged are not tied, nor are inputs whose required annotation differs from the
+    output's.
     """
-    graph, given = module.graph, set(module.graph.inputs)
+    graph, inputs = module.graph, set(module.graph.inputs)
     return {
-        number: output
-        for number, output in module.donations.items()
-        if output is not None and graph.outputs[output] not in given and _agree(*_annotations(module, number, output))
+        index: output
+        for index, output in module.donations.items()
+        if output is not None and graph.outputs[output] not in inputs and _agree(*_annotations(module, index, output))
     }
 
 
 def untied_outputs(module: Module) -> list[int]:
-    """The outputs, by number, that have a site of their own."""
+    """Return the indices of the outputs that have a site of their own."""
     tied = {*tied_outputs(module).values()}
-    return [number for number in range(len(module.graph.outputs)) if number not in tied]
+    return [index for index in range(len(module.graph.outputs)) if index not in tied]
 
 
 def joint_annotations(module: Module, tied: Mapping[int, int]) -> list[Annotation | None]:
-    """The annotations of the inputs; of a tied one that of its output where only the output is required to have one, or has one."""
-    found = list(module.in_annotations)
-    for number, output in tied.items():
-        own, other = _annotations(module, number, output)
-        if other is not None and (own is None or (other.required and not own.required)):
-            found += [None] * (number + 1 - len(found))
-            found[number] = other
-    return found
+    """Return the annotations of the inputs.
+
+    A tied input takes the annotation of its output if only the output has one, or if only the output's is required.
+    """
+    annotations = list(module.in_annotations)
+    for index, output in tied.items():
+        input_annotation, output_annotation = _annotations(module, index, output)
+        if output_annotation is not None and (
+            input_annotation is None or (output_annotation.required and not input_annotation.required)
+        ):
+            annotations += [None] * (index + 1 - len(annotations))
+            annotations[index] = output_annotation
+    return annotations
 
 
-def _annotations(module: Module, number: int, output: int) -> tuple[Annotation | None, Annotation | None]:
+def _annotations(module: Module, index: int, output: int) -> tuple[Annotation | None, Annotation | None]:
     ins, outs = module.in_annotations, module.out_annotations
-    return ins[number] if number < len(ins) else None, outs[output] if output < len(outs) else None
+    return ins[index] if index < len(ins) else None, outs[output] if output < len(outs) else None
 
 
-def _agree(own: Annotation | None, other: Annotation | None) -> bool:
-    """Whether no two required annotations differ."""
-    if own is None or other is None or not (own.required and other.required):
+def _agree(input_annotation: Annotation | None, output_annotation: Annotation | None) -> bool:
+    """Whether at most one of the annotations is required, or both are equal."""
+    if (
+        input_annotation is None
+        or output_annotation is None
+        or not (input_annotation.required and output_annotation.required)
+    ):
         return True
-    return (own.sharding, any(own.open_dims)) == (other.sharding, any(other.open_dims))
+    return (input_annotation.sharding, any(input_annotation.open_dims)) == (
+        output_annotation.sharding,
+        any(output_annotation.open_dims),
+    )

@@ -1,15 +1,17 @@
-"""Make the tables of a value's edge: what its uses cost in the states in which they read it, given the one in which it is made.
+"""Build the cost tables of a value's edge: the reshard cost of each use, given the states at the producer and the use.
 
-Example, a value of 24 kB made split (0) or whole, and read by two users, each split or whole, on x=4; an all-gather takes 5 us:
+Example, a value of 24 kB produced split (0) or replicated, and read by two users, each split or replicated, on x=4; an
+all-gather takes 5 us:
 
-    direct   made 0, read whole: 5 us by each user
-    shared   made 0, both read whole: 5 us, as they share one gathered copy
+    direct   produced 0, read replicated: 5 us by each user
+    shared   produced 0, both read replicated: 5 us, as they share one gathered copy
 
-    table over (maker, first, second): [[[0, 5], [5, 5]], [[0, 0], [0, 0]]]
+    table over (producer, first, second): [[[0, 5], [5, 5]], [[0, 0], [0, 0]]]
 
-Whether there is a copy, and in which state, is chosen within the table, where that is small; else the copy is a variable of its own. Copies
-that never pay are left out, and uses that none would serve have a table of their own. An optimization barrier shares reduced copies alone:
-one that was gathered for users before it would have to be kept for those behind it.
+A small table decides internally whether there is a shared copy, and in which state; otherwise the copy is a variable of
+its own. Copies that are never profitable are left out, and uses that no copy would serve have a table of their own. An
+optimization barrier shares only reduced copies: a copy gathered for users before the barrier would have to stay alive
+for the users behind it.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ _Placed = tuple[tuple[int, ...], Array]
 
 
 class EdgeTables(NamedTuple):
-    """The tables of an edge, each over places in its scope: its maker, its uses, and a copy that they share, which has `copies` states.
+    """The tables of an edge, each over positions in the scope: producer, uses, and a shared copy with `copies` states.
 
-    Places are in rising order of sites, none is of a site with one label; `seconds` are certain.
+    Positions are in rising order of sites and exclude sites with one label. `seconds` is the constant part of the cost.
     """
 
     copies: int
@@ -39,93 +41,101 @@ class EdgeTables(NamedTuple):
     seconds: float
 
     def at(self, labels: Sequence[int]) -> float:
-        """Seconds with these labels of the maker and the uses, by number, and the best copy."""
-        found: Any = self.seconds
-        for places, costs in self.tables:
-            found = found + costs[tuple([labels[place] if place < len(labels) else slice(None) for place in places])]
-        return float(np.min(found))
+        """Return the seconds of the edge for label indices of the producer and the uses, with the best copy."""
+        seconds: Any = self.seconds
+        for positions, costs in self.tables:
+            seconds = (
+                seconds
+                + costs[tuple([labels[position] if position < len(labels) else slice(None) for position in positions])]
+            )
+        return float(np.min(seconds))
 
 
 def edge_tables(
     scope: Sequence[int], made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float],
     barriers: Sequence[bool],
 ) -> EdgeTables:  # fmt: skip
-    """The tables of an edge.
+    """Build the tables of an edge.
 
     Args:
-        scope: the site that makes the value, then that of each use, by number.
-        made: the state of the value for each label of its maker.
-        wanted: the state of it for each label of each use.
-        prices: of each use, times its weight.
+        scope: the site that produces the value, then the site of each use.
+        made: the state of the value for each label of its producer.
+        wanted: the state of the value for each label of each use.
+        prices: reshard seconds of each use.
+        weights: factor on the seconds of each use.
         barriers: whether each use is an optimization barrier.
     """
-    if all(state == made[0] for side in (made, *wanted) for state in side):  # nothing is resharded, whatever is chosen
+    if all(state == made[0] for side in (made, *wanted) for state in side):  # No choice of labels reshards anything.
         return EdgeTables(0, [], 0.0)
     direct = [
         np.array([[price[m, w] * weight for w in states] for m in made])
         for states, price, weight in zip(wanted, prices, weights, strict=True)
     ]
-    tables: list[_Placed] = [((0, number), costs) for number, costs in enumerate(direct, 1)]
+    tables: list[_Placed] = [((0, use), costs) for use, costs in enumerate(direct, 1)]
     shared = _Shared.of(made, wanted, prices, weights, direct, barriers)
     copies = 0
     if shared is not None:
-        tables = [tables[number] for number in range(len(direct)) if number not in shared.users]
-        copies, more = shared.tables(direct)
-        tables += more
+        tables = [tables[use] for use in range(len(direct)) if use not in shared.users]
+        copies, shared_tables = shared.tables(direct)
+        tables += shared_tables
     return _in_order_of_sites(scope, [len(made), *map(len, wanted), copies], copies, tables)
 
 
 class _Shared(NamedTuple):
-    """Copies that may pay: seconds to make each, by label of the maker, and to read each, by label of each of the `users`."""
+    """Copies that may be profitable: seconds to make each copy, and seconds for each of the `users` to read it."""
 
     users: tuple[int, ...]
-    price: Array  # (labels of the maker, copies)
-    read: list[Array]  # (labels of the maker, copies, labels of a user)
+    price: Array  # (labels of the producer, copies)
+    read: list[Array]  # (labels of the producer, copies, labels of a user)
 
     @staticmethod
     def of(
         made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float], direct: Sequence[Array],
         barriers: Sequence[bool],
     ) -> _Shared | None:  # fmt: skip
-        """None if no copy is ever cheaper than to reshard the value for each use alone."""
+        """Return the profitable copies, or None if resharding for each use alone is never more expensive."""
         copies = _shared_states(made, wanted)
         if not copies:
             return None
-        dearest = max(weights)
-        price = np.array([[max(table[m, c] for table in prices) * dearest for c in copies] for m in made])
+        largest_weight = max(weights)
+        price = np.array([[max(table[m, c] for table in prices) * largest_weight for c in copies] for m in made])
         is_reduced = np.array([isinstance(state, str) for state in made])[:, None, None]
         read = [
             np.where(is_reduced | (not is_barrier), [[price[c, w] * weight for w in states] for c in copies], np.inf)
             for states, price, weight, is_barrier in zip(wanted, prices, weights, barriers, strict=True)
         ]
         saved = [np.maximum(d[:, None] - r, 0).max(axis=2) for d, r in zip(direct, read, strict=True)]
-        pays = (np.sum(saved, axis=0) > price).any(axis=0)
-        users = tuple([number for number, most in enumerate(saved) if most[:, pays].any()])
-        return _Shared(users, price[:, pays], [read[number][:, pays] for number in users]) if len(users) > 1 else None
+        is_profitable = (np.sum(saved, axis=0) > price).any(axis=0)
+        users = tuple([use for use, most_saved in enumerate(saved) if most_saved[:, is_profitable].any()])
+        return (
+            _Shared(users, price[:, is_profitable], [read[use][:, is_profitable] for use in users])
+            if len(users) > 1
+            else None
+        )
 
     def tables(self, direct: Sequence[Array]) -> tuple[int, list[_Placed]]:
-        """How many states a variable for the copy has, and the tables of the users."""
+        """Return the number of states of the copy variable, or 0 if it needs none, and the tables of the users."""
         options = self.price.shape[1] + 1
-        price = np.concatenate([np.zeros((len(self.price), 1)), self.price], axis=1)  # at first: no copy
-        near: list[_Placed] = []
+        price = np.concatenate([np.zeros((len(self.price), 1)), self.price], axis=1)  # option 0: no copy
+        user_tables: list[_Placed] = []
         for user, read in zip(self.users, self.read, strict=True):
             costs = np.minimum(direct[user][..., None], read.transpose(0, 2, 1))
             costs = np.concatenate([direct[user][..., None], costs], axis=2)
-            if costs.shape[1] == 1:  # nothing is left to choose here
+            if costs.shape[1] == 1:  # The user has one label, so there is nothing to choose.
                 price = price + costs[:, 0]
             else:
-                near.append(((user + 1,), costs))
-        if math.prod([price.size, *[costs.shape[1] for _, costs in near]]) > DEFAULT.search.copy_cells:
+                user_tables.append(((user + 1,), costs))
+        if math.prod([price.size, *[costs.shape[1] for _, costs in user_tables]]) > DEFAULT.search.copy_cells:
             copy = len(direct) + 1
-            return options, [((0, copy), price), *[((0, *place, copy), costs) for place, costs in near]]
-        total = price.reshape(len(price), *[1] * len(near), options)
-        for number, (_, costs) in enumerate(near):
-            total = total + np.expand_dims(costs, [1 + axis for axis in range(len(near)) if axis != number])
-        return 0, [((0, *[place for places, _ in near for place in places]), total.min(axis=-1))]
+            return options, [((0, copy), price), *[((0, *position, copy), costs) for position, costs in user_tables]]
+        total = price.reshape(len(price), *[1] * len(user_tables), options)
+        for index, (_, costs) in enumerate(user_tables):
+            total = total + np.expand_dims(costs, [1 + axis for axis in range(len(user_tables)) if axis != index])
+        return 0, [((0, *[position for positions, _ in user_tables for position in positions]), total.min(axis=-1))]
 
 
 def _shared_states(made: Sequence[State], wanted: Sequence[Sequence[State]]) -> list[State]:
-    """States that at least two users may need and in which the producer may not make the value."""
+    """Return the states that at least two users may need and that the producer may have to reshard to."""
     if len(wanted) < 2 or (len(made) == 1 and all(set(states) == {made[0]} for states in wanted)):
         return []
     count: dict[State, int] = {}
@@ -138,21 +148,21 @@ def _shared_states(made: Sequence[State], wanted: Sequence[Sequence[State]]) -> 
 def _in_order_of_sites(
     scope: Sequence[int], sizes: Sequence[int], copies: int, tables: Sequence[_Placed]
 ) -> EdgeTables:
-    """The tables with the places of each in rising order of sites: a site that occurs twice is taken on the diagonal."""
-    numbers = [*scope, max(scope) + 1]
-    found: list[_Placed] = []
+    """Return the tables with positions in rising order of sites; a site that occurs twice keeps only its diagonal."""
+    sites = [*scope, max(scope) + 1]
+    ordered_tables: list[_Placed] = []
     seconds = 0.0
-    for places, costs in tables:
-        order = sorted(range(len(places)), key=lambda i: numbers[places[i]])
-        costs, kept = np.transpose(costs, order), [places[i] for i in order]
-        for axis in reversed(range(1, len(kept))):
-            if numbers[kept[axis]] == numbers[kept[axis - 1]]:
+    for positions, costs in tables:
+        order = sorted(range(len(positions)), key=lambda i: sites[positions[i]])
+        costs, kept_positions = np.transpose(costs, order), [positions[i] for i in order]
+        for axis in reversed(range(1, len(kept_positions))):
+            if sites[kept_positions[axis]] == sites[kept_positions[axis - 1]]:
                 costs = np.moveaxis(np.diagonal(costs, 0, axis - 1, axis), -1, axis - 1)
-                del kept[axis]
-        kept = [place for place in kept if sizes[place] > 1]
-        costs = costs.reshape([sizes[place] for place in kept])
-        if not kept:
+                del kept_positions[axis]
+        kept_positions = [position for position in kept_positions if sizes[position] > 1]
+        costs = costs.reshape([sizes[position] for position in kept_positions])
+        if not kept_positions:
             seconds += costs.item()
         elif costs.any():
-            found.append((tuple(kept), np.ascontiguousarray(costs)))
-    return EdgeTables(copies, found, seconds)
+            ordered_tables.append((tuple(kept_positions), np.ascontiguousarray(costs)))
+    return EdgeTables(copies, ordered_tables, seconds)

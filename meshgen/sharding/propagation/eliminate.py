@@ -1,14 +1,15 @@
-"""Find the cheapest labelling of a network of costs: exactly, or where it is too wide a good one with a bound.
+"""Find the cheapest labelling of a cost network: exactly, or a good labelling with a bound if the network is too wide.
 
-Example on x=4, in microseconds: a dot split over its rows or not (labels r, w), the sum of its rows (r, w), and the edge between
-them, an all-gather of 5 where the labels differ:
+Example on x=4, in microseconds: a dot split over its rows or not (labels r, w), the sum of its rows (r, w), and the
+edge between them, an all-gather of 5 where the labels differ:
 
     (dot,): [10, 40]   (sum,): [2, 3]   (dot, sum): [[0, 5], [5, 0]]      cheapest: r, r, cost 12
 
-The steps that lose nothing (`network.py`) leave of most programs no variable, and of others a core of a few per cent. A core that is too wide has
-variables fixed, the most connected first, to the label of an earlier labelling of a similar network, or to the one that is best if
-all others could follow; then others are fixed to their labels in the best labelling so far, and the guessed ones are free again:
-the cost can only fall.
+The lossless steps (`network.py`) solve most programs completely, and leave a core of a few percent of the variables in
+others. A core that is too wide has variables fixed, the most connected first. Each is fixed to its label in the
+solution of a similar network, or to the label that would be best if all others could follow. In later rounds other
+variables are fixed to their labels in the best labelling so far, and the earlier ones are free again, so the cost can
+only fall.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from meshgen.sharding.propagation.network import Table as Table
 
 
 class Labelling(NamedTuple):
-    """Label of every variable, total cost, and whether it is proven cheapest: no variable was fixed on the way."""
+    """A label for every variable, the total cost, and whether the cost is proven minimal (no variable was fixed)."""
 
     labels: tuple[int, ...]
     cost: float
@@ -30,12 +31,13 @@ class Labelling(NamedTuple):
 
 
 def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence[int]] = tuple) -> Labelling:
-    """The labelling of least total cost; of equals one with small labels, the same one in every order of the tables.
+    """Return the labelling of least total cost. Ties go to small labels, whatever the order of the tables.
 
     Args:
         sizes: number of labels of each variable, at least 1.
         tables: costs in any unit; infinity forbids a combination.
-        guess: asked where the network is too wide to be solved exactly: a labelling to begin with, -1 for variables without a guess.
+        guess: returns an initial labelling, with -1 for variables without a guess. Called only if the network is too
+        wide to solve exactly.
     """
     network = Network(sizes, tables)
     network.reduce(DEFAULT.search.narrow_cells)
@@ -44,7 +46,7 @@ def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence
 
 
 def least_cost(sizes: list[int], tables: list[Table]) -> float:
-    """A cost that no labelling is below: that of the cheapest one where no variable has to be relaxed."""
+    """Return a lower bound on the cost of every labelling. The bound is exact if no variable has to be relaxed."""
     network = Network(sizes, tables)
     while True:
         network.reduce(DEFAULT.search.table_cells)
@@ -53,7 +55,7 @@ def least_cost(sizes: list[int], tables: list[Table]) -> float:
         network.relax(min(left, key=lambda v: (network.width(v), v)), DEFAULT.search.table_cells)
 
 
-class _Found(NamedTuple):
+class _CoreLabelling(NamedTuple):
     """A labelling of the core, and the variables that were fixed for it."""
 
     labels: tuple[int, ...]
@@ -62,7 +64,7 @@ class _Found(NamedTuple):
 
 
 class _Core:
-    """What is left of a network, solved several times with other variables fixed."""
+    """The variables of a network that lossless steps leave; solved several times with different variables fixed."""
 
     def __init__(self, network: Network) -> None:
         self.network, self.steps = network, network.steps
@@ -71,29 +73,35 @@ class _Core:
     def cheapest(self, guess: Sequence[int]) -> Labelling:
         best = self._attempt(guess)
         if not best.fixed:
-            return Labelling(self._whole(best), best.cost, is_exact=True)
-        found, limits = best, DEFAULT.search
+            return Labelling(self._complete(best), best.cost, is_exact=True)
+        attempt, limits = best, DEFAULT.search
         for _ in range(limits.refixed_rounds):
-            for variable in found.fixed:
+            for variable in attempt.fixed:
                 self.often[variable] += 1
-            before, found = best, self._attempt(best.labels)
-            best = found if found.cost < best.cost else best
-            if best.cost >= before.cost * (1 - limits.refixed_gain):
+            previous, attempt = best, self._attempt(best.labels)
+            best = attempt if attempt.cost < best.cost else best
+            if best.cost >= previous.cost * (1 - limits.refixed_gain):
                 break
-        return Labelling(self._whole(best), best.cost, is_exact=False)
+        return Labelling(self._complete(best), best.cost, is_exact=False)
 
-    def _whole(self, found: _Found) -> tuple[int, ...]:
-        """The labels of all variables, of a labelling of the core."""
-        return self.network.completed(found.labels)
+    def _complete(self, core_labelling: _CoreLabelling) -> tuple[int, ...]:
+        """Return the labels of all variables, given a labelling of the core."""
+        return self.network.completed(core_labelling.labels)
 
-    def _attempt(self, kept: Sequence[int] = ()) -> _Found:
-        """Solve the core; variables that have to be fixed take their label of `kept`, those fixed least often first."""
+    def _attempt(self, initial_labels: Sequence[int] = ()) -> _CoreLabelling:
+        """Solve the core by fixing variables until it is narrow enough, those fixed least often first.
+
+        A fixed variable takes its label in `initial_labels`, or its cheapest label.
+        """
         network, fixed = self.network.copy(), list[int]()
         while left := network.left:
             variable = max(left, key=lambda v: (network.degree(v) / (1 + self.often[v]), -v))
             labels = network.labels[variable]
-            is_kept = bool(kept) and kept[variable] in labels
-            network.fix(variable, kept[variable] if is_kept else labels[int(network.least(variable).argmin())])
+            has_initial_label = bool(initial_labels) and initial_labels[variable] in labels
+            network.fix(
+                variable,
+                initial_labels[variable] if has_initial_label else labels[int(network.least(variable).argmin())],
+            )
             fixed.append(variable)
             network.reduce(DEFAULT.search.table_cells)
-        return _Found(network.chosen(self.steps), network.constant, tuple(fixed))
+        return _CoreLabelling(network.chosen(self.steps), network.constant, tuple(fixed))

@@ -1,4 +1,4 @@
-"""Make one site of each sharding group (`sdy.sharding_group`), which ties the dims of all its members.
+"""Merge each sharding group (`sdy.sharding_group`) into one site, which ties the dims of all its members.
 
 Example, on x=4: `%p = tanh %a : f32[64,32]` and `%q = negate %b : f32[64,32]` in group 3, `%a` annotated [{x}, {}]
 
@@ -21,33 +21,39 @@ from meshgen.spec import Sharding
 
 
 def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]:
-    """The nodes, with one per group in place of its first member; its attribute `members` has the nodes of all."""
+    """Return the nodes with one node per group, at the position of the group's first member.
+
+    The attribute `members` of that node lists the nodes of all members. Faults are appended to `faults`.
+    """
     members = [flat for flat in nodes if is_sharding_group(flat.node)]
     if not members:
         return list(nodes)
-    first = _first_of_group(members)
+    representative = _first_of_group(members)
     groups: dict[int, list[Flat]] = {}
     for flat in members:
-        groups.setdefault(first[flat.node.attrs.group], []).append(flat)
-    found: list[Flat] = []
+        groups.setdefault(representative[flat.node.attrs.group], []).append(flat)
+    merged_nodes: list[Flat] = []
     for flat in nodes:
         if not is_sharding_group(flat.node):
-            found.append(flat)
-        elif (group := groups.pop(first[flat.node.attrs.group], None)) is not None:
+            merged_nodes.append(flat)
+        elif (group := groups.pop(representative[flat.node.attrs.group], None)) is not None:
             faults += _faults(group)
-            found.append(_joined_group(group))
-    return found
+            merged_nodes.append(_joined_group(group))
+    return merged_nodes
 
 
 def _first_of_group(members: Sequence[Flat]) -> dict[int, int]:
-    """Per number of a group the least number of the groups that share members with it."""
-    numbers = {flat.node.attrs.group: flat.node.attrs.group for flat in members}
-    made = {flat.node.result: flat.node.attrs.group for flat in members}
+    """Return for each group id the smallest id among the groups that share members with it."""
+    smallest_ids = {flat.node.attrs.group: flat.node.attrs.group for flat in members}
+    group_of_result = {flat.node.result: flat.node.attrs.group for flat in members}
     for flat in members:
-        if (other := made.get(flat.node.operands[0])) is not None:
-            both = numbers[other], numbers[flat.node.attrs.group]
-            numbers = {group: min(both) if least in both else least for group, least in numbers.items()}
-    return numbers
+        if (other := group_of_result.get(flat.node.operands[0])) is not None:
+            merged_ids = smallest_ids[other], smallest_ids[flat.node.attrs.group]
+            smallest_ids = {
+                group: min(merged_ids) if smallest in merged_ids else smallest
+                for group, smallest in smallest_ids.items()
+            }
+    return smallest_ids
 
 
 def _joined_group(group: Sequence[Flat]) -> Flat:
@@ -59,36 +65,37 @@ def _joined_group(group: Sequence[Flat]) -> Flat:
 
 
 def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
-    """Faults of members with different shapes, or on tiles of different axes."""
-    first, found = group[0], list[Diagnostic]()
+    """Return faults for members whose shapes differ, or that are inside of different manual computations."""
+    first, faults = group[0], list[Diagnostic]()
     for flat in group[1:]:
-        here, there = flat.node.result.type, first.node.result.type
-        number = flat.node.attrs.group
-        if here.shape != there.shape:
-            message = (
-                f"members of sharding group {number} must have one shape, but this one is {here} and the first {there}"
-            )
-            found.append(Diagnostic("MG0204", message, flat.node.loc, hint="put it into a group of its own"))
+        member_type, first_type = flat.node.result.type, first.node.result.type
+        group_id = flat.node.attrs.group
+        if member_type.shape != first_type.shape:
+            message = f"members of sharding group {group_id} must have one shape, but this one is {member_type} and the first {first_type}"
+            faults.append(Diagnostic("MG0204", message, flat.node.loc, hint="put it into a group of its own"))
         elif flat.manual != first.manual:
-            axes = [list(each.manual) or "none" for each in (flat, first)]
-            message = f"members of sharding group {number} work on tiles of different axes: {axes[0]} here, {axes[1]} at the first"
+            axes = [list(member.manual) or "none" for member in (flat, first)]
+            message = f"members of sharding group {group_id} work on tiles of different axes: {axes[0]} here, {axes[1]} at the first"
             hint = "use one group inside of the manual computation and another outside"
-            found.append(Diagnostic("MG0204", message, flat.node.loc, hint=hint))
-    return found
+            faults.append(Diagnostic("MG0204", message, flat.node.loc, hint=hint))
+    return faults
 
 
 def annotation_of_group(
     node: Node, annotations: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
 ) -> Annotation | None:
-    """The required annotation of a group; appends a fault if those of its members contradict. `annotations` are those of each value."""
-    found = [each for value in (*node.operands, *node.results) for each in annotations.get(value, ())]
-    required = [each for each in found if each.required]
-    said = [each for each in required if each.sharding.used_axes or not all(each.open_dims or (False,))]
-    if not said:
+    """Return the required annotation of a group, or None if no member has one.
+
+    Appends a fault to `faults` if the annotations of members contradict each other.
+    """
+    member_annotations = [each for value in (*node.operands, *node.results) for each in annotations.get(value, ())]
+    required = [each for each in member_annotations if each.required]
+    binding = [each for each in required if each.sharding.used_axes or not all(each.open_dims or (False,))]
+    if not binding:
         return None
-    closed = [annotation for annotation in said if not any(annotation.open_dims)]
-    best = (closed or said)[0]
-    for annotation in said:
+    closed_annotations = [annotation for annotation in binding if not any(annotation.open_dims)]
+    best = (closed_annotations or binding)[0]
+    for annotation in binding:
         if not _agrees(annotation, best, parts):
             message = f"members of sharding group {node.attrs.group} have required shardings {annotation.sharding} and {best.sharding}"
             faults.append(
@@ -104,21 +111,21 @@ def annotation_of_group(
 
 
 def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
-    """Whether the dims of an annotation are those of another one, or are open and a prefix of them."""
-    opened = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
-    sides = ([_splitting_parts(axes, parts) for axes in each.sharding.dims] for each in (annotation, best))
-    dims = zip(*sides, opened, strict=True)
-    return all(here == there or (is_open and there[: len(here)] == here) for here, there, is_open in dims)
+    """Whether the dims of both annotations are equal, or open dims of `annotation` are a prefix of those of `best`."""
+    open_dims = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
+    sides = ([_splitting_parts(axes, parts) for axes in side.sharding.dims] for side in (annotation, best))
+    dims = zip(*sides, open_dims, strict=True)
+    return all(here == best_axes or (is_open and best_axes[: len(here)] == here) for here, best_axes, is_open in dims)
 
 
 def _splitting_parts(refs: Sequence[str], parts: AxisParts) -> list[str]:
-    """The parts of axes that split something."""
+    """Return the sub-axes with more than one device."""
     plain = (part for ref in parts.merge(refs) for part in (parts.refine((ref,)) if parts.fits(ref) else (ref,)))
     return [part for part in plain if parts.mesh.axis_size(part) != 1]
 
 
 def of_members(node: Node, sharding: NodeSharding) -> dict[Node, NodeSharding]:
-    """The decision for a group, for the node of each member."""
+    """Return the sharding of a group for the node of each member."""
     return {
         member: replace(sharding, operands=(operand,), results=(result,))
         for member, operand, result in zip(node.attrs.members, sharding.operands, sharding.results, strict=True)

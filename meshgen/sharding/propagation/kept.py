@@ -1,4 +1,4 @@
-"""Refuse a program whose required annotations or options propagation could not keep (law 2): none is ever dropped.
+"""Refuse a program whose required annotations or options propagation cannot follow: none is ever dropped (law 2).
 
 Example, on x=4: `%r = sort %v along dim 0 : f32[64,32]` with an option that splits loop a, its rows, over x:
 
@@ -16,39 +16,42 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import state_of
 
 
-def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list[Diagnostic]:
-    """Per-op options and required annotations that the labels of the sites (per axis) do not follow.
+def violated_annotations(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list[Diagnostic]:
+    """Return faults for the per-op options and required annotations that `labels` (per axis, one per site) violate.
 
-    Splitting a dim of at most one row is not a fault: it has nothing to split.
+    Splitting a dim of size 0 or 1 is not a fault: there is nothing to split.
     """
-    found: list[Diagnostic] = []
-    for number, site in enumerate(sites):
-        for axis, chosen in labels.items():
-            text = _option_fault(site, chosen[number], axis) or _annotation_fault(site, chosen[number], axis)
+    faults: list[Diagnostic] = []
+    for index, site in enumerate(sites):
+        for axis, axis_labels in labels.items():
+            text = _option_fault(site, axis_labels[index], axis) or _annotation_fault(site, axis_labels[index], axis)
             if text:
                 hint = "choose another loop or dim, or leave it to propagation"
                 where = site.annotation.loc if site.annotation else site.node.loc
-                found.append(Diagnostic("MG0206", text, where, hint=hint))
-    return found
+                faults.append(Diagnostic("MG0206", text, where, hint=hint))
+    return faults
 
 
-def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
-    """Annotations for users that no user can follow: they factor an axis differently from the rest of the program."""
-    found: list[Diagnostic] = []
-    for maker in (site for site in sites if site.misfits):
-        if any(asks_use(maker, user) and maker.value in user.node.operands for user in sites):
-            text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
-            hint = f"leave out {', '.join(maker.misfits)}, or factor the axis alike in all annotations"
-            where = maker.annotation.loc if maker.annotation else maker.node.loc
-            found.append(Diagnostic("MG0206", text, where, hint=hint))
-    return found
+def unusable_annotations(sites: Sequence[Site]) -> list[Diagnostic]:
+    """Return faults for for-users annotations that no user can follow.
+
+    Such an annotation factors an axis differently from the rest of the program.
+    """
+    faults: list[Diagnostic] = []
+    for producer in (site for site in sites if site.misfits):
+        if any(asks_use(producer, user) and producer.value in user.node.operands for user in sites):
+            text = f"annotation {producer.asked} of {producer.value.type} cannot be kept by its users: {NO_DIVISION}"
+            hint = f"leave out {', '.join(producer.misfits)}, or factor the axis alike in all annotations"
+            where = producer.annotation.loc if producer.annotation else producer.node.loc
+            faults.append(Diagnostic("MG0206", text, where, hint=hint))
+    return faults
 
 
 def _option_fault(site: Site, label: Label, axis: str) -> str:
-    asked = next((factor for factor, axes in enumerate(site.option or ()) if axis in axes), None)
-    if asked is None or label.factor == asked or site.rule.factors[asked].size <= 1:
+    required_factor = next((factor for factor, axes in enumerate(site.option or ()) if axis in axes), None)
+    if required_factor is None or label.factor == required_factor or site.rule.factors[required_factor].size <= 1:
         return ""
-    loop = site.rule.factors[asked]
+    loop = site.rule.factors[required_factor]
     why = "it must be whole" if loop.kind == "whole" else "tiles of its dims would not be tiles of the result's"
     return f"loop {loop.name} ({loop.size}) of '{site.node.op}' cannot be split over axis '{axis}' as its option requires: {why}"
 
@@ -56,10 +59,16 @@ def _option_fault(site: Site, label: Label, axis: str) -> str:
 def _annotation_fault(site: Site, label: Label, axis: str) -> str:
     if site.annotation is None or not site.annotation.required:
         return ""
-    asked, got = state_of(site.annotation.sharding, axis), asked_face(site, label)
-    if asked is None or asked == got or (isinstance(asked, int) and site.value.type.sizes[asked] <= 1):
+    required_state, chosen_state = state_of(site.annotation.sharding, axis), asked_face(site, label)
+    if (
+        required_state is None
+        or required_state == chosen_state
+        or (isinstance(required_state, int) and site.value.type.sizes[required_state] <= 1)
+    ):
         return ""
-    what = (
-        f"dim {asked} cannot be split over" if isinstance(asked, int) else f"the value cannot be a partial {asked} over"
+    refusal = (
+        f"dim {required_state} cannot be split over"
+        if isinstance(required_state, int)
+        else f"the value cannot be a partial {required_state} over"
     )
-    return f"annotation {site.annotation.sharding} of {site.value.type} cannot be kept: {what} axis '{axis}'"
+    return f"annotation {site.annotation.sharding} of {site.value.type} cannot be kept: {refusal} axis '{axis}'"

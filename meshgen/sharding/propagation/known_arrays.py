@@ -1,6 +1,6 @@
-"""Keep one array for all equal ones, and what was found of each: layers that are alike cost as much as one.
+"""Hash-cons arrays and cache results by array identity, so that identical layers cost as much as one layer.
 
-Example: the tables of twelve equal layers are one array; that its second label is never dearer than its first is found once.
+Example: the tables of twelve equal layers are one array, so the solver compares its labels only once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ Scope = tuple[int, ...]
 
 @dataclass
 class KnownArrays:
-    """What is known of arrays, by their identity; they are kept alive."""
+    """Hash-conses arrays, so that joins and reductions over equal tables are computed once.
+
+    Entries are keyed by the identity of the arrays, which the caches keep alive.
+    """
 
     arrays: dict[tuple[Scope, bytes], Array] = field(default_factory=dict[tuple[Scope, bytes], Array])
     seen: dict[int, tuple[Array, Array]] = field(default_factory=dict[int, tuple[Array, Array]])
@@ -28,12 +31,12 @@ class KnownArrays:
     apart: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
 
     def one(self, array: Array) -> Array:
-        """The array that stands for all equal ones."""
-        if (known := self.seen.get(id(array))) is None:
+        """Return the array that represents all equal arrays."""
+        if (cached := self.seen.get(id(array))) is None:
             digest = blake2b(array.tobytes()).digest()
-            known = array, self.arrays.setdefault((array.shape, digest), array)
-            self.seen[id(array)] = known
-        return known[1]
+            cached = array, self.arrays.setdefault((array.shape, digest), array)
+            self.seen[id(array)] = cached
+        return cached[1]
 
     def sum(self, one: Array, other: Array) -> Array:
         key = id(one), id(other)
@@ -42,18 +45,21 @@ class KnownArrays:
         return self.sums[key]
 
     def dearer(self, array: Array, axis: int) -> Array:
-        """By how much each label of an axis is dearer than each other one at least, whatever the others are."""
+        """Return a matrix m[i, j]: the least amount by which label i of `axis` costs more than label j.
+
+        The minimum is over the labels of all other axes.
+        """
         key = id(array), axis
         if key not in self.apart:
-            rows = array.swapaxes(0, axis).reshape(array.shape[axis], -1)
-            # NaN where both are forbidden: either is as good.
-            self.apart[key] = np.fmin.reduce(rows[:, None] - rows, axis=2, initial=np.inf)
+            label_costs = array.swapaxes(0, axis).reshape(array.shape[axis], -1)
+            # NaN means that both labels are forbidden; either of them will do.
+            self.apart[key] = np.fmin.reduce(label_costs[:, None] - label_costs, axis=2, initial=np.inf)
         return self.apart[key]
 
     def part(self, array: Array, axis: int, places: Scope) -> Array:
-        """The array with these places of an axis; without the axis if there is one place."""
+        """Return the array restricted to some positions along `axis`. With one position, the axis is removed."""
         key = id(array), axis, places
         if key not in self.parts:
-            taken = np.take(array, places[0] if len(places) == 1 else places, axis)
-            self.parts[key] = self.one(np.array(taken, order="C"))
+            selected = np.take(array, places[0] if len(places) == 1 else places, axis)
+            self.parts[key] = self.one(np.array(selected, order="C"))
         return self.parts[key]

@@ -2,13 +2,13 @@
 
 Example, `%h = dot_general %a, %w : f32[64,32], f32[32,96]` on x=4, loops a = 64, b = 96, c = 32 (summed):
 
-    label           %a      %w      %h
-    a is split      dim 0   whole   dim 0
-    b is split      whole   dim 1   dim 1
-    c is split      dim 1   dim 0   partial (sum)
-    none            whole   whole   whole
+    label           %a           %w           %h
+    a is split      dim 0        replicated   dim 0
+    b is split      replicated   dim 1        dim 1
+    c is split      dim 1        dim 0        partial (sum)
+    none            replicated   replicated   replicated
 
-Listed are only labels whose states annotations reach: with `%a` annotated [{x}, {}] these are the first and the last.
+Only labels whose states annotations reach are listed: with `%a` annotated [{x}, {}] these are the first and the last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from meshgen.sharding.propagation.states import Link, State, state_of
 
 @dataclass(frozen=True)
 class Label:
-    """States of a site's operands and results along the axis; `factor` or `way` says why."""
+    """The states of a site's operands and results along one axis.
+
+    `factor` is the loop that the axis splits. `way` is the linear use of partial operands. Both are None if all is
+    replicated.
+    """
 
     factor: int | None
     way: Linear | None
@@ -38,16 +42,16 @@ class Label:
 
     @cached_property
     def split_operands(self) -> tuple[int, ...]:
-        """The operands, by number, that are split."""
-        return tuple([number for number, state in enumerate(self.operands) if isinstance(state, int)])
+        """Return the indices of the operands that are split."""
+        return tuple([index for index, state in enumerate(self.operands) if isinstance(state, int)])
 
     @cached_property
     def split_results(self) -> tuple[int, ...]:
-        """The results, by number, that are split."""
-        return tuple([number for number, state in enumerate(self.results) if isinstance(state, int)])
+        """Return the indices of the results that are split."""
+        return tuple([index for index, state in enumerate(self.results) if isinstance(state, int)])
 
     def is_pick(self, site: Site) -> bool:
-        """Whether the op leaves rows of the loop partial instead of fetching them."""
+        """Whether the op leaves the rows that it selects as a partial result instead of fetching them."""
         is_window = self.factor is not None and site.rule.factors[self.factor].kind == "window"
         return is_window and isinstance(self.results[0], str)
 
@@ -55,8 +59,11 @@ class Label:
 def labels_of(
     site: Site, link: Link, origins: dict[Value, Origins], covered: Covered, others: Callable[[Site, int], int]
 ) -> list[Label]:
-    """The labels that the annotations reach, sharded ones first."""
-    found: list[Label] = []
+    """Return the labels whose states annotations reach, sharded ones first.
+
+    `others` returns the number of parts into which the other axes split a loop of a site.
+    """
+    labels: list[Label] = []
     rule, node = site.rule, site.node
     if site.is_manual(link.axis):
         return [_manual_label(site, link.axis)]
@@ -71,53 +78,76 @@ def labels_of(
         ends: tuple[State, ...] = tuple(loop.reduction if loop.kind == "reduce" else d for d in results)
         label = Label(factor, None, tuple(operands), ends)
         if is_expressible(site, factor, covered):
-            found.append(label)
-    found += _picked(site, link, origins, others)
-    found += _instead_of_sums(site, link, found, covered, others)
+            labels.append(label)
+    labels += _picked(site, link, origins, others)
+    labels += _free_dim_instead_of_contracted(site, link, labels, covered, others)
     kinds = {state for v in node.operands for state in origins.get(v, {}) if isinstance(state, str)}
     for way in rule.linear:
         for kind in sorted(kinds & set(way.kinds)):
             if any(kind in origins.get(node.operands[i], {}) for i in way.operands):
                 operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
-                found.append(Label(None, way, operands_, (kind,) * len(node.results)))
-    asked = site.annotation and state_of(site.annotation.sharding, link.axis)
-    if isinstance(asked, int) and site.annotation and site.annotation.required and not _has(site, found, asked):
-        factor = (rule.results or rule.operands)[0][asked][0]  # of a single row, which has nothing to split
+                labels.append(Label(None, way, operands_, (kind,) * len(node.results)))
+    annotated_state = site.annotation and state_of(site.annotation.sharding, link.axis)
+    if (
+        isinstance(annotated_state, int)
+        and site.annotation
+        and site.annotation.required
+        and not _has(site, labels, annotated_state)
+    ):
+        factor = (rule.results or rule.operands)[0][annotated_state][
+            0
+        ]  # The dim has a single row, so there is nothing to split.
         operands, results = rule.places(factor)
-        found.append(Label(factor, None, tuple(operands), tuple(results)))
-    if isinstance(asked, str) and all(asked not in (*label.operands, *label.results) for label in found):
-        found.append(Label(None, None, (asked,) * len(node.operands), (asked,) * len(node.results)))
-    return [*found, whole_label(site)]
+        labels.append(Label(factor, None, tuple(operands), tuple(results)))
+    if isinstance(annotated_state, str) and all(
+        annotated_state not in (*label.operands, *label.results) for label in labels
+    ):
+        labels.append(
+            Label(None, None, (annotated_state,) * len(node.operands), (annotated_state,) * len(node.results))
+        )
+    return [*labels, whole_label(site)]
 
 
 def whole_label(site: Site) -> Label:
-    """The label with all values whole."""
+    """Return the label with all values replicated."""
     return Label(None, None, (None,) * len(site.node.operands), (None,) * len(site.node.results))
 
 
 def _manual_label(site: Site, axis: str) -> Label:
-    """Along a manual axis a body is whole; operands and results of the computation have their declared states."""
+    """Return the only label along a manual axis.
+
+    The body is replicated along it; operands and results of the computation have their declared states.
+    """
     operands, results = (None,) * len(site.node.operands), (None,) * len(site.node.results)
     if site.annotation is None or site.node.op not in MANUAL_ENDS:
         return Label(None, None, operands, results)
-    said = state_of(site.annotation.sharding, axis)
-    return Label(None, None, (said,), results) if site.asks_operand else Label(None, None, operands, (said,))
+    declared_state = state_of(site.annotation.sharding, axis)
+    return (
+        Label(None, None, (declared_state,), results)
+        if site.asks_operand
+        else Label(None, None, operands, (declared_state,))
+    )
 
 
 def asked_face(site: Site, label: Label) -> State:
-    """The state of a site's annotated value."""
+    """Return the state that `label` gives the site's annotated value."""
     return label.operands[0] if site.asks_operand else label.results[0]
 
 
 def is_as_asked(site: Site, state: State, axis: str) -> bool:
     """Whether a state along an axis follows a site's annotation, or the annotation leaves it open."""
     assert site.annotation is not None, "it asks"
-    asked, opened = state_of(site.annotation.sharding, axis), site.annotation.open_dims
-    return state == asked or (asked is None and isinstance(state, int) and state < len(opened) and opened[state])
+    annotated_state, open_dims = state_of(site.annotation.sharding, axis), site.annotation.open_dims
+    return state == annotated_state or (
+        annotated_state is None and isinstance(state, int) and state < len(open_dims) and open_dims[state]
+    )
 
 
 def asks_use(maker: Site, user: Site) -> bool:
-    """Whether an annotation applies to how a user reads its result: an annotation for users, unless the user is an annotation too."""
+    """Whether the annotation of `maker` constrains how `user` reads the value.
+
+    Only a required for-users annotation does, and only if the user has no annotation of its own for that operand.
+    """
     is_bound = is_annotation(maker.node) and maker.annotation is not None and maker.annotation.required
     return (
         is_bound
@@ -128,40 +158,44 @@ def asks_use(maker: Site, user: Site) -> bool:
 
 
 def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Callable[[Site, int], int]) -> list[Label]:
-    """Labels that leave rows of a split dim partial; the dim is split over no other axis, and no option asks for another."""
+    """Return labels that leave selected rows of a split dim partial.
+
+    No other axis may split the dim, and no option may require another axis for it.
+    """
     return [
         Label(pick.window.factor, None, (state,), (pick.kind,))
         for value in site.node.operands
         for state in origins.get(value, {})
         if site.rule.picks and isinstance(state, int)
         for pick in picks_of(site, 0, state, link.size)
-        if others(site, pick.window.factor) == 1 and not _is_asked_of_others(site, pick.window.factor, link.axis)
+        if others(site, pick.window.factor) == 1 and not _option_uses_other_axes(site, pick.window.factor, link.axis)
     ]
 
 
-def _is_asked_of_others(site: Site, factor: int, axis: str) -> bool:
-    """Whether the option of a site splits a loop over other axes than this one."""
+def _option_uses_other_axes(site: Site, factor: int, axis: str) -> bool:
+    """Whether the sharding option of a site splits a loop over other axes than this one."""
     return site.option is not None and any(other != axis for other in site.option[factor])
 
 
-def _instead_of_sums(
+def _free_dim_instead_of_contracted(
     site: Site, link: Link, labels: list[Label], covered: Covered, others: Callable[[Site, int], int]
 ) -> list[Label]:
-    """For a dot that sums over a split dim and whose result is larger than its operands: a dim of the larger operand instead.
+    """Return a label that splits a free dim of a dot's larger operand instead of its contracted dim.
 
-    Annotations do not reach that dim, but exchanging the operands moves less than reducing partial sums.
+    Annotations do not reach that dim. It is offered if the result is larger than both operands: then to reshard the
+    operands moves less data than to reduce partial sums.
     """
     rule, node = site.rule, site.node
-    known = {label.factor for label in labels if label.factor is not None}
-    is_summed = any(rule.factors[factor].kind == "reduce" for factor in known)
-    given = [value.type.nbytes for value in node.operands[:2]]
-    if node.op not in MATRIX_PRODUCTS or not is_summed or sum(given) > node.result.type.nbytes:
+    reached_factors = {label.factor for label in labels if label.factor is not None}
+    is_summed = any(rule.factors[factor].kind == "reduce" for factor in reached_factors)
+    operand_bytes = [value.type.nbytes for value in node.operands[:2]]
+    if node.op not in MATRIX_PRODUCTS or not is_summed or sum(operand_bytes) > node.result.type.nbytes:
         return []
-    larger = given.index(max(given))
+    larger = operand_bytes.index(max(operand_bytes))
     free = [
         factor
         for factor, loop in enumerate(rule.factors)
-        if loop.kind in ("parallel", "indexed") and factor not in known
+        if loop.kind in ("parallel", "indexed") and factor not in reached_factors
         if rule.places(factor)[0][larger] is not None and rule.places(factor)[0][1 - larger] is None
         if _is_splittable(site, factor, link, others) and is_expressible(site, factor, covered)
     ]
@@ -173,22 +207,22 @@ def _instead_of_sums(
 
 
 def _has(site: Site, labels: list[Label], state: State) -> bool:
-    """Whether a label puts the value of an end of the program, or of an annotation, in a state."""
+    """Whether a label gives the annotated value, or the input or output of the program, this state."""
     return any(asked_face(site, label) == state for label in labels)
 
 
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    if is_propagation_barrier(site.node):  # its result has a state that may flow to it
+    if is_propagation_barrier(site.node):  # A barrier's result has only the states that may flow to it.
         pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
 
 
 def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
-    """Whether the axis may split the factor: evenly, or as a dim of its own whose tiles need not nest in those of other axes.
+    """Whether the axis may split the factor: evenly, or as a dim of its own whose uneven tiles need not nest.
 
-    Never if another axis leaves its rows partial.
+    Never if another axis leaves the rows of the factor partial.
     """
     loop, split = site.rule.factors[factor], others(site, factor)
     if not split:
@@ -199,7 +233,7 @@ def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, 
 
 
 def is_expressible(site: Site, factor: int, covered: Covered) -> bool:
-    """Whether the factor is the usable one of every dim that has it."""
+    """Whether an axis can split the factor in every dim that contains it, given the splits by other axes."""
     rule = site.rule
     return all(
         usable_factor(rule, dims, d, site, covered) == factor

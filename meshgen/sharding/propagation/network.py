@@ -1,4 +1,4 @@
-"""A network of costs over variables, and the steps that make it smaller without losing its cheapest labelling.
+"""A network of cost tables over variables, with steps that shrink it and keep at least one cheapest labelling.
 
 Example, costs in seconds, of variables a, b and c with two labels each:
 
@@ -8,10 +8,10 @@ Example, costs in seconds, of variables a, b and c with two labels each:
     eliminate c     (b,): [2, 0]               cheapest c: [0, 0]
     eliminate b     [2, 1]: b = 1, then a = 1 and c = 0; cost 1
 
-Eliminating a variable joins its tables and keeps, for every combination of its neighbours' labels, the least cost; a label is
-dropped if another one of its variable is never dearer, whatever the neighbours take (dead-end elimination). Equal arrays are
-one array, and what is found of the same arrays in the same places is found once: layers that are alike cost as much as one.
-Sources: Dechter, Artificial Intelligence 113, 1999 (elimination); Goldstein, Biophysical Journal 66, 1994 (dead ends).
+Eliminating a variable joins its tables and keeps the least cost for every combination of its neighbors' labels. A label
+is dropped if another label of its variable never costs more, whatever the neighbors take (dead-end elimination). Arrays
+are hash-consed and results are cached by array identity, so identical layers cost as much as one layer. Sources:
+Dechter, Artificial Intelligence 113, 1999 (elimination); Goldstein, Biophysical Journal 66, 1994 (dead ends).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Table(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A variable that was eliminated: the best of its labels for those of its neighbours, by their numbers at that time."""
+    """The elimination of a variable: its best label for each combination of its neighbors' labels."""
 
     variable: int
     labels: Scope
@@ -45,89 +45,95 @@ class _Step(NamedTuple):
     best: Any
 
     def label(self, labels: Sequence[int]) -> int:
-        """The best label, given those of the other variables."""
-        place = tuple([known.index(labels[other]) for other, known in zip(self.others, self.known, strict=True)])
-        return self.labels[self.best[place]]
+        """Return the best label, given the labels of all other variables."""
+        positions = tuple(
+            [candidates.index(labels[other]) for other, candidates in zip(self.others, self.known, strict=True)]
+        )
+        return self.labels[self.best[positions]]
 
 
 class Network:
-    """Variables with labels, and one table at most over each set of variables.
+    """Variables with labels, and at most one table over each set of variables.
 
-    `labels[v]` are the labels that a variable still has, by their first numbers. `constant` is the cost that is certain.
+    `labels[v]` lists the labels left for variable v, by original index. `constant` is the part of the cost that is
+    decided.
     """
 
     def __init__(self, sizes: Sequence[int], tables: Iterable[Table]) -> None:
         self.labels: list[Scope] = [tuple(range(size)) for size in sizes]
         self.constant = 0.0
-        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
+        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # per variable, its tables by scope
         self._steps: list[_Step] = []
         self._memo = KnownArrays()
-        self._near: list[set[int]] = [set() for _ in sizes]  # neighbours: variables that share a table with it
+        self._near: list[set[int]] = [set() for _ in sizes]  # neighbors: variables that share a table with this one
         self._sizes, self._widths = list(sizes), list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
-        self._changed = set(self._left)  # since their labels were compared
-        self._new, self._reduced = set(self._left), 0  # variables that changed since all were reduced to so many cells
-        squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}  # by the source, which they keep alive
+        self._changed = set(self._left)  # variables whose labels are to be compared again
+        # `_new`: variables that changed since the last reduction, which was to `_reduced` cells
+        self._new, self._reduced = set(self._left), 0
+        # by the source array, which the value keeps alive
+        squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
         for variables, costs in tables:
-            kept = (
+            multi_label = (
                 variables
                 if min(map(sizes.__getitem__, variables), default=0) > 1
                 else tuple(v for v in variables if sizes[v] > 1)
             )
-            if not kept:
+            if not multi_label:
                 self.constant += costs.item()
-            elif kept is variables:
-                self._insert(kept, self._memo.one(costs))
+            elif multi_label is variables:
+                self._insert(multi_label, self._memo.one(costs))
             else:
-                key = id(costs), tuple(sizes[v] for v in kept)
+                key = id(costs), tuple(sizes[v] for v in multi_label)
                 if key not in squeezed:
                     squeezed[key] = costs, self._memo.one(costs.reshape(key[1]))
-                self._insert(kept, squeezed[key][1])
+                self._insert(multi_label, squeezed[key][1])
 
     def copy(self) -> Network:
-        """A network that can change on its own; both share what is known of arrays."""
-        other = object.__new__(Network)
-        other.labels, other.constant, other._memo = list(self.labels), self.constant, self._memo
-        other._tables = [dict(tables) if tables else tables for tables in self._tables]
-        other._near = [set(near) if near else near for near in self._near]
-        other._widths = list(self._widths)
-        other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
-        other._sizes, other._new, other._reduced = list(self._sizes), set(self._new), self._reduced
-        return other
+        """Return a network that can change independently; both share the caches of arrays."""
+        duplicate = object.__new__(Network)
+        duplicate.labels, duplicate.constant, duplicate._memo = list(self.labels), self.constant, self._memo
+        duplicate._tables = [dict(tables) if tables else tables for tables in self._tables]
+        duplicate._near = [set(near) if near else near for near in self._near]
+        duplicate._widths = list(self._widths)
+        duplicate._steps, duplicate._left, duplicate._changed = list(self._steps), set(self._left), set(self._changed)
+        duplicate._sizes, duplicate._new, duplicate._reduced = list(self._sizes), set(self._new), self._reduced
+        return duplicate
 
     @property
     def left(self) -> frozenset[int]:
-        """Variables that have more than one label and are not eliminated."""
+        """Return the variables that have more than one label and are not eliminated."""
         return frozenset(self._left)
 
     @property
     def joins(self) -> int:
-        """How many different joins were made."""
+        """Return the number of distinct joins computed so far."""
         return len(self._memo.joins)
 
     def degree(self, variable: int) -> int:
-        """How many other variables its tables have."""
+        """Return the number of other variables in the tables of a variable."""
         return len(self._near[variable])
 
     def width(self, variable: int) -> int:
-        """Cells of the table that eliminating a variable makes, with its own labels."""
+        """Return the number of cells of the joined table that eliminating a variable computes."""
         return self._widths[variable]
 
     def tables(self) -> Iterator[Table]:
-        """The tables that are left, each once."""
-        for variable, found in enumerate(self._tables):
-            yield from (Table(scope, costs) for scope, costs in found.items() if scope[0] == variable)
+        """Yield each remaining table once."""
+        for variable, own_tables in enumerate(self._tables):
+            yield from (Table(scope, costs) for scope, costs in own_tables.items() if scope[0] == variable)
 
-    @np.errstate(invalid="ignore")  # forbidden labels are compared
+    @np.errstate(invalid="ignore")  # Comparing forbidden labels subtracts infinities.
     def reduce(self, cells: int, kept: AbstractSet[int] = frozenset()) -> None:
-        """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any.
+        """Eliminate variables and drop dominated labels, as long as either is possible.
 
-        Labels are compared once no variable is narrow enough, of all variables that changed since, before any is compared again.
-        Variables that are `kept` stay as they are: their labels differ in more than cost.
+        A variable is eliminated, narrow ones first, only if its joined table has at most `cells` cells. Once no
+        variable is narrow enough, labels are compared, of all variables that changed since, before any is compared
+        again. Variables in `kept` stay as they are: their labels differ in more than cost.
         """
         narrow, wide = list[tuple[int, int]](), set[int]()
         left, widths = self._left, self._widths
-        queued: dict[int, int] = {}  # the width with which each was put into `narrow` last
+        queued: dict[int, int] = {}  # the width at which each variable was last pushed to `narrow`
 
         def sort(variables: Iterable[int]) -> None:
             for variable in variables:
@@ -152,11 +158,11 @@ class Network:
         self._new, self._reduced = set(), 0 if kept else cells
 
     def fix(self, variable: int, label: int) -> None:
-        """Leave a variable one label."""
+        """Restrict a variable to one label."""
         self._new |= self._keep(variable, (label,))
 
     def least(self, variable: int) -> Array:
-        """The cost of each label if all other variables could follow it, table by table."""
+        """Return a lower bound on the cost of each label: the sum of the minima of the variable's tables."""
         bound = np.zeros(len(self.labels[variable]))
         for scope, costs in self._tables[variable].items():
             bound = bound + costs.min(axis=tuple(i for i, v in enumerate(scope) if v != variable))
@@ -164,25 +170,31 @@ class Network:
 
     @property
     def steps(self) -> int:
-        """How many variables were eliminated."""
+        """Return the number of eliminated variables."""
         return len(self._steps)
 
     def chosen(self, begin: int = 0) -> tuple[int, ...]:
-        """A label of every variable, once none is left: the cheapest labelling, but for the variables that the steps before `begin` eliminated."""
-        found = [labels[0] for labels in self.labels]
+        """Return a label of every variable, once none is left.
+
+        The labelling is the cheapest one, except for variables that the steps before `begin` eliminated.
+        """
+        labelling = [labels[0] for labels in self.labels]
         for step in reversed(self._steps[begin:]):
-            found[step.variable] = step.label(found)
-        return tuple(found)
+            labelling[step.variable] = step.label(labelling)
+        return tuple(labelling)
 
     def completed(self, labels: Sequence[int]) -> tuple[int, ...]:
-        """The labelling with the best labels of the variables that were eliminated, given those of the others."""
-        found = list(labels)
+        """Return `labels` with the best labels filled in for the eliminated variables."""
+        labelling = list(labels)
         for step in reversed(self._steps):
-            found[step.variable] = step.label(found)
-        return tuple(found)
+            labelling[step.variable] = step.label(labelling)
+        return tuple(labelling)
 
     def relax(self, variable: int, cells: int) -> None:
-        """Eliminate a variable as if it could take another label for each group of its tables that has so many cells at most: a bound from below."""
+        """Eliminate a variable by mini-buckets, so that the remaining minimum is a lower bound.
+
+        Each group of its tables, of at most `cells` cells, may choose another label of the variable.
+        """
         groups: list[dict[Scope, Array]] = []
         for scope, costs in sorted(self._tables[variable].items(), key=lambda table: (-len(table[0]), table[0])):
             group = next((g for g in groups if self._cells({*scope}.union(*g)) <= cells), None)
@@ -191,7 +203,7 @@ class Network:
             group[scope] = costs
         others = self._near[variable]
         self._remove(variable)
-        for other in others:  # those of different groups are neighbours no more
+        for other in others:  # Variables of different groups stop being neighbors.
             self._near[other] = set().union(*self._tables[other]) - {other}
             self._widths[other] = self._sizes[other] * self._cells(self._near[other])
         for group in groups:
@@ -209,61 +221,61 @@ class Network:
             self.constant += float(costs)
             return
         tables = self._tables
-        if (known := tables[scope[0]].get(scope)) is not None:
-            costs = self._memo.sum(known, costs)
+        if (previous := tables[scope[0]].get(scope)) is not None:
+            costs = self._memo.sum(previous, costs)
         for variable in scope:
             tables[variable][scope] = costs
-        if known is None and len(scope) > 1:
-            self._link(scope)
+        if previous is None and len(scope) > 1:
+            self._connect(scope)
 
-    def _link(self, scope: Scope) -> None:
-        """Note that a table over these variables is there."""
-        sizes, nears, widths = self._sizes, self._near, self._widths
+    def _connect(self, scope: Scope) -> None:
+        """Make the variables of a new table neighbors."""
+        sizes, all_neighbors, widths = self._sizes, self._near, self._widths
         if len(scope) == 2:
             one, other = scope
-            if other not in nears[one]:
-                nears[one].add(other)
-                nears[other].add(one)
+            if other not in all_neighbors[one]:
+                all_neighbors[one].add(other)
+                all_neighbors[other].add(one)
                 widths[one] *= sizes[other]
                 widths[other] *= sizes[one]
             return
         both = set(scope)
         for variable in scope:
-            near = nears[variable]
-            if new := both - near:
-                near |= new
-                near.discard(variable)
+            neighbors = all_neighbors[variable]
+            if new := both - neighbors:
+                neighbors |= new
+                neighbors.discard(variable)
                 widths[variable] *= math.prod([sizes[other] for other in new if other != variable])
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
-        """The tables of a variable, taken out of the network.
+        """Remove a variable's tables from the network and return them.
 
-        Its neighbours stay neighbours of each other: a table over all of them, or over those of each table, follows.
+        Its neighbors stay neighbors of each other: the caller inserts tables over them.
         """
-        found, count = self._tables[variable], self._sizes[variable]
+        removed, count = self._tables[variable], self._sizes[variable]
         for other in self._near[variable]:
             self._near[other].discard(variable)
             self._widths[other] //= count
-        for scope in found:
+        for scope in removed:
             for other in scope:
                 if other != variable:
                     del self._tables[other][scope]
         self._tables[variable], self._near[variable] = {}, set()
-        return found
+        return removed
 
     def _key(self, variable: int, variables: Sequence[int], tables: dict[Scope, Array]) -> Any:
-        """What a join depends on: arrays, and their places among the variables, which are in rising order."""
-        if len(variables) == 2:  # as most are: a table is over one of them, or over both
+        """Return the cache key of a join: the arrays, and the positions of their axes among the sorted variables."""
+        if len(variables) == 2:  # the common case: each table is over one of the variables, or over both
             first = variables[0]
             parts = [(id(costs), -1 if len(scope) == 2 else scope[0] == first) for scope, costs in tables.items()]
         else:
-            place = {v: number for number, v in enumerate(variables)}.__getitem__
-            parts = [(id(costs), *map(place, scope)) for scope, costs in tables.items()]
+            position = {v: number for number, v in enumerate(variables)}.__getitem__
+            parts = [(id(costs), *map(position, scope)) for scope, costs in tables.items()]
         parts.sort()
         return self._sizes[variable], variables.index(variable), *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
-        """The best label for the others' labels, and its cost."""
+        """Return the best label for each combination of the other variables' labels, and its cost."""
         key = self._key(variable, variables, tables)
         if key not in self._memo.joins:
             total: Any = 0.0
@@ -276,54 +288,59 @@ class Network:
         return self._memo.joins[key]
 
     def _eliminate(self, variable: int) -> set[int]:
-        """The neighbours, which now have a table together."""
-        others: Collection[int] = self._near[variable]
+        """Eliminate a variable and return its neighbors, which now share a table."""
+        neighbors: Collection[int] = self._near[variable]
         tables = self._remove(variable)
         self._left.discard(variable)
         if not tables:
             self.labels[variable], self._sizes[variable] = self.labels[variable][:1], 1
             return set()
-        variables = tuple(sorted([variable, *others]))
+        variables = tuple(sorted([variable, *neighbors]))
         best, least = self._joined(variable, variables, tables)
-        others = tuple(sorted(others))
-        known = tuple([self.labels[other] for other in others])
-        self._steps.append(_Step(variable, self.labels[variable], others, known, best))
-        self._insert(others, least)
-        self._changed.update(others)
-        return {*others}
+        neighbors = tuple(sorted(neighbors))
+        neighbor_labels = tuple([self.labels[other] for other in neighbors])
+        self._steps.append(_Step(variable, self.labels[variable], neighbors, neighbor_labels, best))
+        self._insert(neighbors, least)
+        self._changed.update(neighbors)
+        return {*neighbors}
 
     def _keep(self, variable: int, labels: Scope) -> set[int]:
-        """Leave a variable some of its labels; the variables whose tables changed."""
-        places = tuple(self.labels[variable].index(label) for label in labels)
-        touched = {variable, *self._near[variable]}
+        """Restrict a variable to some of its labels and return the variables whose tables changed."""
+        positions = tuple(self.labels[variable].index(label) for label in labels)
+        changed = {variable, *self._near[variable]}
         tables = self._remove(variable)
         self.labels[variable], self._sizes[variable], self._widths[variable] = labels, len(labels), len(labels)
         for scope, costs in tables.items():
-            part = self._memo.part(costs, scope.index(variable), places)
+            part = self._memo.part(costs, scope.index(variable), positions)
             self._insert(scope if len(labels) > 1 else tuple([v for v in scope if v != variable]), part)
         if len(labels) == 1:
             self._left.discard(variable)
-        self._changed |= touched
-        return touched
+        self._changed |= changed
+        return changed
 
     def _drop_dominated(self, variable: int) -> set[int]:
-        """Drop the labels that another one of the variable is never dearer than; the variables whose tables changed."""
+        """Drop the labels that never cost less than another label, and return the variables whose tables changed."""
         if variable not in self._changed:
             return set()
         self._changed.discard(variable)
         labels = self.labels[variable]
         key = tuple(sorted([(id(costs), scope.index(variable)) for scope, costs in self._tables[variable].items()]))
         if key not in self._memo.kept:
-            self._memo.kept[key] = self._undominated_places(variable, len(labels))
-        places = self._memo.kept[key]
-        return self._keep(variable, tuple(labels[place] for place in places)) if len(places) < len(labels) else set()
+            self._memo.kept[key] = self._undominated_positions(variable, len(labels))
+        positions = self._memo.kept[key]
+        return (
+            self._keep(variable, tuple(labels[position] for position in positions))
+            if len(positions) < len(labels)
+            else set()
+        )
 
-    def _undominated_places(self, variable: int, count: int) -> Scope:
-        more = np.zeros((count, count))  # by how much a label is dearer than another one at least
+    def _undominated_positions(self, variable: int, count: int) -> Scope:
+        """Return the positions of the labels that no other label dominates."""
+        extra_costs = np.zeros((count, count))  # [i, j]: the least amount by which label i costs more than label j
         for scope, costs in self._tables[variable].items():
-            more = more + self._memo.dearer(costs, scope.index(variable))
-        kept, rows = list(range(count)), more.tolist()
+            extra_costs = extra_costs + self._memo.dearer(costs, scope.index(variable))
+        kept, extra_cost_rows = list(range(count)), extra_costs.tolist()
         for label in reversed(range(count)):
-            if any(rows[label][other] >= 0 for other in kept if other != label):
+            if any(extra_cost_rows[label][other] >= 0 for other in kept if other != label):
                 kept.remove(label)
         return tuple(kept)

@@ -1,4 +1,7 @@
-"""Sites that are not operations: they only tie values, or represent the ends of the program, of a region or of a manual computation."""
+"""Sites that are not operations.
+
+They only tie values, or represent the inputs and outputs of the program, of a region or of a manual computation.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from meshgen.ir.op_names import ANNOTATIONS
 
 MANUAL_ENDS = ("manual_operand", "manual_result")
 ENDS = ("input", "output", "decision", *MANUAL_ENDS)
-"""Where a value must have the sharding that is asked for."""
+"""Sites at which a value must have the sharding that its annotation requires."""
 PSEUDO_OPS = (*ENDS, *ANNOTATIONS, "carry", "branch_argument", "branch_result", "barrier_value")
 
 TIES = {
@@ -23,34 +26,34 @@ TIES = {
     "input": "being an input",
     "output": "being an output",
 }
-"""Names of those that propagation passes, for users."""
+"""Names of the tying sites, for texts that users read."""
 
 
 def is_input(node: Node) -> bool:
-    """Whether it makes an input of the program."""
+    """Whether the node produces an input of the program."""
     return node.op == "input"
 
 
 def is_output(node: Node) -> bool:
-    """Whether it takes an output of the program."""
+    """Whether the node consumes an output of the program."""
     return node.op == "output"
 
 
 def is_changed_carry(node: Node) -> bool:
-    """Whether it ties a value that the body of a loop changes from trip to trip."""
+    """Whether the node ties a carried value that the body of a loop changes."""
     return node.op == "carry" and node.attrs.is_changed
 
 
 def is_manual_operand(node: Node) -> bool:
-    """Whether it takes an operand of a manual computation to an argument of its body."""
+    """Whether the node ties an operand of a manual computation to an argument of its body."""
     return node.op == "manual_operand"
 
 
 def is_manual_result(node: Node) -> bool:
-    """Whether it takes an output of the body of a manual computation to a result."""
+    """Whether the node ties an output of a manual computation's body to a result of the computation."""
     return node.op == "manual_result"
 
 
 def is_barrier_value(node: Node) -> bool:
-    """Whether it ties an operand of an optimization barrier to its result."""
+    """Whether the node ties an operand of an optimization barrier to the corresponding result."""
     return node.op == "barrier_value"

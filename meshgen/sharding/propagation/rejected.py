@@ -1,4 +1,4 @@
-"""List the alternatives that propagation rejected, with what each would cost: other loops of an operation, and hints that lost.
+"""List the alternatives that propagation rejected, with their costs: other loops of an operation, and overridden hints.
 
 Example, on x=4 with `%a : f32[64,32]` annotated [{x}, {}] and `%h = dot_general %a, %w : f32[32,96]`:
 
@@ -28,7 +28,7 @@ from meshgen.sharding.propagation.states import state_of
 
 @dataclass(frozen=True)
 class Rejected:
-    """A rejected choice for an op along an axis, and by how much the step would be longer with it."""
+    """A rejected choice for an op along an axis, and the seconds by which it would lengthen the step."""
 
     op: str
     axis: str
@@ -36,12 +36,12 @@ class Rejected:
     seconds_more: float
 
     def __str__(self) -> str:
-        return f"{self.axis}: {self.op} {self.choice}: {_more(self.seconds_more)}"
+        return f"{self.axis}: {self.op} {self.choice}: {_extra_text(self.seconds_more)}"
 
 
 @dataclass(frozen=True)
 class LostHint:
-    """A hint that was not followed along an axis: the state it asked for, the chosen one, and why."""
+    """A hint that was overridden along an axis: the state it requests, the chosen state, and the reason."""
 
     value: str
     axis: str
@@ -55,66 +55,74 @@ class LostHint:
         return f"hint for {self.value}{where}: along {self.axis} it {self.asked}, but {self.chosen}: {self.why}"
 
 
-def _more(seconds: float | None) -> str:
+def _extra_text(seconds: float | None) -> str:
     if seconds is None:
         return "not possible with the required annotations"
     return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-9 else "as fast, as estimated"
 
 
 def rejected(solved: Solved, site: Site) -> list[Rejected]:
-    """The rejected choices for a site that required annotations allow, along all axes."""
-    number = solved.sites.index(site)
-    found: list[Rejected] = []
+    """Return the rejected choices for a site along all axes. Choices that required annotations forbid are left out."""
+    index = solved.sites.index(site)
+    alternatives: list[Rejected] = []
     for axis, decision in solved.decisions.items():
-        options, chosen = decision.problem.labels[number], decision.solution.labels[number]
-        found += [
-            Rejected(_op_text(site), axis, _label_text(site, label), more)
+        options, chosen_label = decision.problem.labels[index], decision.solution.labels[index]
+        alternatives += [
+            Rejected(_op_text(site), axis, _label_text(site, label), extra_seconds)
             for option, label in enumerate(options)
-            if label != chosen and (more := _dearer(solved, axis, number, option)) is not None
+            if label != chosen_label and (extra_seconds := _extra_seconds(solved, axis, index, option)) is not None
         ]
-    return found
+    return alternatives
 
 
 def lost_hints(solved: Solved) -> Iterator[LostHint]:
-    """The hints that lost, in program order."""
-    for number, site in enumerate(solved.sites):
+    """Yield the overridden hints, in program order."""
+    for index, site in enumerate(solved.sites):
         annotation = site.annotation
         if (
             annotation is None or annotation.required or is_transfer(site.node)
         ):  # hints from another mesh are not the user's
             continue
-        yield from _cut_otherwise(site)
+        yield from _misfit_hints(site)
         for axis, decision in solved.decisions.items():
-            asked = state_of(annotation.sharding, axis)
-            got = asked_face(site, decision.solution.labels[number])
-            if asked is None or asked == got:
+            hinted_state = state_of(annotation.sharding, axis)
+            chosen_state = asked_face(site, decision.solution.labels[index])
+            if hinted_state is None or hinted_state == chosen_state:
                 continue
-            options = [n for n, label in enumerate(decision.problem.labels[number]) if asked_face(site, label) == asked]
-            costs = [cost for option in options if (cost := _dearer(solved, axis, number, option)) is not None]
-            where = annotation.loc or site.node.loc
-            why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split that way"
+            options = [
+                n for n, label in enumerate(decision.problem.labels[index]) if asked_face(site, label) == hinted_state
+            ]
+            costs = [cost for option in options if (cost := _extra_seconds(solved, axis, index, option)) is not None]
+            location = annotation.loc or site.node.loc
+            reason = (
+                f"keeping it is {_extra_text(min(costs, default=None))}"
+                if options
+                else "its op cannot be split that way"
+            )
             name = f"%{site.value.name or '?'}"
-            yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
+            yield LostHint(
+                name, axis, state_text(hinted_state), f"it {state_text(chosen_state)}", reason, place_text(location)
+            )
 
 
-def _cut_otherwise(site: Site) -> Iterator[LostHint]:
-    """The parts of axes in a hint that do not nest in those of the other annotations."""
+def _misfit_hints(site: Site) -> Iterator[LostHint]:
+    """Yield a lost hint for each sub-axis in a hint that does not nest in the sub-axes of the other annotations."""
     if site.asked is None or site.annotation is None:
         return
-    where = place_text(site.annotation.loc or site.node.loc)
+    location = place_text(site.annotation.loc or site.node.loc)
     for axis in site.misfits:
-        asked = state_text(state_of(site.asked, axis))
-        yield LostHint(f"%{site.value.name or '?'}", axis, asked, "it is not", NO_DIVISION, where)
+        hinted_state = state_text(state_of(site.asked, axis))
+        yield LostHint(f"%{site.value.name or '?'}", axis, hinted_state, "it is not", NO_DIVISION, location)
 
 
-def _dearer(solved: Solved, axis: str, number: int, option: int) -> float | None:
-    """By how much the cheapest program with this label of a site is slower; None if that is forbidden."""
+def _extra_seconds(solved: Solved, axis: str, index: int, option: int) -> float | None:
+    """Return the extra seconds of the cheapest program in which the site has this label, or None if it is forbidden."""
     decision = solved.decisions[axis]
-    costs = np.full(decision.problem.sizes[number], np.inf)
+    costs = np.full(decision.problem.sizes[index], np.inf)
     costs[option] = 0.0
-    found = cheapest(decision.problem.sizes, [*decision.problem.tables, Table((number,), costs)])
-    more = found.cost - decision.solution.seconds
-    return None if more > DEFAULT.propagation.forbidden_seconds / 2 else max(0.0, more)
+    solution = cheapest(decision.problem.sizes, [*decision.problem.tables, Table((index,), costs)])
+    extra_seconds = solution.cost - decision.solution.seconds
+    return None if extra_seconds > DEFAULT.propagation.forbidden_seconds / 2 else max(0.0, extra_seconds)
 
 
 def _op_text(site: Site) -> str:

@@ -2,7 +2,7 @@
 
 Example, `%h = dot_general %a, %w : f32[64,32], f32[32,96]` with `%a` annotated [{x}, {}]:
 
-    input %a        rule `-> a b`              annotation [{x}, {}], required; of donated arguments see `donated.py`
+    input %a        rule `-> a b`              annotation [{x}, {}], required; for donated arguments see `donated.py`
     input %w        rule `-> a b`
     dot_general     rule `a c, c b -> a b reduce(c: sum)`
     output %h       rule `a b ->`
@@ -41,15 +41,19 @@ from meshgen.spec import Sharding, fit
 
 @dataclass(eq=False)
 class Site:
-    """A node, an input (`op` input) or an output (`op` output), seen by propagation.
+    """A node, an input (`op` input) or an output (`op` output) of the program, as propagation sees it.
 
-    `annotation` is that of its value, in parts of axes, and `asked` its sharding as the user wrote it;
-    `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
-    axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes in the annotation
-    that do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `annotation` leaves them out. If it
-    is required it is kept all the same: the value is resharded to it, and from it. `splats` are the operands, by number, that are one
-    number everywhere (`splats.py`). Sites with the same number `like` differ only
-    in their values, so they share all that depends on the rule and on the states of values alone.
+    Attributes:
+        annotation: annotation of `value`, in terms of the sub-axes that the program is solved over.
+        asked: sharding of that annotation as the user wrote it.
+        option: the user's mesh axes per loop.
+        times: number of executions per step.
+        seconds: work per step if the site is not sharded.
+        manual: mesh axes along which the site works on tiles, so that nothing in it can be split.
+        misfits: sub-axes of the user's annotation that do not nest in those of the solution (6 as 2 x 3 and as 3 x 2).
+            `annotation` leaves them out. If it is required, the value is resharded to it and back.
+        splats: indices of the operands that are one number everywhere (`splats.py`).
+        like: equal for sites that differ only in their values, and so share all that depends on rule and states alone.
     """
 
     node: Node
@@ -66,29 +70,28 @@ class Site:
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
-        """Operands, then results."""
+        """Return the operands, then the results."""
         return (*self.node.operands, *self.node.results)
 
     @cached_property
     def is_joined(self) -> bool:
-        """Whether a dim is made of several loops: a split of some of them affects the others."""
+        """Whether a dim consists of several loops, so that a split of one of them affects the others."""
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     def left(self, factor: int, share: float) -> float:
-        """The share of its work that a device has left which does `share` of a loop: it ranks all updates of a scatter whose rows it has."""
+        """Return the share of the work left for a device that runs `share` of a loop; ranking may not shrink."""
         ranking, operand = self._ranking, ranked_operand(self.node)
         is_ranked = ranking and operand is not None and self.rule.places(factor)[0][operand] is None
         return ranking + (1 - ranking) * share if is_ranked else share
 
     @cached_property
     def _ranking(self) -> float:
-        """The share of its work that is ranking elements."""
         seconds = _ranking_seconds(self.node)
         return seconds * self.times / self.seconds if seconds else 0.0
 
     @property
     def is_firm(self) -> bool:
-        """Whether fusion cannot save its work: products, transforms, or other arithmetic that takes longer than its traffic with memory."""
+        """Whether fusion cannot save the site's work: it is a GEMM, an FFT, or bound by arithmetic."""
         return (
             self.node.op in CONTRACTIONS
             or self.node.op == "fft"
@@ -97,22 +100,22 @@ class Site:
 
     @property
     def asks_operand(self) -> bool:
-        """Whether the annotation is of the first operand, not of the first result."""
+        """Whether the annotation describes the first operand, not the first result."""
         return _asks_operand(self.node)
 
     @property
     def value(self) -> Value:
-        """The value that the annotation is of."""
+        """Return the value that the annotation describes."""
         return self.node.operands[0] if self.asks_operand else self.node.results[0]
 
     def carries(self, source: Value, target: Value) -> bool:
-        """Whether propagation may go from one of its values to another: a barrier lets it go one way, or none."""
+        """Whether states may propagate from `source` to `target`: a barrier permits one direction, or none."""
         if not is_propagation_barrier(self.node) or source is target:
             return True
         return self.node.attrs.direction == ("BACKWARD" if source is self.node.result else "FORWARD")
 
     def is_manual(self, axis: str) -> bool:
-        """Whether an axis, or the axis that it is a part of, is manual here."""
+        """Whether an axis, or the axis that it is a part of, is manual at this site."""
         return split_ref(axis)[0] in self.manual
 
 
@@ -127,55 +130,59 @@ def _rule(node: Node) -> Rule:
 
 
 def sites_of(module: Module, parts: AxisParts) -> list[Site]:
-    """Inputs, nodes (those of regions too, without those that make splats), outputs. Raises ShardingError with all faults of all annotations."""
+    """Return inputs, nodes and outputs as sites. Nodes of regions are included; nodes that compute splats are not.
+
+    Raises:
+        ShardingError: lists all faults of all annotations.
+    """
     graph = module.graph
     tied = tied_outputs(module)
-    ends = {number: [graph.outputs[output]] for number, output in tied.items()}
-    inputs = [Node("input", ends.get(number, []), [value], loc=value.loc) for number, value in enumerate(graph.inputs)]
+    tied_values = {index: [graph.outputs[output]] for index, output in tied.items()}
+    inputs = [Node("input", tied_values.get(i, []), [value], loc=value.loc) for i, value in enumerate(graph.inputs)]
     untied = untied_outputs(module)
-    outputs = [Node("output", [graph.outputs[number]], []) for number in untied]
-    wanted = [module.out_annotations[number] if number < len(module.out_annotations) else None for number in untied]
-    given = zip([*inputs, *outputs], [*_padded(joint_annotations(module, tied), inputs), *wanted], strict=True)
-    annotations = dict(given)
-    found: list[Site] = []
+    outputs = [Node("output", [graph.outputs[index]], []) for index in untied]
+    output_annotations = [module.out_annotations[i] if i < len(module.out_annotations) else None for i in untied]
+    end_annotations = [*_padded(joint_annotations(module, tied), inputs), *output_annotations]
+    annotations = dict(zip([*inputs, *outputs], end_annotations, strict=True))
+    sites: list[Site] = []
     faults: list[Diagnostic] = []
-    inside = joined_groups(without_splats(flatten(graph, 1.0)), faults)
+    inner_nodes = joined_groups(without_splats(flatten(graph, 1.0)), faults)
     if faults:
         raise ShardingError(*faults)
-    nodes = [Flat(n, 1.0) for n in inputs] + inside + [Flat(n, 1.0) for n in outputs]
-    said = _annotations_by_value(nodes, annotations)
-    joined = {value for node, *_ in nodes if node.op in JOINING for value in node.operands}
-    makers = {value: node for node, *_ in nodes for value in node.results}
-    kinds = Kinds(joined, makers)
+    nodes = [Flat(n, 1.0) for n in inputs] + inner_nodes + [Flat(n, 1.0) for n in outputs]
+    value_annotations = _annotations_by_value(nodes, annotations)
+    concatenated = {value for node, *_ in nodes if node.op in JOINING for value in node.operands}
+    producers = {value: node for node, *_ in nodes for value in node.results}
+    kinds = Kinds(concatenated, producers)
     for node, times, manual in nodes:
         annotation = annotations.get(node) or annotation_of(node)
         if is_sharding_group(node):
-            annotation = annotation_of_group(node, said, faults, parts)
+            annotation = annotation_of_group(node, value_annotations, faults, parts)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
         if annotation:
             annotation = replace(annotation, sharding=fit(annotation.sharding, value.type.rank))
-            if wrong := _faults(annotation, value, node.loc, module.mesh):
-                faults += wrong
+            if annotation_faults := _faults(annotation, value, node.loc, module.mesh):
+                faults += annotation_faults
                 continue
             sharding = annotation.sharding.without_even_offsets(value.type.shape, module.mesh)
             annotation = replace(annotation, sharding=sharding)
         option = _option(node, faults, parts)
         site_rule, like = kinds.of(node, is_plain=annotation is None and option is None and not manual)
-        asked = merged(annotation.sharding, module.mesh).used_axes if annotation else ()
-        misfits = tuple(axis for axis in asked if not parts.fits(axis))
+        written_axes = merged(annotation.sharding, module.mesh).used_axes if annotation else ()
+        misfits = tuple(axis for axis in written_axes if not parts.fits(axis))
         refined = annotation and _refined(annotation, misfits, parts)
         written = annotation and annotation.sharding
         seconds, splats = _seconds(node) * times, kinds.splats(node)
-        found.append(Site(node, site_rule, refined, written, option, times, seconds, manual, misfits, splats, like))
+        sites.append(Site(node, site_rule, refined, written, option, times, seconds, manual, misfits, splats, like))
     if faults:
         raise ShardingError(*faults)
-    return found
+    return sites
 
 
 class Kinds:
-    """The rules of nodes, and what sites are alike; equal rules of one form of node are made once.
+    """Caches the rules of nodes, and numbers sites by structure; nodes of equal form share one rule.
 
-    `joined` are the operands of concatenations, `makers` has the producer of each value.
+    `joined` contains the operands of concatenations, `makers` the producer of each value.
     """
 
     def __init__(self, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> None:
@@ -185,49 +192,52 @@ class Kinds:
         self.count = itertools.count()
 
     def of(self, node: Node, *, is_plain: bool) -> tuple[Rule, int]:
-        """The rule of a node, and the number `like` of its site; one that is not plain has a number of its own."""
+        """Return the rule of a node and the number `like` of its site, which is unique if the site is not plain.
+
+        A plain site has no annotation, no option and no manual axes.
+        """
         form = form_of(node)
         if form is None or not is_plain:
-            return _rule_in_place(node, self.joined, self.makers), next(self.count)
-        seen: dict[Value, int] = {}
+            return _rule_in_graph(node, self.joined, self.makers), next(self.count)
+        first_positions: dict[Value, int] = {}
         values = (*node.operands, *node.results)
-        repeats = tuple(seen.setdefault(value, number) for number, value in enumerate(values))
+        repeats = tuple(first_positions.setdefault(value, position) for position, value in enumerate(values))
         is_cut = any(result in self.joined for result in node.results)
         key = form, repeats, self.splats(node), is_cut, turn(node, self.makers.get) is not None
         if key not in self.rules:
-            self.rules[key] = _rule_in_place(node, self.joined, self.makers)
+            self.rules[key] = _rule_in_graph(node, self.joined, self.makers)
             self.numbers[key] = next(self.count)
         return self.rules[key], self.numbers[key]
 
     def splats(self, node: Node) -> tuple[int, ...]:
-        """The operands that no node makes which has a site."""
-        return tuple([number for number, value in enumerate(node.operands) if value not in self.makers])
+        """Return the indices of the operands whose producer is not a site."""
+        return tuple([index for index, value in enumerate(node.operands) if value not in self.makers])
 
 
-def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
-    """The rule of a node, without windows whose rows are moved by another node; `joined` are the operands of concatenations."""
-    found = _rule(node)
-    if found.picks and node.result in joined:  # rotated or moved rows are fetched once
-        found = replace(found, picks=())
-    if turn(node, makers.get) is not None:  # its rows move once: they are counted at the slices
-        found = replace(found, windows=())
-    return found
+def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
+    """Return the rule of a node, without windows of rows that another node moves; `joined` are concatenated values."""
+    node_rule = _rule(node)
+    if node_rule.picks and node.result in joined:  # Rotated or shifted rows are fetched once.
+        node_rule = replace(node_rule, picks=())
+    if turn(node, makers.get) is not None:  # Its rows move once; their cost is counted at the slices.
+        node_rule = replace(node_rule, windows=())
+    return node_rule
 
 
 def _annotations_by_value(
     nodes: Sequence[Flat], annotations: Mapping[Node, Annotation | None]
 ) -> dict[Value, list[Annotation]]:
-    """Annotations of how values are made: those of inputs, and of a value or of the operand that it annotates."""
-    found: dict[Value, list[Annotation]] = {}
+    """Return the annotations at producers: of inputs, of results of `annotate` ops, and of their operands."""
+    value_annotations: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
         annotation = annotations.get(node) if is_input(node) else None
         annotation = annotation_of(node) if is_annotation(node) else annotation
         if annotation:
-            made = [*node.results, *(node.operands if is_annotation(node) and node.attrs.as_result else ())]
-            for value in made:
+            annotated_values = [*node.results, *(node.operands if is_annotation(node) and node.attrs.as_result else ())]
+            for value in annotated_values:
                 sharding = fit(annotation.sharding, value.type.rank)
-                found.setdefault(value, []).append(replace(annotation, sharding=sharding))
-    return found
+                value_annotations.setdefault(value, []).append(replace(annotation, sharding=sharding))
+    return value_annotations
 
 
 def _padded(annotations: Sequence[Annotation | None], sites: list[Node]) -> list[Annotation | None]:
@@ -235,8 +245,8 @@ def _padded(annotations: Sequence[Annotation | None], sites: list[Node]) -> list
 
 
 def annotation_of(node: Node) -> Annotation | None:
-    """The annotation in a node's own attributes or notes."""
-    if hint := node.notes.hint:  # the sharding on the other mesh of a transfer
+    """Return the annotation in a node's own attributes or notes, or None if it has none."""
+    if hint := node.notes.hint:  # the sharding of the transferred value on the other mesh
         return Annotation(hint, False, (), node.loc)
     if not (is_annotation(node) or node.op in MANUAL_ENDS) or "sharding" not in node.attrs.given:
         return None
@@ -258,32 +268,30 @@ def _faults(annotation: Annotation, value: Value, loc: Location | None, mesh: Me
 
 
 def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
-    """The user's axes per loop, checked, in terms of the parts; axes of one device are left out."""
+    """Return the user's mesh axes per loop as sub-axes of size at least 2; faults are appended to `faults`."""
     option = node.option
     if option is None:
         return None
     loops = len(rule_of(node).factors)
     if len(option) > loops:
-        faults.append(
-            Diagnostic(
-                "MG0204",
-                f"the sharding option of '{node.op}' has {len(option)} lists, but the op has {loops} loops",
-                node.loc,
-            )
-        )
+        text = f"the sharding option of '{node.op}' has {len(option)} lists, but the op has {loops} loops"
+        faults.append(Diagnostic("MG0204", text, node.loc))
         return None
-    full = Sharding(tuple(tuple(axes) for axes in option))
-    wrong = [
+    sharding = Sharding(tuple(tuple(axes) for axes in option))
+    new_faults = [
         Diagnostic(d.code, f"sharding option of '{node.op}': {d.message}", node.loc, (), d.hint)
-        for d in full.faults((None,) * len(option), parts.mesh)
+        for d in sharding.faults((None,) * len(option), parts.mesh)
     ]
-    if not wrong and (odd := [a for axes in full.dims for a in parts.merge(axes) if not parts.fits(a)]):
-        text = f"sharding option of '{node.op}': {odd} do not nest in the parts that other options name: {NO_DIVISION}"
-        wrong.append(Diagnostic("MG0203", text, node.loc, hint="factor an axis in one way in all options of a program"))
-    faults += wrong
-    if wrong:
+    if not new_faults and (unfit := [a for axes in sharding.dims for a in parts.merge(axes) if not parts.fits(a)]):
+        text = (
+            f"sharding option of '{node.op}': {unfit} do not nest in the parts that other options name: {NO_DIVISION}"
+        )
+        hint = "factor an axis in one way in all options of a program"
+        new_faults.append(Diagnostic("MG0203", text, node.loc, hint=hint))
+    faults += new_faults
+    if new_faults:
         return None
-    refined = (tuple(a for a in parts.refine(axes) if parts.mesh.axis_size(a) != 1) for axes in full.dims)
+    refined = (tuple(a for a in parts.refine(axes) if parts.mesh.axis_size(a) != 1) for axes in sharding.dims)
     return (*refined, *((),) * (loops - len(option)))
 
 
@@ -294,25 +302,25 @@ def _refined(annotation: Annotation, misfits: Sequence[str], parts: AxisParts) -
         pairs = tuple(
             (part, kind) for axis, kind in sharding.partial if axis not in misfits for part in parts.refine((axis,))
         )
-        opened = () if annotation.required else annotation.open_dims
-        return Annotation(Sharding(dims, pairs), annotation.required, opened, annotation.loc)
+        open_dims = () if annotation.required else annotation.open_dims
+        return Annotation(Sharding(dims, pairs), annotation.required, open_dims, annotation.loc)
     dims = tuple(parts.refine(axes) for axes in sharding.dims)
     partial = tuple((part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,)))
-    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(annotation.open_dims))
+    open_dims = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(annotation.open_dims))
     return Annotation(
-        Sharding(dims, partial, sharding.halo, sharding.offsets), annotation.required, opened, annotation.loc
+        Sharding(dims, partial, sharding.halo, sharding.offsets), annotation.required, open_dims, annotation.loc
     )
 
 
 def _is_uneven(sharding: Sharding, dim: int) -> bool:
-    """Whether a dim has a halo or offsets: they are those of its shards, so no axis can be added."""
+    """Whether a dim has a halo or offsets: these describe its present shards, so no axis can be added."""
     halo, offsets = sharding.halo[dim : dim + 1], sharding.offsets[dim : dim + 1]
     return any(map(any, halo)) or any(offsets)
 
 
 def _seconds(node: Node) -> float:
-    """Estimated seconds of one run on one device: those of its arithmetic or of its traffic with memory, whichever takes longer."""
-    if node.op in PSEUDO_OPS or node.op in UNSTORED:  # the work of these counts at their users
+    """Estimate the seconds of one execution on one device: arithmetic or memory traffic, whichever takes longer."""
+    if node.op in PSEUDO_OPS or node.op in UNSTORED:  # Their work is counted at their users.
         return 0.0
     return max(_arithmetic_seconds(node), _traffic_seconds(node)) + _ranking_seconds(node)
 

@@ -1,6 +1,7 @@
-"""Solve a program as it is written: a decision along every mesh axis, or part of one that annotations name.
+"""Solve a program as written: one decision along every mesh axis, or along each sub-axis that annotations name.
 
-Example, on x=6 with `%a : f32[64,32]` annotated [{x:(1)2}, {}]: the axes solved are `x:(1)2` and `x:(2)3`, one after the other.
+Example, on x=6 with `%a : f32[64,32]` annotated [{x:(1)2}, {}]: the axes solved are `x:(1)2` and `x:(2)3`, one after
+the other.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from meshgen.errors import Diagnostic
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Module, Value
 from meshgen.mesh import split_ref
-from meshgen.sharding.propagation.amounts import Whole
+from meshgen.sharding.propagation.amounts import UnsplitProgram
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, labels_of_axes
 from meshgen.sharding.propagation.control import flatten
-from meshgen.sharding.propagation.kept import unkept, unreadable
+from meshgen.sharding.propagation.kept import unusable_annotations, violated_annotations
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, annotation_of, sites_of
 
 
 class Gap(NamedTuple):
-    """An axis along which no proof was found that the decision is the best: its estimated seconds, and those that none is below."""
+    """An axis whose decision is not proven optimal: its estimated seconds, and a lower bound for all decisions."""
 
     axis: str
     seconds: float
@@ -38,10 +39,10 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A program, or one that is equal to it, and the decision along each part of each axis."""
+    """A program, or an equivalent rewrite of it, and the decision along each sub-axis."""
 
     axes: Axes
-    start: Start  # the start that they were decided from
+    start: Start  # the start that led to the decisions
     decisions: dict[str, Decision]
 
     @property
@@ -54,42 +55,46 @@ class Solved:
 
     @property
     def labels(self) -> dict[str, tuple[Label, ...]]:
-        """The label of every site along each axis."""
+        """Return the label of every site along each axis."""
         return labels_of_axes(self.decisions)
 
     @cached_property
     def orders(self) -> Orders:
-        """Per site and factor the axes that split it, major to minor."""
-        chosen = {site: {axis: labels[i] for axis, labels in self.labels.items()} for i, site in enumerate(self.sites)}
-        return axis_orders(self.sites, chosen, self.start.in_order(self.axes.names))
+        """Return per site and factor the axes that split it, major to minor."""
+        site_labels = {
+            site: {axis: labels[i] for axis, labels in self.labels.items()} for i, site in enumerate(self.sites)
+        }
+        return axis_orders(self.sites, site_labels, self.start.in_order(self.axes.names))
 
     def gaps(self) -> Iterator[Gap]:
-        """The axes whose decision is not proven the best, the others' given: the program is too wide to look at all."""
+        """Yield the axes whose decision is not proven optimal, given the decisions along the other axes."""
         for axis, decision in self.decisions.items():
             if not decision.solution.is_exact:
                 yield Gap(axis, decision.solution.seconds, decision.problem.least_seconds)
 
     def parts_of(self, value: Value, dim: int) -> int:
-        """Into how many parts annotations may split a dim: the most along one axis."""
+        """Return the largest number of parts into which annotations can split a dim along one axis, at least 1."""
         reached = (axis for axis, decision in self.decisions.items() if dim in decision.origins.get(value, {}))
         return max((self.module.mesh.axis_size(axis) for axis in reached), default=1)
 
     @property
     def faults(self) -> list[Diagnostic]:
-        """Faults: required annotations that are not kept, and annotations for users that no user can follow."""
-        return [*unkept(self.sites, self.labels), *unreadable(self.sites)]
+        """Return the violated required annotations, and the for-users annotations that no user can follow."""
+        return [*violated_annotations(self.sites, self.labels), *unusable_annotations(self.sites)]
 
 
 def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
-    """The decisions for this very program, from the usual start. Required annotations may be unkept: `faults` says which.
+    """Solve the program from the usual start, without rewriting it.
+
+    Required annotations may be violated; `faults` of the result lists them.
 
     Args:
-        cuts: further parts of axes over which it is solved.
+        cuts: additional sub-axes over which the program is solved.
     """
     solved = _solve(module, cuts)
     if (
         not cuts and solved.faults
-    ):  # uneven tiles of parts of an axis do not nest: parts that options name are not cut for annotations
+    ):  # Uneven tiles of sub-axes do not nest, so retry without cutting sub-axes that options name for annotations.
         return _solve(module, (), only_options=True)
     return solved
 
@@ -97,18 +102,19 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
 def _solve(module: Module, cuts: Sequence[str], *, only_options: bool = False) -> Solved:
     parts = AxisParts.of(module.mesh, [*named_axes(module, only_options=only_options), *cuts])
     sites = sites_of(module, parts)
-    axes = Axes(module, sites, parts, Whole.of(sites), is_cut=bool(cuts))
+    axes = Axes(module, sites, parts, UnsplitProgram.of(sites), is_cut=bool(cuts))
     return Solved(axes, USUAL, axes.decide(USUAL))
 
 
 def named_axes(module: Module, *, only_options: bool) -> list[str]:
-    """The axes, and parts of axes, that the user names; the first ones take precedence.
+    """Return the axes and sub-axes that the user names, by precedence.
 
-    Precedence matters if parts do not nest: options come first, as they must be kept, then parts that most annotations name.
+    Precedence matters if sub-axes do not nest. Options come first, as they must be followed, then sub-axes that most
+    annotations name.
     """
     nodes = [node for node, *_ in flatten(module.graph, 1.0)]
-    lists = [tuple(axes) for node in nodes for axes in node.option or ()]
-    options = Counter(axis for axes in lists for axis in merge(axes, module.mesh))
+    option_axes = [tuple(axes) for node in nodes for axes in node.option or ()]
+    options = Counter(axis for axes in option_axes for axis in merge(axes, module.mesh))
     annotations = [
         annotation
         for annotation in [*module.in_annotations, *module.out_annotations, *map(annotation_of, nodes)]
@@ -117,14 +123,12 @@ def named_axes(module: Module, *, only_options: bool) -> list[str]:
     required, hinted = Counter[str](), Counter[str]()
     for annotation in annotations:
         sharding = annotation.sharding
-        kinds = {
-            kind for _, kind in sharding.partial
-        }  # parts of an axis that are partial with different kinds stay parts
-        by_kind = [[axis for axis, kind in sharding.partial if kind == each] for each in sorted(kinds)]
-        by_place = [sorted(axes, key=lambda axis: split_ref(axis)[:2]) for axes in by_kind]
-        named = [axis for axes in (*sharding.dims, *by_place) for axis in merge(axes, module.mesh)]
-        hinted.update(named)
-        required.update(named if annotation.required else ())
+        kinds = {kind for _, kind in sharding.partial}  # Sub-axes that are partial with different kinds stay separate.
+        by_kind = [[axis for axis, kind in sharding.partial if kind == partial_kind] for partial_kind in sorted(kinds)]
+        sorted_axes = [sorted(axes, key=lambda axis: split_ref(axis)[:2]) for axes in by_kind]
+        annotated_axes = [axis for axes in (*sharding.dims, *sorted_axes) for axis in merge(axes, module.mesh)]
+        hinted.update(annotated_axes)
+        required.update(annotated_axes if annotation.required else ())
 
     def rank(axis: str) -> tuple[int, int, int, str]:
         return -options[axis], -required[axis], -hinted[axis], axis

@@ -1,13 +1,15 @@
-"""Find the values that are one number everywhere, which need no decision: each device makes any part of them for nothing.
+"""Find splats, which are values that are one number everywhere.
+
+They need no decision, because each device computes any shard of them for free.
 
 Example on x=4, where `%x : f32[64,32]{x}` is split by rows:
 
     %c = constant 0.1 : f32[]
-    %b = broadcast_in_dim %c : f32[64,32]     no site: it is made as its only use reads it, {x}
-    %y = multiply %x, %b                      labels: rows split, or whole; what it reads of %b costs nothing
+    %b = broadcast_in_dim %c : f32[64,32]     no site: it gets the sharding that its only use reads, {x}
+    %y = multiply %x, %b                      labels: rows split, or replicated; reading %b costs nothing
 
-Training steps have thousands of them: two in five operations of one of GPT-2 with AdamW. One that is read in several shardings is made
-whole, from which every other one is a local slice.
+Training steps have thousands of splats: they are two in five operations of a GPT-2 step with AdamW. A splat that is
+read in several shardings is replicated, and every use takes a local slice.
 """
 
 from __future__ import annotations
@@ -27,15 +29,18 @@ from meshgen.spec import Sharding
 
 
 def without_splats(nodes: Sequence[Flat]) -> list[Flat]:
-    """The nodes, which are in the order of their dependences, without those that make splats; options and annotations keep a node."""
+    """Return the nodes without those that compute splats. A node with an option or an annotation is never dropped.
+
+    `nodes` must be in topological order.
+    """
     splats: set[Value] = set()
-    kept: list[Flat] = []
-    for each in nodes:
-        if _is_splat(each.node, splats):
-            splats.add(each.node.result)
+    other_nodes: list[Flat] = []
+    for flat in nodes:
+        if _is_splat(flat.node, splats):
+            splats.add(flat.node.result)
         else:
-            kept.append(each)
-    return kept
+            other_nodes.append(flat)
+    return other_nodes
 
 
 def _is_splat(node: Node, splats: set[Value]) -> bool:
@@ -46,27 +51,27 @@ def _is_splat(node: Node, splats: set[Value]) -> bool:
 
 
 def splat_shardings(graph: Graph, decided: Mapping[Node, NodeSharding], mesh: Mesh) -> dict[Node, NodeSharding]:
-    """The shardings of the nodes that make splats: all that are not `decided`, which are the nodes of all sites."""
-    reads: dict[Value, list[Sharding]] = {}
-    found: dict[Node, NodeSharding] = {}
+    """Return the shardings of the nodes that compute splats, which are all nodes missing from `decided`."""
+    read_shardings: dict[Value, list[Sharding]] = {}
+    shardings: dict[Node, NodeSharding] = {}
     rules = Rules()
 
     def note(node: Node, sharding: NodeSharding) -> None:
         for value, read in zip(node.operands, sharding.operands, strict=True):
-            reads.setdefault(value, []).append(read)
+            read_shardings.setdefault(value, []).append(read)
 
     splats = [node for node in _nodes(graph) if node not in decided]
     if splats:
         for node, sharding in decided.items():
             note(node, sharding)
     for node in reversed(splats):
-        found[node] = _read_as(node, rules.of(node), reads.get(node.result, ()), mesh)
-        note(node, found[node])
-    return found
+        shardings[node] = _read_as(node, rules.of(node), read_shardings.get(node.result, ()), mesh)
+        note(node, shardings[node])
+    return shardings
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes that propagation looks at, but for control flow and manual computations themselves."""
+    """Yield the nodes that propagation sees. Control-flow ops are replaced by the nodes of their regions."""
     for node in graph.nodes:
         if is_control(node) or is_open(node):
             for region in node.regions:
@@ -76,12 +81,17 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _read_as(node: Node, rule: Rule, reads: Sequence[Sharding], mesh: Mesh) -> NodeSharding:
-    """The shardings of a node whose result is read so: as all uses read it, but for axes of one device, else whole."""
-    wanted = Sharding(((),) * node.result.type.rank)
+    """Return the shardings of a splat node: as all its uses read the result, or else replicated.
+
+    Axes of one device are left out.
+    """
+    result_sharding = Sharding(((),) * node.result.type.rank)
     if reads and all(read.dims == reads[0].dims for read in reads) and not any(read.partial for read in reads):
-        wanted = Sharding(tuple(tuple(a for a in axes if mesh.axis_size(a) > 1) for axes in reads[0].dims))
-    axes = {factor: wanted.dims[dim] for dim, factors in enumerate(rule.results[0]) for factor in factors[:1]}
+        result_sharding = Sharding(tuple(tuple(a for a in axes if mesh.axis_size(a) > 1) for axes in reads[0].dims))
+    axes = {factor: result_sharding.dims[dim] for dim, factors in enumerate(rule.results[0]) for factor in factors[:1]}
     operands = tuple(
         Sharding(tuple(axes.get(factors[0], ()) if factors else () for factors in dims)) for dims in rule.operands
     )
-    return NodeSharding(operands, (wanted,), tuple(axes.get(number, ()) for number in range(len(rule.factors))))
+    return NodeSharding(
+        operands, (result_sharding,), tuple(axes.get(number, ()) for number in range(len(rule.factors)))
+    )

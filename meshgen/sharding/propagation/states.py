@@ -1,7 +1,7 @@
 """The state of a value along one mesh axis, and the cost of resharding it from one state to another.
 
 Propagation decides mesh axes one after the other. Along one axis a value is replicated (None), split on a
-dim (its number), or partial (the kind's name).
+dim (the dim's index), or partial (the kind's name).
 
 Example, f32[64,96] (24 kB) on x=4, in bytes that a device sends:
 
@@ -25,7 +25,7 @@ State = int | str | None
 
 
 def state_of(sharding: Sharding, axis: str) -> State:
-    """The state of a value with this sharding along an axis."""
+    """Return the state of a value with this sharding along an axis."""
     for dim, axes in enumerate(sharding.dims):
         if axis in axes:
             return dim
@@ -33,11 +33,11 @@ def state_of(sharding: Sharding, axis: str) -> State:
 
 
 class Link(NamedTuple):
-    """The mesh axis that is being propagated: its size, bandwidth (bytes/s), and what a collective along it takes besides its bytes (s).
+    """The mesh axis that is being decided: its size, bandwidth (bytes/s), and the latency of a collective along it (s).
 
-    With `nests` it is a part that the compiler cut off an axis: it only splits dims evenly.
-    With `pins` annotated arguments cost more to move than their bytes; with `keeps_rows` sums that `optimizations/own_rows.py` is about
-    cost nothing.
+    nests: the axis is a part that the compiler cut off a mesh axis; it only splits dims evenly. pins: moving an
+    annotated argument costs more than its bytes. keeps_rows: the sums that `optimizations/own_rows.py` removes cost
+    nothing.
     """
 
     axis: str
@@ -56,10 +56,10 @@ class Link(NamedTuple):
         return Link(axis, mesh.axis_size(axis), rate.bandwidth, latency, nests, pins, keeps_rows)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
-        """Estimated time to go from one state to another (ring model).
+        """Estimate the seconds to reshard from one state to another (ring model).
 
         Args:
-            nbytes: what a device would hold of the value if it were replicated along this axis.
+            nbytes: bytes per device if the value were replicated along this axis.
             is_argument: the value is an annotated input.
         """
         if source == target:
@@ -67,12 +67,15 @@ class Link(NamedTuple):
         if source is None:
             return DEFAULT.propagation.slice_seconds
         weights, share = DEFAULT.propagation, (self.size - 1) / self.size
-        least = weights.behind if is_argument else 1.0  # of equals what leaves arguments in place
+        argument_weight = (
+            weights.behind if is_argument else 1.0
+        )  # Among equal plans, prefer to leave arguments in place.
         is_pinned = is_argument and self.pins
-        if isinstance(source, str):  # reduce_scatter, or all_reduce (and perhaps a mask to another kind)
-            moved = nbytes * share * (1 if isinstance(target, int) else 2)
+        # reduce_scatter, or all_reduce (with a mask if the target is partial of another kind)
+        if isinstance(source, str):
+            moved_bytes = nbytes * share * (1 if isinstance(target, int) else 2)
         elif isinstance(target, int):  # all_to_all
-            moved = nbytes / self.size * share * (weights.relayout_argument if is_pinned else least)
+            moved_bytes = nbytes / self.size * share * (weights.relayout_argument if is_pinned else argument_weight)
         else:  # all_gather
-            moved = nbytes * share * (weights.gather_argument if is_pinned else least)
-        return moved / self.bandwidth + self.latency
+            moved_bytes = nbytes * share * (weights.gather_argument if is_pinned else argument_weight)
+        return moved_bytes / self.bandwidth + self.latency

@@ -1,1 +1,1 @@
-"""Reshard plans: the cheapest collectives from one sharding to another."""
+"""Reshard plans: the cheapest sequence of collectives from one sharding to another."""

@@ -1,8 +1,9 @@
-"""Lower bounds on the cost of the rest of a reshard.
+"""Lower bounds on the remaining cost of a reshard.
 
-A device must receive the elements of its part of the target that it lacks. If summands must be reduced, an element has n of them
-and k devices need it: it takes n - 1 messages until the first device has the sum, and at least one more for each other device. The
-same holds between regions of devices that slow links connect: bytes across such links cost their bandwidth.
+A device must receive the elements of its part of the target that it lacks. If an element is the sum of n partial values
+and k devices need it, n - 1 messages are needed until one device has the sum, and at least one more for each other
+device. The same holds between regions of devices that slow links connect: the cost of these bytes follows from the slow
+bandwidth.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from meshgen.spec import Sharding
 
 
 class Bounds:
-    """Lower bounds of one problem."""
+    """Lower bounds for one reshard problem."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -35,27 +36,28 @@ class Bounds:
         self._slow = [_Regions.of(problem, bandwidth) for bandwidth in bandwidths[:-1]]
 
     def missing(self, state: Sharding) -> int:
-        """Bytes that some device must still receive: no plan moves less (summands count as reduced)."""
-        place = state.without_partial()
-        found = self._missing.get(place)
-        if found is None:
-            found = self._missing[place] = self._missed(place)
-        return found
+        """Return a lower bound on the bytes that some device must still receive. Partial values count as reduced."""
+        reduced = state.without_partial()
+        nbytes = self._missing.get(reduced)
+        if nbytes is None:
+            nbytes = self._missing[reduced] = self._compute_missing(reduced)
+        return nbytes
 
-    def _missed(self, place: Sharding) -> int:
-        if not is_plain(place) or not self.elements:
-            return self.received(place, self._target)
-        kept: Numbers = np.ones(1, np.int64)
-        for dim, axes in enumerate(place.dims):
-            held = self._held[dim].get(axes)
-            if held is None:
-                wanted = self._wanted[dim]
-                held = self._held[dim][axes] = self._grid.common(wanted, Split(wanted.size, axes))
-            kept = kept * held
-        return int((self._volume - kept).max()) * self._problem.itemsize
+    def _compute_missing(self, reduced: Sharding) -> int:
+        """Compute the bytes that the device with the most missing elements lacks."""
+        if not is_plain(reduced) or not self.elements:
+            return self.received(reduced, self._target)
+        common_elements: Numbers = np.ones(1, np.int64)
+        for dim, axes in enumerate(reduced.dims):
+            common_rows = self._held[dim].get(axes)
+            if common_rows is None:
+                target_split = self._wanted[dim]
+                common_rows = self._held[dim][axes] = self._grid.common(target_split, Split(target_split.size, axes))
+            common_elements = common_elements * common_rows
+        return int((self._volume - common_elements).max()) * self._problem.itemsize
 
     def received(self, state: Sharding, after: Sharding) -> int:
-        """Bytes that some device receives on a direct way."""
+        """Return the largest number of bytes that a device receives if data moves directly from `state` to `after`."""
         problem = self._problem
         if not self.elements:
             return 0
@@ -65,13 +67,13 @@ class Bounds:
         )
 
     def least(self, state: Sharding) -> Cost:
-        """One latency, and the bytes that must still be received over slow and over any links."""
-        found = self._least.get(state)
-        if found is None:
-            found = self._least[state] = self._found(state)
-        return found
+        """Return a lower bound on the remaining cost: a latency, plus the missing bytes over slow and all links."""
+        bound = self._least.get(state)
+        if bound is None:
+            bound = self._least[state] = self._compute_least(state)
+        return bound
 
-    def _found(self, state: Sharding) -> Cost:
+    def _compute_least(self, state: Sharding) -> Cost:
         problem = self._problem
         if state == problem.target:
             return 0, 0, 0, 0
@@ -79,61 +81,67 @@ class Bounds:
         if not missing:
             return 0, 0, 0, 1
         seconds = problem.latency + missing / problem.bandwidth
-        for slow in self._slow:
-            if crossing := self._crossing(state, slow):
-                rest = max(missing - crossing, 0) / problem.bandwidth
-                if problem.mesh.machine:  # its levels move their shares at the same time
-                    rest = 0.0
-                seconds = max(seconds, slow.latency + crossing / slow.bandwidth + rest)
+        for regions in self._slow:
+            if crossing_bytes := self._crossing(state, regions):
+                fast_seconds = max(missing - crossing_bytes, 0) / problem.bandwidth
+                if problem.mesh.machine:  # The levels of a machine transfer their shares concurrently.
+                    fast_seconds = 0.0
+                seconds = max(seconds, regions.latency + crossing_bytes / regions.bandwidth + fast_seconds)
         return int(seconds * PICOSECONDS), missing, 0, 1
 
     def _reduced(self, state: Sharding) -> int:
-        """Bytes that a device receives on average for the required reductions."""
+        """Return the bytes that a device receives on average for the required reductions."""
         problem = self._problem
         axes = _to_reduce(problem, state)
         if not axes:
             return 0
-        # The first of even tiles has no padding: its device needs others' summands for all of it.
-        whole = problem.local(self._target).nbytes if is_plain(self._target) else 0
-        return max(self._messages(state, axes, problem.axes), whole)
+        # The first of even tiles has no padding: its device needs the partial values of other devices for all of the
+        # tile.
+        tile_bytes = problem.local(self._target).nbytes if is_plain(self._target) else 0
+        return max(self._messages(state, axes, problem.axes), tile_bytes)
 
     def _messages(self, state: Sharding, axes: tuple[str, ...], among: tuple[str, ...]) -> int:
-        """Bytes per device of the messages between groups of devices that `among` tell apart."""
+        """Return the bytes per device of the messages between groups of devices that differ along the axes `among`."""
         problem = self._problem
         summands = problem.parts(tuple(axis for axis in axes if axis in among))
         if summands == 1:
             return 0
-        kept = tuple(axis for axis in state.partial_axes if axis not in axes)
-        used = problem.parts(tuple(axis for axis in (*self._target.split_axes, *kept) if axis in among))
-        takers = problem.parts(among) // used
-        values = self.elements * problem.parts(kept)
-        return values * (summands + takers - 2) * problem.itemsize // problem.parts(problem.axes)
+        partial_axes = tuple(axis for axis in state.partial_axes if axis not in axes)
+        distinct_groups = problem.parts(
+            tuple(axis for axis in (*self._target.split_axes, *partial_axes) if axis in among)
+        )
+        receivers = problem.parts(among) // distinct_groups
+        elements = self.elements * problem.parts(partial_axes)
+        return elements * (summands + receivers - 2) * problem.itemsize // problem.parts(problem.axes)
 
     def _crossing(self, state: Sharding, slow: _Regions) -> int:
-        """Bytes per device over links at most as fast as these."""
-        found = self._messages(state, _to_reduce(self._problem, state), slow.axes)
+        """Return the bytes per device that must cross links at most as fast as those between `slow` regions."""
+        crossing = self._messages(state, _to_reduce(self._problem, state), slow.axes)
         if not state.halo:
             held = splits_of(state.without_partial(), self._problem.shape)
-            found = max(found, slow.missing(self._core, held) * self._problem.itemsize // slow.devices)
-        return found
+            crossing = max(crossing, slow.missing(self._core, held) * self._problem.itemsize // slow.devices)
+        return crossing
 
 
 def _to_reduce(problem: Problem, state: Sharding) -> tuple[str, ...]:
-    """The axes over which summands must be reduced, whatever the way: none if the target has other partial axes to which they may move."""
+    """Return the axes over which every plan must reduce partial values.
+
+    There are none if the target has other partial axes: the partial values could move there.
+    """
     target = problem.target
-    others = any(pair not in state.partial for pair in target.partial)
-    return () if others else tuple(pair[0] for pair in state.partial if pair not in target.partial)
+    has_other_partial_axes = any(pair not in state.partial for pair in target.partial)
+    return () if has_other_partial_axes else tuple(pair[0] for pair in state.partial if pair not in target.partial)
 
 
 @dataclass(eq=False)
 class _Regions:
-    """Groups of devices that differ along fast axes only; links along `axes` lead from one to another."""
+    """Groups of devices that differ along fast axes only; links along `axes` connect different groups."""
 
     grid: Grid
     axes: tuple[str, ...]
     bandwidth: float
     latency: float
-    devices: int  # in a region
+    devices: int  # per region
     _common_rows: dict[tuple[Split, Split], Numbers]
     _tiles_of: dict[Split, _Tiles]
     _wanted: Numbers | None = None
@@ -146,54 +154,60 @@ class _Regions:
         return _Regions(grid_of(problem.mesh, problem.axes), axes, bandwidth, latency, devices, {}, {})
 
     def missing(self, wanted: list[Split], held: list[Split]) -> int:
-        """Elements that some device of a region needs and none of them holds; the maximum over all regions."""
-        kept: Numbers = np.ones(1, np.int64)
-        for want, have in zip(wanted, held, strict=True):
-            kept = kept * self._common(want, have)
-        return int((self._total(wanted) - kept).max())
+        """Return the largest number of elements that devices of one region need and none of them holds."""
+        common_elements: Numbers = np.ones(1, np.int64)
+        for target_split, held_split in zip(wanted, held, strict=True):
+            common_elements = common_elements * self._common(target_split, held_split)
+        return int((self._total(wanted) - common_elements).max())
 
     def _total(self, wanted: list[Split]) -> Numbers:
-        """Elements that the devices of each region need, together; the same for all states of a problem."""
+        """Return the elements that the devices of each region need together; equal for all states of a problem."""
         if self._wanted is None:
             self._wanted = math.prod((self._common(want, want) for want in wanted), start=np.ones(1, np.int64))
         return self._wanted
 
     def _common(self, want: Split, have: Split) -> Numbers:
-        """Return per region the rows of a dim that are both needed and held in it. The work is that of sorting the devices."""
-        found = self._common_rows.get((want, have))
-        if found is None:
-            wanted, held = self._tiles(want), self._tiles(have)
+        """Return for each region the rows of a dim that it both needs and holds, in the time of sorting the devices."""
+        row_counts = self._common_rows.get((want, have))
+        if row_counts is None:
+            needed_tiles, held_tiles = self._tiles(want), self._tiles(have)
             rows = np.unique(np.concatenate([self.grid.tiles(split)[0] for split in (want, have)] + [[want.size]]))
-            both = held.below(wanted.region, wanted.stop, rows) - held.below(wanted.region, wanted.start, rows)
-            firsts = np.flatnonzero(np.diff(wanted.region, prepend=-1))  # every region has a device, and so a tile
-            found = self._common_rows[want, have] = np.add.reduceat(both, firsts)
-        return found
+            common_rows = held_tiles.below(needed_tiles.region, needed_tiles.stop, rows) - held_tiles.below(
+                needed_tiles.region, needed_tiles.start, rows
+            )
+            # Every region has a device, and therefore a tile.
+            first_tiles = np.flatnonzero(np.diff(needed_tiles.region, prepend=-1))
+            row_counts = self._common_rows[want, have] = np.add.reduceat(common_rows, first_tiles)
+        return row_counts
 
     def _tiles(self, split: Split) -> _Tiles:
-        """Return the tiles of a split in each region, each tile once."""
-        found = self._tiles_of.get(split)
-        if found is None:
+        """Return the distinct tiles of a split in each region."""
+        tiles = self._tiles_of.get(split)
+        if tiles is None:
             starts, stops = self.grid.tiles(split)
-            numbers = np.unique(self.grid.index(self.axes) * len(starts) + self.grid.index(split.axes))
-            region, number = np.divmod(numbers, len(starts))
-            found = self._tiles_of[split] = _Tiles(region, starts[number], stops[number])
-        return found
+            region_tiles = np.unique(self.grid.index(self.axes) * len(starts) + self.grid.index(split.axes))
+            region, index = np.divmod(region_tiles, len(starts))
+            tiles = self._tiles_of[split] = _Tiles(region, starts[index], stops[index])
+        return tiles
 
 
 class _Tiles:
-    """Disjoint ranges of rows in regions, in the order of the regions and then of the rows."""
+    """Disjoint ranges of rows in regions, sorted by region and then by row."""
 
     def __init__(self, region: Numbers, start: Numbers, stop: Numbers) -> None:
         self.region, self.start, self.stop = region, start, stop
-        self._before = np.concatenate([[0], np.cumsum(stop - start)])  # rows of the ranges before each
+        self._before = np.concatenate([[0], np.cumsum(stop - start)])  # rows of all ranges before each range
 
     def below(self, region: Numbers, row: Numbers, rows: Numbers) -> Numbers:
-        """Return the rows before `row` in the ranges of a region, and all rows of earlier regions. `rows` has all starts and rows, sorted."""
+        """Return the number of rows before `row` in the ranges of a region, plus all rows of earlier regions.
+
+        `rows` contains all starts and all query rows, sorted.
+        """
 
         def key(region: Numbers, row: Numbers) -> Numbers:
             return region * len(rows) + np.searchsorted(rows, row)
 
-        count = np.searchsorted(key(self.region, self.start), key(region, row))  # of ranges that begin before
+        count = np.searchsorted(key(self.region, self.start), key(region, row))  # ranges that begin before the query
         last = np.maximum(count - 1, 0)
         is_open = (count > 0) & (self.region[last] == region)
         return self._before[count] - np.where(is_open, np.maximum(self.stop[last] - row, 0), 0)

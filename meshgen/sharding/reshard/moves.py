@@ -1,7 +1,7 @@
-"""The moves between shardings that a reshard is searched over, each one collective (or a local slice).
+"""The moves of the reshard search; each move is one collective or a local slice.
 
-A move that works tile by tile is offered only if the tiles nest: a dim whose size the axes do not
-divide is gathered whole or sliced from whole, else re-tiled.
+A move that works tile by tile is offered only if the tiles nest. A dim whose size the axes do not
+divide is gathered completely, sliced from a replicated dim, or re-tiled.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from dataclasses import replace
 from meshgen.sharding.reshard.problem import Move, Problem, is_plain
 from meshgen.spec import Sharding
 
-# Axes of which a reshard tries all subsets and orders.
+# Largest number of axes of which a reshard tries all subsets and orders (chosen: 2^5 subsets and 325 ordered ones
+# remain cheap).
 _ALL_ORDERS_OF_AXES = 5
 
 
 def moves(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """All moves from a state but transfers, in a fixed order; those that work on equal tiles only from such states."""
+    """Yield all moves from a state except transfers, in a fixed order.
+
+    Moves that work on equal tiles start only from plain states.
+    """
     if is_plain(state):
         yield from _slices(problem, state)
         yield from _gathers(problem, state)
@@ -33,46 +37,52 @@ def _with_dim(state: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
 
 
 def _slices(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Slice dims on axes that replicate: on any one, or at once on all that the target has there and the state lacks.
+    """Yield slices of dims along axes that replicate the value.
 
-    Slices that the target lacks are useful if the smaller tiles are then reduced or cross slow links.
+    A slice uses any single axis, or several axes at once that the target has on this dim and the state lacks. A slice
+    that the target lacks is useful if the smaller tiles are then reduced or cross slow links.
     """
     free = [axis for axis in problem.axes if axis not in state.used_axes]
     for dim, axes in enumerate(state.dims):
-        wanted = problem.target.dims[dim]
-        places = [(axis,) for axis in free if axis in wanted or state.partial or problem.has_slow_links]
-        if wanted[: len(axes)] == axes:
-            rest = wanted[len(axes) :]
-            places += [rest[:n] for n in range(2, len(rest) + 1) if all(a in free for a in rest[:n])]
-        for added in places:
+        target_axes = problem.target.dims[dim]
+        axis_groups = [(axis,) for axis in free if axis in target_axes or state.partial or problem.has_slow_links]
+        if target_axes[: len(axes)] == axes:
+            missing_axes = target_axes[len(axes) :]
+            axis_groups += [
+                missing_axes[:n] for n in range(2, len(missing_axes) + 1) if all(a in free for a in missing_axes[:n])
+            ]
+        for added in axis_groups:
             if problem.nests(dim, axes, added):
                 yield Move("all_slice", {"axes": added, "dim": dim}, _with_dim(state, dim, axes + added))
 
 
 def _suffixes(problem: Problem, state: Sharding) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
-    """(dim, axes that stay, minor-most axes that can be taken off it)."""
+    """Yield the ways to remove minor-most axes from a dim, as (dim, remaining axes, removed axes)."""
     for dim, axes in enumerate(state.dims):
         for count in range(1, len(axes) + 1):
-            stay, taken = axes[:-count], axes[-count:]
-            if problem.nests(dim, stay, taken):
-                yield dim, stay, taken
+            remaining, removed = axes[:-count], axes[-count:]
+            if problem.nests(dim, remaining, removed):
+                yield dim, remaining, removed
 
 
 def _gathers(problem: Problem, state: Sharding) -> Iterator[Move]:
-    for dim, stay, taken in _suffixes(problem, state):
-        yield Move("all_gather", {"axes": taken, "dim": dim}, _with_dim(state, dim, stay))
+    for dim, remaining, removed in _suffixes(problem, state):
+        yield Move("all_gather", {"axes": removed, "dim": dim}, _with_dim(state, dim, remaining))
 
 
 def _exchanges(problem: Problem, state: Sharding) -> Iterator[Move]:
-    for concat, stay, taken in _suffixes(problem, state):
+    for concat, remaining, removed in _suffixes(problem, state):
         for split, axes in enumerate(state.dims):
-            if split != concat and problem.nests(split, axes, taken):
-                attrs = {"axes": taken, "split_dim": split, "concat_dim": concat}
-                yield Move("all_to_all", attrs, _with_dim(_with_dim(state, concat, stay), split, axes + taken))
+            if split != concat and problem.nests(split, axes, removed):
+                attrs = {"axes": removed, "split_dim": split, "concat_dim": concat}
+                yield Move("all_to_all", attrs, _with_dim(_with_dim(state, concat, remaining), split, axes + removed))
 
 
 def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
-    """The axes that can be reduced next, and their kind: kinds do not commute, the last in mesh order is innermost."""
+    """Return the axes that can be reduced next, and their kind.
+
+    Different kinds do not commute, and the last axis in mesh order is innermost.
+    """
     if not state.partial:
         return (), ""
     kind = state.partial[-1][1]
@@ -81,17 +91,17 @@ def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
 
 
 def _subsets(problem: Problem, axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """All subsets of few axes, the larger first; of many those in dims of the target, and runs of neighbours."""
+    """Yield all subsets of few axes, larger ones first. Of many axes, yield the target's dims and adjacent runs."""
     if len(axes) <= _ALL_ORDERS_OF_AXES:
         for count in range(len(axes), 0, -1):
             yield from itertools.combinations(axes, count)
         return
-    wanted = (tuple(axis for axis in axes if axis in dim) for dim in problem.target.dims)
-    yield from dict.fromkeys(found for found in (*wanted, *_runs(axes)) if found)
+    target_subsets = (tuple(axis for axis in axes if axis in dim) for dim in problem.target.dims)
+    yield from dict.fromkeys(subset for subset in (*target_subsets, *_runs(axes)) if subset)
 
 
 def _runs(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Neighbouring axes, the longer runs first."""
+    """Yield runs of adjacent axes, longer ones first."""
     for count in range(len(axes), 0, -1):
         yield from (tuple(axes[start : start + count]) for start in range(len(axes) - count + 1))
 
@@ -101,12 +111,12 @@ def _without(state: Sharding, reduced: tuple[str, ...]) -> Sharding:
 
 
 def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """reduce_scatter onto the minor-most place of a dim, in the target's order of axes if it has them all."""
+    """Yield reduce_scatters onto the minor-most position of a dim, in the target's axis order if possible."""
     candidates, kind = _reducible(state)
     for axes in _subsets(problem, candidates):
         for dim, present in enumerate(state.dims):
-            wanted = tuple(axis for axis in problem.target.dims[dim] if axis in axes)
-            order = wanted if len(wanted) == len(axes) else axes
+            target_axes = tuple(axis for axis in problem.target.dims[dim] if axis in axes)
+            order = target_axes if len(target_axes) == len(axes) else axes
             if problem.nests(dim, present, order):
                 after = _with_dim(_without(state, axes), dim, present + order)
                 yield Move("reduce_scatter", {"axes": order, "dim": dim, "kind": kind}, after)
@@ -119,22 +129,26 @@ def _reductions(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 
 def missing_summands(state: Sharding, target: Sharding) -> tuple[tuple[str, str], ...] | None:
-    """The partial axes that the target has and the state lacks; None if some of the state's must be reduced first.
+    """Return the partial axes that only the target has, or None if the state must first reduce some of its own.
 
-    An axis can be added only inside of those of other kinds: after an inner reduction of another kind its neutral element is not neutral.
+    An axis can only be added inside of axes of other kinds: the neutral element of its kind would not survive a later
+    inner reduction of another kind.
     """
     if any(pair not in target.partial for pair in state.partial):
         return None
     missing = tuple(pair for pair in target.partial if pair not in state.partial)
-    for number, (_, kind) in enumerate(target.partial):
-        inner = [pair for pair in target.partial[number:] if pair in state.partial]
-        if target.partial[number] in missing and any(other != kind for _, other in inner):
+    for index, (_, kind) in enumerate(target.partial):
+        inner = [pair for pair in target.partial[index:] if pair in state.partial]
+        if target.partial[index] in missing and any(other != kind for _, other in inner):
             return None
     return missing
 
 
 def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """The last step, once all else is as the target: partial along axes that replicate, outer ones first."""
+    """Yield the last step, once everything else matches the target: become partial along replicated axes.
+
+    Outer axes come first.
+    """
     target = problem.target
     missing = missing_summands(state, target)
     if not missing or target.with_partial(state.partial) != state:
@@ -146,43 +160,50 @@ def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 
 def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], ...] | None:
-    """Partial axes of the target, or parts of them with as many devices, for summands that are partial over other axes.
+    """Return the target's partial axes to which the state's partial values can move.
 
-    They move one to one, so no device keeps two; only if all are of one kind. None if they are in place.
+    Returns None if they need not or cannot move. The axes, all or a part of them, have as many devices as the state's
+    partial axes. Values move one to one, so no device holds two, and all must be of one kind.
     """
-    wanted = problem.target.partial
-    if not state.partial or set(state.partial) <= set(wanted):
+    target_partial = problem.target.partial
+    if not state.partial or set(state.partial) <= set(target_partial):
         return None
-    if len({kind for _, kind in (*state.partial, *wanted)}) != 1:
+    if len({kind for _, kind in (*state.partial, *target_partial)}) != 1:
         return None
-    found: dict[int, tuple[tuple[str, str], ...]] = {1: ()}  # by number of devices: the most pairs, of these the first
-    for pair in reversed(wanted):
+    pairs_by_devices: dict[int, tuple[tuple[str, str], ...]] = {
+        1: ()
+    }  # device count -> the most pairs, and the first of these
+    for pair in reversed(target_partial):
         size = problem.parts((pair[0],))
-        longer = {devices * size: (pair, *pairs) for devices, pairs in found.items()}
-        found |= {n: pairs for n, pairs in longer.items() if len(pairs) >= len(found.get(n, ()))}
-    return found.get(problem.parts(state.partial_axes))
+        extended = {devices * size: (pair, *pairs) for devices, pairs in pairs_by_devices.items()}
+        pairs_by_devices |= {
+            n: pairs for n, pairs in extended.items() if len(pairs) >= len(pairs_by_devices.get(n, ()))
+        }
+    return pairs_by_devices.get(problem.parts(state.partial_axes))
 
 
 def transfer(
     problem: Problem, state: Sharding, after: Sharding, partial: tuple[tuple[str, str], ...] | None = None
 ) -> Move | None:
-    """Straight to the tiles of another sharding, by sends and receives; None if nothing moves.
+    """Return a move straight to the tiles of another sharding, by sends and receives, or None if nothing moves.
 
-    Summands stay summands, over the axes that `partial` names or their own, which must be free there.
+    Partial values stay partial, over the axes in `partial` or their present ones, which must be free in `after`.
     """
     after = after.with_partial(state.partial if partial is None else partial)
     if after == state or any(axis in after.split_axes for axis in after.partial_axes):
         return None
     if after.halo and replace(after, halo=()) == state:
         return Move("update_halo", {"sharding": after, "shape": problem.shape}, after)
-    plain = is_plain(state) and is_plain(after)
-    same = plain and all(problem.parts(a) == problem.parts(b) for a, b in zip(state.dims, after.dims, strict=True))
+    both_plain = is_plain(state) and is_plain(after)
+    has_equal_parts = both_plain and all(
+        problem.parts(a) == problem.parts(b) for a, b in zip(state.dims, after.dims, strict=True)
+    )
     attrs = {"source": state, "target": after, "shape": problem.shape}
-    return Move("permute" if same else "retile", attrs, after)
+    return Move("permute" if has_equal_parts else "retile", attrs, after)
 
 
 def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Permutations of subsets of few axes; of many, runs of neighbours in their order."""
+    """Yield the permutations of all subsets of a few axes; for many axes, runs of adjacent axes in their order."""
     if len(axes) > _ALL_ORDERS_OF_AXES:
         yield from _runs(axes)
         return
@@ -191,9 +212,9 @@ def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
-    """Plain shardings from which one all_gather, all_to_all or slice leads to the target's tiles, with that move.
+    """Yield plain shardings from which one all_gather, all_to_all or slice leads to the target's tiles, with that move.
 
-    If few devices hold much or links are slow, it is better to send a part to each device and gather afterwards.
+    If few devices hold much data, or links are slow, it is faster to send a part to each device and gather afterwards.
     """
     target = replace(problem.target.without_partial(), halo=())
     if not is_plain(target):
@@ -203,9 +224,9 @@ def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
         for dim, axes in enumerate(target.dims):
             if problem.nests(dim, axes, added):
                 yield _with_dim(target, dim, axes + added), Move("all_gather", {"axes": added, "dim": dim}, target)
-    for dim, stay, taken in _suffixes(problem, target):
-        yield _with_dim(target, dim, stay), Move("all_slice", {"axes": taken, "dim": dim}, target)
+    for dim, remaining, removed in _suffixes(problem, target):
+        yield _with_dim(target, dim, remaining), Move("all_slice", {"axes": removed, "dim": dim}, target)
         for concat, axes in enumerate(target.dims):
-            if concat != dim and problem.nests(concat, axes, taken):
-                before = _with_dim(_with_dim(target, dim, stay), concat, axes + taken)
-                yield before, Move("all_to_all", {"axes": taken, "split_dim": dim, "concat_dim": concat}, target)
+            if concat != dim and problem.nests(concat, axes, removed):
+                before = _with_dim(_with_dim(target, dim, remaining), concat, axes + removed)
+                yield before, Move("all_to_all", {"axes": removed, "split_dim": dim, "concat_dim": concat}, target)

@@ -1,7 +1,7 @@
 """Plan reshards: the collectives from one sharding to another, in the user's axes.
 
-`reshard/search` finds them, over parts of axes that do not overlap; here shardings are brought into these terms
-and the steps back into the user's.
+`reshard/search` finds the collectives over disjoint sub-axes. This module translates shardings into these sub-axes
+and the resulting steps back into the user's axes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Problem
 from meshgen.sharding.reshard.search import Path, cheapest, straight, without
 from meshgen.spec import Sharding
 
-# Bytes of an element -> a type of that width; all types of a width have the same plans.
+# Element width in bytes -> a dtype of that width; all dtypes of one width have the same plans.
 _OF_WIDTH = {dtype.itemsize: name for name, dtype in DTYPES.items()}
-# Axes unused at both ends that a search may use: at most so many, over at most so many devices.
+# Limits for axes unused at both ends that a search may use: at most `_FREE` axes and `_ROOM` devices in all (chosen:
+# the search is exponential in the axes).
 _FREE, _ROOM = 5, 1 << 16
 
 
 class Step(NamedTuple):
-    """One collective: the attributes of its node (not to be written to), and the sharding after it."""
+    """One collective: the read-only attributes of its node, and the sharding after it."""
 
     op: str
     attrs: Mapping[str, Any]
@@ -40,7 +41,7 @@ class Step(NamedTuple):
 
 
 class ReshardPlan(NamedTuple):
-    """Steps from `source` to `target`. `bound_bytes` is what some device must receive at least."""
+    """Steps from `source` to `target`. `bound_bytes` is a lower bound on the bytes that some device receives."""
 
     source: Sharding
     target: Sharding
@@ -57,15 +58,16 @@ class ReshardPlan(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """The cost that plans are compared by."""
+        """Return the cost by which plans are compared."""
         transfers = sum(step.op in RESHARDS for step in self.steps)
         return round(self.seconds * PICOSECONDS), self.ring_bytes, transfers, len(self.steps)
 
 
 def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> ReshardPlan:
-    """The cheapest plan for a tensor of global `type`; no steps if both shardings mean the same.
+    """Return the cheapest plan for a tensor of global `type`, without steps if both shardings are equivalent.
 
-    Raises ShardingError if a sharding does not fit the tensor, or a size of it or of the mesh is unknown.
+    Raises:
+        ShardingError: a sharding does not fit the tensor, or a size of the tensor or the mesh is unknown.
     """
     if source == target:
         return ReshardPlan(source, target, (), 0)
@@ -79,24 +81,27 @@ def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mes
 
 
 def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> list[ReshardPlan]:
-    """Alternatives: for each op of the cheapest plan the cheapest plan without it; cheapest first."""
+    """Return alternative plans, cheapest first: for each op of the cheapest plan, the cheapest plan without that op."""
     best = plan_reshard(type, source, target, mesh)
     terms = _Terms.of(mesh, source, target)
     if terms.parts is None:
         return []
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
-    found: list[ReshardPlan] = []
+    alternatives: list[ReshardPlan] = []
     for op in dict.fromkeys(step.op for step in best.steps):
         if path := without(problem, start, op):
             steps = tuple(_steps(problem, terms, source, start, target, path))
             plan = ReshardPlan(source, target, steps, best.bound_bytes)
-            found += [plan] if plan not in found else []
-    return sorted(found, key=lambda plan: plan.cost)
+            alternatives += [plan] if plan not in alternatives else []
+    return sorted(alternatives, key=lambda plan: plan.cost)
 
 
 def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -> bool:
-    """Whether two shardings give a tensor the same layout: they may differ in parts of axes, axes of size 1, or even offsets."""
+    """Whether two shardings give a tensor the same layout.
+
+    They may differ in sub-axes, axes of size 1, or even offsets.
+    """
     if left == right:
         return True
     ends = (merged(sharding, mesh).without_even_offsets(type.sizes, mesh) for sharding in (left, right))
@@ -107,7 +112,7 @@ def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -
 def _plan(
     type: TensorType, source: Sharding, target: Sharding, mesh: Mesh, named: tuple[tuple[int, Expr], ...]
 ) -> ReshardPlan:
-    """`named` tells sizes apart that are equal numbers."""
+    """Compute a plan. `named` distinguishes symbolic sizes that have equal values, as a cache key."""
     terms = _Terms.of(mesh, source, target)
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
@@ -118,9 +123,9 @@ def _plan(
 
 
 class _Terms(NamedTuple):
-    """The axes that a search works on: disjoint parts of mesh axes, or the axes as they are if those of the ends do not nest.
+    """The axes of a search: disjoint sub-axes, or the user's axes if those of the two ends do not nest.
 
-    Overlapping axes can be reduced one after the other, and tiles over them sent to each other directly, but a
+    Overlapping axes can be reduced one after the other, and tiles over them can be sent to each other directly, but a
     search would treat them as independent.
     """
 
@@ -137,68 +142,72 @@ class _Terms(NamedTuple):
         return _Terms(mesh, parts, _useful(parts, parts.refine(refs)))
 
     def canonical(self, sharding: Sharding, shape: tuple[int, ...]) -> Sharding:
-        """In these terms, without axes of size 1, without offsets that equal even tiles."""
+        """Return the sharding over these axes, without axes of size 1 and without offsets that equal even tiles."""
         sharding = self.parts.normal(sharding) if self.parts else merged(sharding, self.mesh)
         return sharding.without_even_offsets(shape, self.mesh)
 
     def merged(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        """Neighbouring parts as one axis again."""
+        """Merge adjacent sub-axes into one axis."""
         return self.parts.merge(axes) if self.parts else axes
 
     def readable(self, sharding: Sharding, ends: tuple[Sharding, ...]) -> Sharding:
-        """A canonical sharding over merged axes. A dim with a halo is split over axes of size 1 at least: those of an end."""
+        """Return a canonical sharding with sub-axes merged.
+
+        A dim with a halo must be split over some axis; if it has none, it gets the axes of size 1 that one of the ends
+        has there.
+        """
         kinds = dict(sharding.partial)
         runs = [tuple(g) for _, g in itertools.groupby(sharding.partial_axes, lambda axis: kinds[axis])]
         partial = tuple((axis, kinds[run[0]]) for run in runs for axis in self.merged(run))
         dims = tuple(self.merged(axes) for axes in sharding.dims)
         if sharding.halo:
             dims = tuple(
-                self._of_one(d, ends) if any(sharding.halo[d]) and not axes else axes for d, axes in enumerate(dims)
+                self._unit_axes(d, ends) if any(sharding.halo[d]) and not axes else axes for d, axes in enumerate(dims)
             )
         return replace(sharding, dims=dims, partial=partial)
 
-    def _of_one(self, dim: int, ends: tuple[Sharding, ...]) -> tuple[str, ...]:
-        """The axes of one device over which an end has a halo on a dim."""
-        found = (end.dims[dim] for end in ends if end.halo and any(end.halo[dim]))
-        return next(axes for axes in found if self.mesh.group_size(axes) == 1)
+    def _unit_axes(self, dim: int, ends: tuple[Sharding, ...]) -> tuple[str, ...]:
+        """Return the axes of one device over which an end has a halo on a dim."""
+        candidates = (end.dims[dim] for end in ends if end.halo and any(end.halo[dim]))
+        return next(axes for axes in candidates if self.mesh.group_size(axes) == 1)
 
 
 def _useful(parts: AxisParts, used: Sequence[str]) -> tuple[str, ...]:
-    """The axes that the ends use and a few free ones, those of the most devices: more of these would not lead to better plans."""
-    mesh, named = parts.mesh, set(used)
-    free = [axis for axis in parts.all() if axis not in named]
+    """Return the axes that the ends use, plus a few of the largest free axes. More would not lead to better plans."""
+    mesh, useful = parts.mesh, set(used)
+    free = [axis for axis in parts.all() if axis not in useful]
     if len(free) > _FREE:
-        room = _ROOM // mesh.group_size(named)
+        room = _ROOM // mesh.group_size(useful)
         by_size = sorted(free, key=lambda axis: -mesh.axis_size(axis))
         free = []
         for axis in by_size[:_FREE]:
             if mesh.axis_size(axis) <= room:
                 free.append(axis)
                 room //= mesh.axis_size(axis)
-    named.update(free)
-    return tuple(axis for axis in parts.all() if axis in named)
+    useful.update(free)
+    return tuple(axis for axis in parts.all() if axis in useful)
 
 
 def _steps(
     problem: Problem, terms: _Terms, source: Sharding, start: Sharding, target: Sharding, path: Path
 ) -> Iterator[Step]:
-    """The path in the user's terms; the last step ends in the target as written."""
-    state, before = start, source
-    for number, move in enumerate(path):
-        after = target if number == len(path) - 1 else terms.readable(move.sharding, (source, target))
+    """Yield the path in the user's axes; the last step ends in the target as the user wrote it."""
+    state, previous = start, source
+    for index, move in enumerate(path):
+        after = target if index == len(path) - 1 else terms.readable(move.sharding, (source, target))
         attrs = dict(move.attrs)
         if "sharding" in attrs:
             attrs["sharding"] = after
         elif "source" in attrs and state.partial == move.sharding.partial:
-            summed = tuple(
-                pair for pair in before.partial if terms.mesh.axis(pair[0]).size != 1
+            partial = tuple(
+                pair for pair in previous.partial if terms.mesh.axis(pair[0]).size != 1
             )  # `after` may name others
-            attrs |= {"source": before, "target": after.with_partial(summed)}
-        elif "source" in attrs:  # summands move to other axes
+            attrs |= {"source": previous, "target": after.with_partial(partial)}
+        elif "source" in attrs:  # partial values move to other axes
             ends = (terms.readable(sharding, (source, target)) for sharding in (state, move.sharding))
             attrs |= zip(("source", "target"), ends, strict=True)
         else:
             attrs["axes"] = terms.merged(attrs["axes"])
-        seconds, moved = problem.price(state, move)
-        yield Step(move.op, attrs, after, moved, seconds)
-        state, before = move.sharding, after
+        seconds, moved_bytes = problem.price(state, move)
+        yield Step(move.op, attrs, after, moved_bytes, seconds)
+        state, previous = move.sharding, after

@@ -1,4 +1,4 @@
-"""A tensor and its target sharding, with cached answers to the queries of the moves and the search."""
+"""The reshard problem: a tensor and its target sharding, with cached answers to queries of the moves and the search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import RESHARDS
 from meshgen.spec import Sharding
 
-PICOSECONDS = 1e12  # times are compared as integers
+PICOSECONDS = 1e12  # Picoseconds per second: times are compared as integers.
 Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
 
 
@@ -22,7 +22,7 @@ def cost_sum(left: Cost, right: Cost) -> Cost:
 
 
 class Move(NamedTuple):
-    """One step: an op with its attributes, and the sharding that it leads to."""
+    """One step: an op with its attributes, and the resulting sharding."""
 
     op: str
     attrs: Mapping[str, Any]
@@ -30,24 +30,24 @@ class Move(NamedTuple):
 
     @property
     def name(self) -> tuple[Any, ...]:
-        """The key that orders paths of the same cost."""
+        """Return the key that orders paths of equal cost."""
         attrs = self.attrs
         dims = tuple(attrs.get(key, -1) for key in ("dim", "split_dim", "concat_dim"))
         return self.op, tuple(attrs.get("axes", ())), dims, self.sharding.dims
 
 
 def is_plain(sharding: Sharding) -> bool:
-    """Whether all tiles of a dim are equal, without halo."""
+    """Whether all tiles of a dim are equal and have no halo."""
     return not sharding.halo and not any(sharding.offsets)
 
 
 class Problem:
-    """A tensor and the sharding to reach, over axes of which no two overlap and none has size 1.
+    """A tensor and the sharding to reach, over disjoint axes of size at least 2.
 
     Attributes:
         axes: all axes that an intermediate sharding may use, in mesh order.
         latency, bandwidth: of the fastest links.
-        has_slow_links: whether others have less bandwidth.
+        has_slow_links: whether other links have less bandwidth.
     """
 
     def __init__(self, type: TensorType, target: Sharding, mesh: Mesh, axes: tuple[str, ...]) -> None:
@@ -67,46 +67,46 @@ class Problem:
         return math.prod(self.sizes[axis] for axis in axes)
 
     def tile(self, dim: int, axes: tuple[str, ...]) -> int:
-        """Rows of a dim on a device if these axes split it."""
-        found = self._tiles.get((dim, axes))
-        if found is None:
-            found = self._tiles[dim, axes] = -(-self.shape[dim] // self.parts(axes))
-        return found
+        """Return the rows of a dim on each device if these axes split it."""
+        rows = self._tiles.get((dim, axes))
+        if rows is None:
+            rows = self._tiles[dim, axes] = -(-self.shape[dim] // self.parts(axes))
+        return rows
 
     def nests(self, dim: int, outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
-        """Whether tiles over `outer` are whole numbers of those over `outer + inner`."""
+        """Whether each tile over `outer` consists of complete tiles over `outer + inner`."""
         if not outer:
             return True
-        found = self._nests.get((dim, outer, inner))
-        if found is None:
-            found = self.tile(dim, outer) == self.parts(inner) * self.tile(dim, outer + inner)
-            self._nests[dim, outer, inner] = found
-        return found
+        is_nested = self._nests.get((dim, outer, inner))
+        if is_nested is None:
+            is_nested = self.tile(dim, outer) == self.parts(inner) * self.tile(dim, outer + inner)
+            self._nests[dim, outer, inner] = is_nested
+        return is_nested
 
     def local(self, sharding: Sharding) -> TensorType:
-        """Type of a device's buffer."""
-        found = self._local.get(sharding)
-        if found is None:
+        """Return the type of each device's buffer."""
+        local_type = self._local.get(sharding)
+        if local_type is None:
             if is_plain(sharding):
                 sizes = tuple(self.tile(dim, axes) for dim, axes in enumerate(sharding.dims))
             else:
                 sizes = sharding.local_shape(self.shape, self.mesh)
-            found = self._local[sharding] = TensorType(sizes, self.type.dtype)
-        return found
+            local_type = self._local[sharding] = TensorType(sizes, self.type.dtype)
+        return local_type
 
     def elements(self, sharding: Sharding) -> int:
-        """Elements of a device's buffer."""
-        found = self._elements.get(sharding)
-        if found is None:
-            found = self._elements[sharding] = self.local(sharding).size
-        return found
+        """Return the number of elements in each device's buffer."""
+        count = self._elements.get(sharding)
+        if count is None:
+            count = self._elements[sharding] = self.local(sharding).size
+        return count
 
     def price(self, source: Sharding, move: Move) -> tuple[float, int]:
-        """Seconds, and bytes per device."""
-        moved = ring_bytes(move.op, move.attrs, self.local(source), self.local(move.sharding), self.mesh)
-        return seconds_of(move.op, move.attrs, moved, self.mesh), moved
+        """Return the seconds and the bytes per device of a move."""
+        moved_bytes = ring_bytes(move.op, move.attrs, self.local(source), self.local(move.sharding), self.mesh)
+        return seconds_of(move.op, move.attrs, moved_bytes, self.mesh), moved_bytes
 
     def cost(self, source: Sharding, move: Move) -> Cost:
-        """The cost that the search adds up."""
-        seconds, moved = self.price(source, move)
-        return round(seconds * PICOSECONDS), moved, int(bool(moved) and move.op in RESHARDS), 1
+        """Return the cost of a move that the search adds up."""
+        seconds, moved_bytes = self.price(source, move)
+        return round(seconds * PICOSECONDS), moved_bytes, int(bool(moved_bytes) and move.op in RESHARDS), 1

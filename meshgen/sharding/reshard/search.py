@@ -1,9 +1,9 @@
 """Find the cheapest path between two shardings, by A* search over `reshard/moves`.
 
-Cost is time on the mesh's links; ties go to fewer bytes, then to plain collectives before grouped sends and
-receives, then to fewer steps, then to the order of names. `reshard/bounds` bounds the rest of a path from below, the
-best path found so far bounds all others from above. No intermediate tile is larger than the larger of both ends: reducing in place,
-re-tiling, and making partial again never need more, so that limit excludes no reshard.
+Cost is time on the mesh's links. Ties go to fewer bytes, then to plain collectives before grouped sends and receives,
+then to fewer steps, then to the order of names. `reshard/bounds` gives lower bounds on the rest of a path; the best
+path so far gives an upper bound. No intermediate tile is larger than the larger tile of both ends: reducing in place,
+re-tiling and making partial never need more, so that limit excludes no reshard.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
 class _Entry(NamedTuple):
     """A path in the search's queue; ordered by its lower bound, then by the names of its steps.
 
-    `joins`: it continues with a transfer to tiles that one more collective gathers into the target's. Such are tried last.
+    `joins`: the path continues with a transfer to tiles from which one more collective yields the target. Such paths
+    are tried last.
     """
 
     order: Cost
@@ -44,7 +45,10 @@ class _Entry(NamedTuple):
 
 
 def straight(problem: Problem, start: Sharding) -> Path:
-    """Reduce where required, re-tile, make partial again: possible for every reshard, with no tile larger than those of the larger end."""
+    """Return the path that reduces where required, re-tiles, and makes partial again.
+
+    It exists for every reshard and needs no tile larger than the larger tile of both ends.
+    """
     path: list[Move] = []
     state = start
     while state != problem.target:
@@ -59,22 +63,22 @@ def straight(problem: Problem, start: Sharding) -> Path:
 
 
 def cheapest(problem: Problem, start: Sharding) -> Path:
-    """The path of least cost; collectives replace grouped sends and receives if they move no more."""
+    """Return the path of least cost; collectives replace grouped sends and receives if they move no more bytes."""
     bounds = Bounds(problem)
-    first = straight(problem, start)
-    search = _Search(problem, bounds, start, _path_cost(problem, start, first), first)
+    fallback = straight(problem, start)
+    search = _Search(problem, bounds, start, _path_cost(problem, start, fallback), fallback)
     path = search.run()
-    packing = sum(max(transfer_of(m.op, m.attrs, problem.mesh).peers - 2, 0) for m in path if m.op in RESHARDS)
-    if not packing:
+    packed_peers = sum(max(transfer_of(m.op, m.attrs, problem.mesh).peers - 2, 0) for m in path if m.op in RESHARDS)
+    if not packed_peers:
         return path
-    time, moved, *_ = _path_cost(problem, start, path)
-    time += round(packing * DEFAULT.resharding.packing_seconds * PICOSECONDS)
-    most = (time, moved, 0, 2**31)
-    return _Search(problem, bounds, start, most, path, ("permute", "retile"), moved).run()
+    limit_time, moved_bytes, *_ = _path_cost(problem, start, path)
+    limit_time += round(packed_peers * DEFAULT.resharding.packing_seconds * PICOSECONDS)
+    limit = (limit_time, moved_bytes, 0, 2**31)
+    return _Search(problem, bounds, start, limit, path, ("permute", "retile"), moved_bytes).run()
 
 
 def without(problem: Problem, start: Sharding, op: str) -> Path | None:
-    """The path of least cost without an op; None if none exists."""
+    """Return the path of least cost without an op, or None if there is none."""
     path = _Search(problem, Bounds(problem), start, _NEVER[0], (), (op,)).run()
     return path if path and all(move.op != op for move in path) else None
 
@@ -84,9 +88,9 @@ class _Search:
     """One search from `start` to the problem's target.
 
     Attributes:
-        most: upper limit of the cost of a path; the cost of the best one found so far.
-        best: that path.
-        avoided: ops that paths must not have, unless they are local.
+        most: upper limit of the cost of a path; the cost of the best path so far.
+        best: the best path so far.
+        avoided: ops that paths must not contain, unless they are local.
         moved: limit of bytes moved.
         spent: cost of the best path to each sharding, and the names of its steps.
     """
@@ -105,64 +109,68 @@ class _Search:
         limits = DEFAULT.search
         self._latency = int(self.problem.latency * PICOSECONDS)
         self._limit = max(map(self.problem.elements, (self.start, self.problem.target)))
-        self._hurries = True
+        self._is_greedy = True
         within = limits.moved_devices // self.problem.parts(self.problem.axes)
-        self._looked, self._most_looked = 0, min(limits.looked_moves, max(limits.least_moves, within))
+        self._tried_moves, self._max_tried_moves = 0, min(limits.looked_moves, max(limits.least_moves, within))
         self._predecessors: list[tuple[int, Sharding]] | None = None
 
     def run(self) -> Path:
-        """The cheapest path; `best` if none is better.
+        """Return the cheapest path, or `best` if no path is cheaper.
 
-        It first extends the paths that seem nearest to the target, to find a good one early, then the cheapest so
-        far, until one is proven cheapest of all, then the nearest again: each up to a limit of priced moves.
+        The search has phases, each up to a limit of priced moves. It first extends the paths that seem nearest to the
+        target, to find a good path early. It then extends the cheapest paths, until one is proven cheapest, and finally
+        the nearest again.
         """
         limits = DEFAULT.search
-        numbers = itertools.count(1)
+        counter = itertools.count(1)
         least = self.bounds.least(self.start)
         queue = [_Entry(least, (), 0, least, _START, self.start, ())]
-        while queue and self.priced < limits.all_moves and self._looked < self._most_looked:
-            hurries = not limits.nearest_moves <= self.priced < limits.cheapest_moves
-            if hurries != self._hurries:
-                self._hurries = hurries
+        while queue and self.priced < limits.all_moves and self._tried_moves < self._max_tried_moves:
+            is_greedy = not limits.nearest_moves <= self.priced < limits.cheapest_moves
+            if is_greedy != self._is_greedy:
+                self._is_greedy = is_greedy
                 queue = [entry._replace(order=self._order(entry.bound, entry.state)) for entry in queue]
                 heapq.heapify(queue)
             entry = heapq.heappop(queue)
             if not self._allows(entry.bound) or self._is_late(entry.state, entry.cost, entry.names):
                 continue
             if entry.state == self.problem.target:
-                if not self._hurries:
+                if not self._is_greedy:
                     return entry.path
-                continue  # `best` already
+                continue  # `best` already contains it
             for move in itertools.takewhile(
                 self._is_within, self._joined(entry) if entry.joins else self._moves(entry)
             ):
-                if found := self._after(entry, move, next(numbers)):
-                    heapq.heappush(queue, found)
+                if successor := self._after(entry, move, next(counter)):
+                    heapq.heappush(queue, successor)
             if not entry.joins and self._may_join(entry):
                 bound = cost_sum(entry.bound, (self._latency, 0, 0, 1))
                 order = self._order(bound, entry.state)
-                heapq.heappush(queue, entry._replace(order=order, bound=bound, number=next(numbers), joins=True))
+                heapq.heappush(queue, entry._replace(order=order, bound=bound, number=next(counter), joins=True))
         return self.best
 
     def _is_within(self, _: Move) -> bool:
-        """Count a move; whether it is within the limit."""
-        self._looked += 1
-        return self._looked <= self._most_looked
+        """Count a move and return whether the count is within the limit."""
+        self._tried_moves += 1
+        return self._tried_moves <= self._max_tried_moves
 
     def _order(self, bound: Cost, state: Sharding) -> Cost:
-        """The order of a path: its lower bound, or, to find one early, the bound on the rest of it."""
-        return cost_sum(bound, self.bounds.least(state)) if self._hurries else bound
+        """Return the priority of a path: its lower bound.
+
+        In the greedy phases the bound on the remaining cost counts twice, to find a complete path early.
+        """
+        return cost_sum(bound, self.bounds.least(state)) if self._is_greedy else bound
 
     def _allows(self, cost: Cost) -> bool:
         return cost <= self.most and cost[1] <= self.moved
 
     def _is_late(self, state: Sharding, cost: Cost, names: tuple[Any, ...]) -> bool:
         """Whether a better path to the state is known."""
-        known = self.spent.get(state)
-        return known is not None and known < (cost, names)
+        best_known = self.spent.get(state)
+        return best_known is not None and best_known < (cost, names)
 
     def _after(self, entry: _Entry, move: Move, number: int) -> _Entry | None:
-        """The entry one move further, if it fits in memory and may lead to the cheapest path."""
+        """Return the entry one move further, or None if it exceeds memory or cannot lead to the cheapest path."""
         problem, state = self.problem, move.sharding
         least = self.bounds.least(state)
         if not self._allows(cost_sum(entry.cost, least)) or problem.elements(state) > self._limit:
@@ -181,7 +189,7 @@ class _Search:
         return _Entry(self._order(bound, state), names, number, bound, cost, state, path)
 
     def _step(self, state: Sharding, move: Move) -> Cost:
-        """A lower bound on the cost of a move, faster to compute than the cost."""
+        """Return a lower bound on the cost of a move that is faster to compute than the cost."""
         if move.op in LOCAL_OPS or not self.bounds.elements:
             return 0, 0, 0, 1
         if move.op not in RESHARDS:
@@ -203,7 +211,7 @@ class _Search:
                     yield move
 
     def _ends(self, state: Sharding) -> Iterator[Sharding]:
-        """Targets of sends and receives: the target, equal tiles, and tiles that the target's are slices of."""
+        """Yield targets of sends and receives: the target, equal tiles, and tiles one slice away from the target's."""
         target = self.problem.target
         yield target
         if not is_plain(state):
@@ -213,14 +221,14 @@ class _Search:
         yield from (before for time, before in self._joins() if not time)
 
     def _joins(self) -> list[tuple[int, Sharding]]:
-        """Tiles that one move turns into the target's, with the seconds of that move."""
+        """Return the tiles that one move turns into the target's, with the picoseconds of that move."""
         if self._predecessors is None:
             pairs = predecessors(self.problem)
             self._predecessors = [(self.problem.cost(before, move)[0], before) for before, move in pairs]
         return self._predecessors
 
     def _may_join(self, entry: _Entry) -> bool:
-        """Whether sending smaller tiles and gathering them may be cheaper than sending the target's directly."""
+        """Whether sending smaller tiles and gathering them may be cheaper than sending the target's tiles directly."""
         problem, state = self.problem, entry.state
         direct = transfer(problem, state, problem.target)
         least = self.bounds.least(state.with_partial(problem.target.partial))[0]
