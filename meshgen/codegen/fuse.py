@@ -224,7 +224,7 @@ class _FusedGraphWriter:
     def _loop_notes(self, node: Node) -> Notes:
         """Return the notes of a node, with the trip count if it is a loop with a known one.
 
-        Later stages cannot see the counter: it is in kernels.
+        Later stages cannot compute the trip count, because the loop counter is inside kernels.
         """
         trips = trip_count(node, self._producers) if is_loop(node) else None
         return node.notes if trips is None else replace(node.notes, trips=max(1, trips))
@@ -236,7 +236,7 @@ class _FusedGraphWriter:
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if not is_constant(n)], fused.outputs)
 
     def _is_recomputed(self, node: Node, group: Group) -> bool:
-        """Whether the kernel of a group recomputes a node, which is either free or also belongs to another group."""
+        """Whether the kernel of `group` recomputes `node`, because no group computes it or `group` duplicates it."""
         if node in group.extra:
             return True
         return (

@@ -54,7 +54,7 @@ def horizontal_fusion(module: Module, context: Compilation) -> Module:
 
 
 def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
-    """Return the graph of a module, or of a region wrapped in a module, with kernels merged."""
+    """Return the graph of a module, or of a region that is wrapped in a module, with independent kernels merged."""
     nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
         graph = module.graph
@@ -78,7 +78,7 @@ def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
 
 @dataclass(frozen=True)
 class _Launch:
-    """A launch that may become a segment of another one; the attributes are those of `_LaunchSet`."""
+    """A launch that may become a segment of a merged launch; `_LaunchSet` describes the attributes."""
 
     form: KernelForm
     is_small: bool
@@ -128,7 +128,7 @@ class _LaunchOrder:
             for need in task.needs:
                 self.users[need].append(index)
         self._live = LiveBytes(program)
-        self._launch_of_kernel: dict[str, _Launch | None] = {}  # by kernel name; None if it cannot be merged
+        self._launch_of_kernel: dict[str, _Launch | None] = {}  # by kernel name; None if the kernel cannot be merged
         self.sets = [single for index in range(len(self.tasks)) if (single := self._single(index))]
 
     def _single(self, index: int) -> _LaunchSet | None:
@@ -193,7 +193,7 @@ class _LaunchOrder:
         self.sets = earlier
 
     def _end(self, launches: _LaunchSet) -> int:
-        """Return the first position of a user of its results."""
+        """Return the first position of a launch that reads the results of `launches`."""
         return min((self.at[user] for n in launches.members for user in self.users[n]), default=len(self.tasks))
 
     def _fits(self, into: _LaunchSet, candidate: _LaunchSet) -> bool:
@@ -202,7 +202,7 @@ class _LaunchOrder:
         return self._has_room(into, candidate) and self._live.fits(candidate.members, candidate.at, into.at)
 
     def _message_between(self, start: int, to: int) -> bool:
-        """Whether a collective is launched between two positions. Separate launches of GEMMs overlap with it best."""
+        """Whether a collective is launched between two positions: separate GEMM launches overlap better with it."""
         return any(task.stream != COMPUTE for task in self.tasks[min(start, to) : max(start, to)])
 
     def _has_room(self, into: _LaunchSet, candidate: _LaunchSet) -> bool:
@@ -296,7 +296,7 @@ def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
         seconds[merged] += task.seconds - (launch if seconds[merged] else 0.0)
         needs[merged].update(index_of[at[need]] for need in task.needs)
         streams[merged] = task.stream
-    merged_tasks = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
+    merged_tasks = [Task(*fields) for fields in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
     path = longest_paths(merged_tasks)
     return start_times(merged_tasks, list_order(merged_tasks, lambda n: (-round(path[n], 12), n)).numbers)[1]
 
@@ -322,7 +322,7 @@ def _launch_of(body: Graph) -> _Launch | None:
 
 
 def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
-    """Return one launch that computes what `members` compute, or None if no template supports the merged body."""
+    """Return one launch that computes the results of all `members`, or None if no template supports the merged body."""
     reads: dict[Value, Value] = {}
     body, outputs = Graph(""), list[Value]()
     for member in members:

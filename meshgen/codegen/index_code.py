@@ -223,9 +223,13 @@ def rendered_terms(expr: Expr) -> list[tuple[Var | Quotient | Remainder, int]]:
 def all_of(conditions: Iterable[str]) -> str:
     """Return the conjunction of the conditions, or "" if there are none."""
     unique = list(dict.fromkeys(conditions))
-    structured = [each for each in unique if isinstance(each, Condition)]
-    comparisons = [comparison for each in structured for comparison in each.comparisons]
-    names = [own for each in unique for own in (each.names if isinstance(each, Condition) else _name_in(each))]
+    structured = [condition for condition in unique if isinstance(condition, Condition)]
+    comparisons = [comparison for condition in structured for comparison in condition.comparisons]
+    names = [
+        name
+        for condition in unique
+        for name in (condition.names if isinstance(condition, Condition) else _name_in(condition))
+    ]
     return Condition.of(both(unique), *comparisons, names=names)
 
 

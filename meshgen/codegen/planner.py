@@ -26,7 +26,7 @@ from meshgen.runtime.plan import Schedule
 def flat(module: Module, context: Compilation) -> Module:
     """Unroll the control flow that communicates in a partition-stage program.
 
-    Returns the program itself if there is none.
+    Returns the program itself if it has none.
     """
     return context.made("flat", module, lambda inner: inner.apply(module, (loop_unroll,)))
 
@@ -78,7 +78,7 @@ class Planner:
         return Candidate(self._fused(module), self.target, self.memory_limit, self.context)
 
     def with_chunks(self, module: Module, decisions: tuple[ChunkDecision, ...], memory_cap: int) -> Module:
-        """Record in a local program how it was split into chunks. Its cached fusion and schedule stay valid."""
+        """Record in a local program how it was split into chunks. The cached fusion and schedule stay valid."""
 
         def changed(original: Module) -> Module:
             return replace(original, chunks=decisions, memory_cap=memory_cap)

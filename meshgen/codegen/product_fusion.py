@@ -176,60 +176,60 @@ class _Joins:
         template = recorded_template(body)
         return template is not None and template.form is KernelForm.GEMM
 
-    def _fused_position(self, maker: Node, reader: Node) -> Node | None:
-        """Return `maker` or `reader`, whichever position the fused launch can take, or None if it can take neither."""
-        if (self._collectives_before[maker], self._collectives_after[maker]) != (
+    def _fused_position(self, producer: Node, reader: Node) -> Node | None:
+        """Return `producer` or `reader`, whichever position the fused launch can take, or None if neither works."""
+        if (self._collectives_before[producer], self._collectives_after[producer]) != (
             self._collectives_before[reader],
             self._collectives_after[reader],
         ):
             return None
-        between = self.nodes[self._place[maker] + 1 : self._place[reader]]
+        between = self.nodes[self._place[producer] + 1 : self._place[reader]]
         results_between = {v for node in between for v in node.results}
-        if results_between.isdisjoint(reader.operands) and _bytes(reader.results) <= _bytes(maker.results):
-            return maker
+        if results_between.isdisjoint(reader.operands) and _bytes(reader.results) <= _bytes(producer.results):
+            return producer
         reads_between = {v for node in between for v in _reads(node)}
-        if not reads_between.isdisjoint(maker.results):
+        if not reads_between.isdisjoint(producer.results):
             return None
         is_next = all(node.op in UNLAUNCHED for node in between)
-        return reader if is_next or self._ending(maker, reader) <= _bytes(maker.results) else None
+        return reader if is_next or self._ending(producer, reader) <= _bytes(producer.results) else None
 
-    def _ending(self, maker: Node, reader: Node) -> int:
-        """Return the bytes of the operands of `maker` that are dead from the position of `reader` on."""
+    def _ending(self, producer: Node, reader: Node) -> int:
+        """Return the bytes of the operands of `producer` that are dead from the position of `reader` on."""
         later = {v for node in self.nodes[self._place[reader] :] for v in _reads(node)} | {*self._graph.outputs}
-        return _bytes(v for v in dict.fromkeys(maker.operands) if v in self._producers and v not in later)
+        return _bytes(v for v in dict.fromkeys(producer.operands) if v in self._producers and v not in later)
 
 
-def _form_of_both(maker: Node, reader: Node, outside: set[Value]) -> Hashable:
+def _form_of_both(producer: Node, reader: Node, outside: set[Value]) -> Hashable:
     """Return a key of everything that the fused body depends on, up to the names of values."""
-    values = (*maker.operands, *maker.results, *reader.operands)
+    values = (*producer.operands, *producer.results, *reader.operands)
     indices = {value: index for index, value in enumerate(dict.fromkeys(values))}
-    pattern = (*map(indices.__getitem__, values), *(value in outside for value in maker.results))
-    return maker.attrs.kernel, reader.attrs.kernel, pattern
+    pattern = (*map(indices.__getitem__, values), *(value in outside for value in producer.results))
+    return producer.attrs.kernel, reader.attrs.kernel, pattern
 
 
 def joined_body(
-    maker: Node, reader: Node, outside: set[Value], bodies: Mapping[str, Graph]
+    producer: Node, reader: Node, outside: set[Value], bodies: Mapping[str, Graph]
 ) -> tuple[list[Value], list[Value], Graph]:
     """Return the operands, the results and the body of a launch that computes both kernels.
 
-    `outside` are the results of `maker` that other nodes read.
+    `outside` are the results of `producer` that other nodes read.
     """
-    body, now = Graph(""), dict[Value, Value]()
-    for node in (maker, reader):
+    body, copied = Graph(""), dict[Value, Value]()
+    for node in (producer, reader):
         kernel_body, inner = bodies[node.attrs.kernel], dict[Value, Value]()
         for value, formal in zip(node.operands, kernel_body.inputs, strict=True):
-            if value not in now:
-                now[value] = Value(formal.type, formal.name, loc=formal.loc)
-                body.inputs.append(now[value])
-            inner[formal] = now[value]
+            if value not in copied:
+                copied[value] = Value(formal.type, formal.name, loc=formal.loc)
+                body.inputs.append(copied[value])
+            inner[formal] = copied[value]
         for inner_node in kernel_body.nodes:
             copy_node(inner_node, body, inner)
-        now |= {
+        copied |= {
             value: inner[formal_result] for value, formal_result in zip(node.results, kernel_body.outputs, strict=True)
         }
-    reads = [value for value in (*maker.operands, *reader.operands) if value not in maker.results]
-    outputs = [v for v in (*maker.results, *reader.results) if v not in maker.results or v in outside]
-    body.outputs = [now[v] for v in outputs]
+    reads = [value for value in (*producer.operands, *reader.operands) if value not in producer.results]
+    outputs = [v for v in (*producer.results, *reader.results) if v not in producer.results or v in outside]
+    body.outputs = [copied[v] for v in outputs]
     return [*dict.fromkeys(reads)], outputs, body
 
 
@@ -242,15 +242,15 @@ def _reads(node: Node) -> tuple[Value, ...]:
 
 
 def _reached(
-    nodes: Sequence[Node], own: Mapping[Node, int], following: Callable[[Node], Iterable[Node]]
+    nodes: Sequence[Node], bits: Mapping[Node, int], following: Callable[[Node], Iterable[Node]]
 ) -> dict[Node, int]:
     """Return for each node the bit set of collectives that it reaches through `following`.
 
-    `nodes` must be in an order in which the nodes in `following` come first; `own` has the bit of each collective.
+    `nodes` must be in an order in which the nodes in `following` come first; `bits` has the bit of each collective.
     """
     reached: dict[Node, int] = {}
     for node in nodes:
         reached[node] = 0
-        for other in following(node):
-            reached[node] |= reached[other] | own.get(other, 0)
+        for neighbor in following(node):
+            reached[node] |= reached[neighbor] | bits.get(neighbor, 0)
     return reached

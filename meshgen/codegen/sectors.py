@@ -75,22 +75,22 @@ def traffic(code: Sequence[Statement], given: Given, widths: Mapping[str, float]
     Args:
         widths: bytes of an element of each pointer parameter.
     """
-    touched, numbers = accesses(code, given)
-    return [_traffic(access, numbers, given, widths) for access in touched]
+    touched, arithmetic = accesses(code, given)
+    return [_traffic(access, arithmetic, given, widths) for access in touched]
 
 
-def _traffic(access: Access, numbers: Arithmetic, given: Given, widths: Mapping[str, float]) -> Traffic:
+def _traffic(access: Access, arithmetic: Arithmetic, given: Given, widths: Mapping[str, float]) -> Traffic:
     if access.question is None:
         return Traffic(access.text, 0.0, 0.0)
-    question = opened_question(access.question, numbers.definitions)
+    question = opened_question(access.question, arithmetic.definitions)
     width = max(widths[name] for name in access.names)
-    counted = [_counted(question, table, width) for table in _tables(question, numbers)]
+    counted = [_counted(question, table, width) for table in _tables(question, arithmetic)]
     repetitions = access.trips * given.programs / max(1, len(counted))
     wanted, moved = (repetitions * sum(pair[side] for pair in counted) for side in (0, 1))
     return Traffic(access.text, wanted, moved)
 
 
-def _tables(question: Question, numbers: Arithmetic) -> Iterator[Mapping[Var, Exact]]:
+def _tables(question: Question, arithmetic: Arithmetic) -> Iterator[Mapping[Var, Exact]]:
     """Yield values for the variables: all lanes, in a few programs and loop iterations."""
     exprs = [question.offset, *(fact.expr for fact in question.facts)]
     exprs += [need.expr for fact in question.facts for need in fact.needs]
@@ -101,13 +101,13 @@ def _tables(question: Question, numbers: Arithmetic) -> Iterator[Mapping[Var, Ex
     axes = np.ogrid[tuple(slice(v.low, v.high + 1) for v in lanes)] if lanes else []
     table = dict(zip(lanes, (np.asarray(axis, np.int64) for axis in axes), strict=True))
     for sample in range(_SAMPLES):
-        same = {v: np.asarray(_sampled(v, sample, numbers), np.int64) for v in leaves if v not in table}
+        same = {v: np.asarray(_sampled(v, sample, arithmetic), np.int64) for v in leaves if v not in table}
         yield {**table, **same}
 
 
-def _sampled(var: Var, sample: int, numbers: Arithmetic) -> int:
+def _sampled(var: Var, sample: int, arithmetic: Arithmetic) -> int:
     """Return the first, middle or last value of a variable, for sample 0, 1 or 2."""
-    if (exact := numbers.exact.get(var)) is not None:
+    if (exact := arithmetic.exact.get(var)) is not None:
         return int(exact[(len(exact) - 1) * sample // (_SAMPLES - 1)])
     low, high = max(var.low, 0), min(var.high, 2**31 - 1)
     return low + (high - low) * sample // (_SAMPLES - 1)

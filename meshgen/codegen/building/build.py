@@ -151,7 +151,7 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
 def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                  progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                  ) -> tuple[dict[tuple[str, str], BuiltKernel], dict[tuple[str, str], Diagnostic]]:  # fmt: skip
-    """Build like `compile_kernels`, but return compile errors (MG0302) instead of raising them.
+    """Build like `compile_kernels`, but return the compile errors (MG0302).
 
     Returns:
         The built kernels and the diagnostics of the others, each by (kernel, architecture).

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
-    """Compile one kernel. Any exception becomes a reply, because the caller must name the kernel.
+    """Compile one kernel. Any exception becomes a reply, because the caller adds the name of the kernel to the message.
 
     If `assembled` is False in the request, the reply has the PTX and an empty cubin.
     """

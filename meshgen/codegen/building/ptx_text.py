@@ -37,18 +37,18 @@ def portable_ptx(text: str) -> str:
     return f'{text}\t.file\t1 "{SOURCE}"\n'
 
 
-def _lines_of(own: int, text: str) -> str:
-    """Keep only the `.loc` directives of file `own`, and only where the line changes.
+def _lines_of(source_file: int, text: str) -> str:
+    """Keep only the `.loc` directives of file `source_file`, and only where the line changes.
 
     Inlined code gets the line of its call site.
     """
     callers: dict[Place, Place] = {}
     last = ""
 
-    def replaced(found: re.Match[str]) -> str:
+    def replaced(directive: re.Match[str]) -> str:
         nonlocal last
-        place: Place = (int(found[1]), int(found[2]), int(found[3]))
-        if inlined := _INLINED.search(found[4]):
+        place: Place = (int(directive[1]), int(directive[2]), int(directive[3]))
+        if inlined := _INLINED.search(directive[4]):
             callers[place] = (int(inlined[1]), int(inlined[2]), int(inlined[3]))
         else:
             callers.pop(place, None)
@@ -57,7 +57,7 @@ def _lines_of(own: int, text: str) -> str:
             seen.add(place)
             place = callers[place]
         line = f"\t.loc\t1 {place[1]} 0\n"
-        if place[0] != own or line == last:
+        if place[0] != source_file or line == last:
             return ""
         last = line
         return line

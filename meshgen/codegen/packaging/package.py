@@ -73,12 +73,13 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
                    call: Signature | None = None, decisions: Mapping[str, bytes] | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
     """Return the members of a module's file as `write_module` writes them, and its manifest.
 
+    The other arguments are those of `write_module`.
+
     Args:
         resources: data that the texts of the stages refer to.
         names: names of arguments and results, if the module is a part of a program (`part_names`).
         call: the signature for callers, unless they pass arrays in order.
         decisions: the member that explanations read.
-        others: as for `write_module`.
     """
     check(plan, module.mesh)
     sources, forms, built, weights = sources or {}, forms or {}, built or {}, weights_of(weights)
@@ -193,7 +194,7 @@ def form_member(name: str, arch: str) -> str:
 def kernel_entry(
     name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary], forms: Forms | None = None
 ) -> Kernel:
-    """Return a kernel's launch configuration; it is empty for a kernel without source."""
+    """Return a kernel's launch configuration, or an empty one for a kernel without source."""
     if source is None:
         return Kernel()
     form, others = form_of_source(f"kernels/{name}.py", source), forms or {}

@@ -1,1 +1,1 @@
-"""Passes of the stage `fuse` over local programs, before their kernels are cut out."""
+"""Passes that prepare local programs for the stage `fuse`, which cuts them into kernels."""

@@ -36,7 +36,7 @@ _INTEGERS = {"f32": "i32", "f64": "i64"}  # integer type of the same width, by f
 
 @module_pass("all-reduce-promote", "partition")
 def all_reduce_promote(module: Module, context: Compilation) -> Module:
-    """Return the local program with such reductions rewritten; their results keep their identity."""
+    """Rewrite the float all-reduces that NCCL does not support. Their results keep their identity."""
     return on_graphs(module, lambda graph: _promoted(graph, module.mesh))
 
 

@@ -84,24 +84,24 @@ BATCHED = frozenset(_SHIFTS)
 
 
 def for_all_trips(
-    graph: Graph, body: Graph, trips: int, known: Mapping[Value, Value], wanted: Sequence[Value]
+    graph: Graph, body: Graph, trips: int, stacked_values: Mapping[Value, Value], outputs: Sequence[Value]
 ) -> list[Value] | None:
-    """Append to `graph` the nodes that compute `wanted` values of `body` for all iterations at once.
+    """Append to `graph` the nodes that compute values `outputs` of `body` for all iterations at once.
 
-    `known` maps values of the body to their stacked versions, which have the leading iteration dim. Loop-invariant
-    values are broadcast along that dim only where a user combines them with values that change.
+    `stacked_values` maps values of the body to their stacked versions, which have the leading iteration dim.
+    Loop-invariant values are broadcast along that dim only where a user combines them with values that change.
 
     Returns:
-        The stacked version of each value in `wanted`, or None if an op on the way cannot be vectorized.
+        The stacked version of each value in `outputs`, or None if an op on the way cannot be vectorized.
     """
-    changing, producer = dependent(body, [*body.inputs, *known]), body.index.producers
-    needed = _needed(wanted, producer, known)
+    changing, producer = dependent(body, [*body.inputs, *stacked_values]), body.index.producers
+    needed = _needed(outputs, producer, stacked_values)
     nodes = [node for node in body.nodes if not needed.isdisjoint(node.results)]
-    if any(value in needed and value not in known for value in body.inputs):
+    if any(value in needed and value not in stacked_values for value in body.inputs):
         return None
     if not all(_can_batch(node, changing) for node in nodes if not changing.isdisjoint(node.results)):
         return None
-    mapping = dict(known)  # stacked if the value changes between iterations, else without the iteration dim
+    mapping = dict(stacked_values)  # stacked if the value changes between iterations, else without the iteration dim
 
     def stacked(value: Value) -> Value:
         mapped, stacked_type = mapping.get(value, value), _stacked_type(value.type, trips)
@@ -113,23 +113,24 @@ def for_all_trips(
 
     for node in nodes:
         if changing.isdisjoint(node.results):
-            copies = [Value(output.type, output.name, loc=output.loc) for output in node.results]
+            copies = [Value(old_result.type, old_result.name, loc=old_result.loc) for old_result in node.results]
             graph.nodes.append(replace(node, operands=[mapping.get(v, v) for v in node.operands], results=copies))
             mapping.update(zip(node.results, copies, strict=True))
             continue
         operands = [
-            mapping.get(v, v) if number and node.op in _SCALARS else stacked(v)
-            for number, v in enumerate(node.operands)
+            mapping.get(v, v) if index and node.op in _SCALARS else stacked(v) for index, v in enumerate(node.operands)
         ]
         result = Value(_stacked_type(node.result.type, trips), node.result.name, loc=node.loc)
         graph.nodes.append(Node(node.op, operands, [result], _SHIFTS[node.op](node.attrs, trips), node.loc))
         mapping[node.result] = result
-    return [stacked(value) for value in wanted]
+    return [stacked(value) for value in outputs]
 
 
-def _needed(wanted: Sequence[Value], producer: Mapping[Value, Node], known: Mapping[Value, Value]) -> set[Value]:
-    """Return the values that have to be computed for `wanted`, including transitive operands, but no `known` ones."""
-    return {*values_behind(wanted, producer.get, known.__contains__)} - known.keys()
+def _needed(
+    outputs: Sequence[Value], producer: Mapping[Value, Node], stacked_values: Mapping[Value, Value]
+) -> set[Value]:
+    """Return the values that have to be computed for `outputs`: no `stacked_values`, but transitive operands."""
+    return {*values_behind(outputs, producer.get, stacked_values.__contains__)} - stacked_values.keys()
 
 
 def _can_batch(node: Node, changing: AbstractSet[Value]) -> bool:

@@ -82,32 +82,32 @@ class _Canonicalizer:
         """Return a replacement for the node's only result, or None if the node stays."""
         if len(node.results) != 1 or node.op in IMPURE or node.regions:
             return None
-        kind = node.result.type
-        if None in kind.shape or any(None in v.type.shape for v in operands):
+        result_type = node.result.type
+        if None in result_type.shape or any(None in v.type.shape for v in operands):
             return None
-        if kind.size == 0 and node.op != "broadcast_in_dim":
-            return self._writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
+        if result_type.size == 0 and node.op != "broadcast_in_dim":
+            return self._writer.splat(np.zeros((), result_type.numpy_dtype), result_type, node)
         if is_constant(node):
-            splat_value = uniform_element(node.attrs.value) if kind.rank else None
-            return None if splat_value is None else self._writer.splat(splat_value, kind, node)
+            splat_value = uniform_element(node.attrs.value) if result_type.rank else None
+            return None if splat_value is None else self._writer.splat(splat_value, result_type, node)
         if (splat_value := self._fold(node, operands)) is not None:
-            return self._writer.splat(splat_value, kind, node)
+            return self._writer.splat(splat_value, result_type, node)
         if (same := unchanged_operand(node, operands)) is not None:
             return same
         identity = IDENTITIES.get(node.op)
         simplified = None if identity is None else identity(self._writer, node, operands)
         if simplified is None and node.result not in self._inner and _only_adds_dims(node):
-            return self._writer.new("reshape", operands, kind, {}, node)
+            return self._writer.new("reshape", operands, result_type, {}, node)
         return simplified
 
     def _fold(self, node: Node, operands: list[Value]) -> Array | None:
         """Return the value of all result elements if all operands are splats, else None."""
         if node.op not in POINTWISE or node.op not in ELEMENTWISE or not operands:
             return None
-        numbers = [self._writer.number(v) for v in operands]
-        if any(n is None for n in numbers):
+        splat_values = [self._writer.number(v) for v in operands]
+        if any(n is None for n in splat_values):
             return None
-        return element(node, [number for number in numbers if number is not None])
+        return element(node, [splat_value for splat_value in splat_values if splat_value is not None])
 
 
 def _only_adds_dims(node: Node) -> bool:

@@ -25,7 +25,7 @@ from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS
 
 @module_pass("concatenate-in-place", "partition")
 def concatenate_in_place(module: Module, context: Compilation) -> Module:
-    """Return the local program with such concatenations as joins; values keep their identity."""
+    """Turn concatenations whose operands can be computed in place into joins. Values keep their identity."""
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module
     grouping = context.latest(grouped, module.graph)

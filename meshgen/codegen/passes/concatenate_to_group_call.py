@@ -31,7 +31,7 @@ _MAX_COPIED_OPERANDS = 1
 
 @module_pass("concatenate-to-group-call", "partition")
 def concatenate_to_group_call(module: Module, context: Compilation) -> Module:
-    """Return the local program with such collectives as group calls."""
+    """Turn collectives of packed messages into group calls."""
     return on_graphs(module, lambda graph: _with_group_calls(graph, context))
 
 
@@ -91,7 +91,7 @@ def _aliased_root(value: Value, grouping: Grouping) -> Value:
 
 
 def _message_parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
-    """Return the parts of a message with their slices, or an empty list if the result has users other than such slices."""
+    """Return the parts of a message, or an empty list if the result has users that do not slice out one part."""
     dim = packed.attrs.dim
     if node.attrs.get("dim") == dim or node.result in graph.outputs:
         return []

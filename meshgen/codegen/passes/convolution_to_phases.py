@@ -88,8 +88,8 @@ class _PhasedConvolution:
     def __init__(self, builder: Builder, node: Node, phases: Sequence[_Phases]) -> None:
         self.builder, self.node, self.attrs = builder, node, node.attrs
         sizes = [node.operands[1].type.sizes[d] for d in node.attrs.kernel_spatial]
-        self.spread = [each for each in phases if sizes[each.dim] == 1]
-        self.phases = [each for each in phases if sizes[each.dim] > 1]
+        self.spread = [dim_phases for dim_phases in phases if sizes[dim_phases.dim] == 1]
+        self.phases = [dim_phases for dim_phases in phases if sizes[dim_phases.dim] > 1]
 
     def written(self) -> Value:
         """Append the nodes and return the result."""
@@ -109,12 +109,12 @@ class _PhasedConvolution:
     def _kernel(self) -> Value:
         """Return the convolution kernel with one output feature per phase and original output feature."""
         kernel, output = self.node.operands[1], self.attrs.kernel_output_feature
-        dims = {each: self.attrs.kernel_spatial[each.dim] for each in self.phases}
-        reversed_dims = tuple(d for each, d in dims.items() if self.attrs.window_reversal[each.dim])
+        dims = {dim_phases: self.attrs.kernel_spatial[dim_phases.dim] for dim_phases in self.phases}
+        reversed_dims = tuple(d for dim_phases, d in dims.items() if self.attrs.window_reversal[dim_phases.dim])
         if reversed_dims:
             kernel = self.builder.emit("reverse", [kernel], kernel.type, dims=reversed_dims)
-        kernel = self._padded(kernel, {d: (each.before, each.behind, 0) for each, d in dims.items()})
-        phase = {d: each for each, d in dims.items()}
+        kernel = self._padded(kernel, {d: (dim_phases.before, dim_phases.behind, 0) for dim_phases, d in dims.items()})
+        phase = {d: dim_phases for dim_phases, d in dims.items()}
         cut, order, moved = list[int](), list[int](), list[int]()
         for d, size in enumerate(kernel.type.sizes):
             order.append(len(cut))
@@ -125,16 +125,18 @@ class _PhasedConvolution:
             kernel = self.builder.emit("reverse", [kernel], kernel.type, dims=tuple(moved))
             kernel = self.builder.transpose(kernel, [*order[:output], *moved, *order[output:]])
         sizes = [cut[order[d]] for d in range(len(order))]
-        for each in self.phases:
-            sizes[output] *= each.count
+        for dim_phases in self.phases:
+            sizes[output] *= dim_phases.count
         return self.builder.reshape(kernel, sizes)
 
     def _interleaved(self, value: Value) -> Value:
         """Move the phases from the feature dim back to the spatial dims, where they interleave."""
         if not self.phases:
             return value
-        feature, counts = self.attrs.output_feature, [each.count for each in self.phases]
-        phase_dims = {self.attrs.output_spatial[each.dim]: feature + i for i, each in enumerate(self.phases)}
+        feature, counts = self.attrs.output_feature, [dim_phases.count for dim_phases in self.phases]
+        phase_dims = {
+            self.attrs.output_spatial[dim_phases.dim]: feature + i for i, dim_phases in enumerate(self.phases)
+        }
         sizes = value.type.sizes
         result_sizes = self.node.result.type.sizes
         cut = self.builder.reshape(value, [*sizes[:feature], *counts, result_sizes[feature], *sizes[feature + 1 :]])
@@ -155,14 +157,18 @@ class _PhasedConvolution:
         """Pad the result with zeros between, before and behind its elements."""
         attrs = self.attrs
         around = {
-            attrs.output_spatial[each.dim]: (attrs.low[each.dim], attrs.high[each.dim], each.count - 1)
-            for each in self.spread
+            attrs.output_spatial[dim_phases.dim]: (
+                attrs.low[dim_phases.dim],
+                attrs.high[dim_phases.dim],
+                dim_phases.count - 1,
+            )
+            for dim_phases in self.spread
         }
         return self._padded(value, around)
 
     def _padded(self, value: Value, around: Mapping[int, tuple[int, int, int]]) -> Value:
         """Pad `value` with zeros, by (before, behind, between) of each dim in `around`."""
-        if not any(any(each) for each in around.values()):
+        if not any(any(amounts) for amounts in around.values()):
             return value
         low, high, interior = zip(*(around.get(d, (0, 0, 0)) for d in range(value.type.rank)), strict=True)
         operands = [value, self.builder.splat(0, value.type.with_shape(()))]

@@ -32,7 +32,10 @@ Producer = Callable[[Value], Node | None]
 
 @module_pass("copy-operands", "partition")
 def copy_operands(module: Module, context: Compilation) -> Module:
-    """Return the local program with copies of such operands; values that have other users keep their identity."""
+    """Copy the dot operands whose layout tensor cores do not support.
+
+    Values that have other users keep their identity.
+    """
     return on_graphs(module, _with_copies)
 
 
@@ -97,7 +100,7 @@ class _Copy(NamedTuple):
 
 def _copies(node: Node, producer: Producer) -> list[_Copy | None]:
     """Return for each operand of a dot the copy that saves time, or None to use the operand directly."""
-    device = device_of("cpu")  # The choice is the same for all targets.
+    device = device_of("cpu")  # Plans are the same for all targets.
     if node.operands[0].type.dtype not in device.peaks:
         return [None, None]
     return [

@@ -23,7 +23,7 @@ from meshgen.ops.registry import composites
     enables="programs with composites, such as attention",
 )
 def expand_composites(module: Module, context: Compilation) -> Module:
-    """Return the local program without such composites, including those in the bodies of loops and branches."""
+    """Expand the composites that no kernel implements, including those in the bodies of loops and branches."""
     return on_graphs(module, _expanded)
 
 

@@ -29,7 +29,7 @@ Step = Callable[[Builder, Value, list[Value]], list[Value]]
 
 @module_pass("expand-linalg", "partition", enables="`jnp.linalg.cholesky`, `jax.scipy.linalg.solve_triangular`")
 def expand_linalg(module: Module, context: Compilation) -> Module:
-    """Return the local program without these factorizations."""
+    """Return the local program with Cholesky factorizations and triangular solves replaced by loops."""
     return on_graphs(module, _expanded)
 
 

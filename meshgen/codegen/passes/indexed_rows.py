@@ -49,32 +49,35 @@ class IndexedRows:
     @property
     def are_apart(self) -> bool:
         """Whether no two positions address the same row."""
-        return all(n == 1 or place in self.bound.values() for place, n in enumerate(self.places))
+        return all(n == 1 or position_dim in self.bound.values() for position_dim, n in enumerate(self.places))
 
     @property
     def looked_for(self) -> list[tuple[int, int]]:
         """The operand dims that are looked up, each with the component of the index vector that addresses it."""
-        return [(d, number) for number, d in enumerate(self._mapped) if d not in self.bound]
+        return [(d, component) for component, d in enumerate(self._mapped) if d not in self.bound]
 
-    def dims_of(self, place: int) -> list[int]:
-        """Return the operand dims that follow position dim `place`."""
-        return [d for d, bound in self.bound.items() if bound == place]
+    def dims_of(self, position_dim: int) -> list[int]:
+        """Return the operand dims that follow dim `position_dim` of the positions."""
+        return [d for d, bound in self.bound.items() if bound == position_dim]
 
-    def _counted(self, number: int) -> int | None:
-        """Return the position dim along which component `number` of the indices is 0, 1, 2, ..., or None."""
-        value, inside = self._source(number)
+    def _counted(self, component: int) -> int | None:
+        """Return the position dim along which `component` of the indices is 0, 1, 2, ..., or None."""
+        value, inside = self._source(component)
         folded = constant_of(value, self._producers.get, most_elements=_MAX_FOLDED_ELEMENTS)
         if folded is None:
             return None
         column = np.take(folded, inside, self._vector) if self._vector < folded.ndim else folded
         counts = (
-            np.arange(n).reshape([n if d == place else 1 for d in range(column.ndim)])
-            for place, n in enumerate(self.places)
+            np.arange(n).reshape([n if d == position_dim else 1 for d in range(column.ndim)])
+            for position_dim, n in enumerate(self.places)
         )
-        return next((place for place, count in enumerate(counts) if count.size > 1 and (column == count).all()), None)
+        return next(
+            (position_dim for position_dim, count in enumerate(counts) if count.size > 1 and (column == count).all()),
+            None,
+        )
 
-    def _source(self, number: int) -> tuple[Value, int]:
-        """Find component `number` of the indices before they were concatenated.
+    def _source(self, component: int) -> tuple[Value, int]:
+        """Find a component of the indices before the components were concatenated.
 
         Returns:
             The concatenated operand that holds the component, and the component's index in that operand.
@@ -86,19 +89,19 @@ class IndexedRows:
             and node.attrs.dim == self._vector
         ):
             for part in node.operands:
-                if number < (count := part.type.sizes[self._vector]):
+                if component < (count := part.type.sizes[self._vector]):
                     value = part
                     break
-                number -= count
-        return value, number
+                component -= count
+        return value, component
 
-    def hit(self, builder: Builder, dim: int, number: int, is_clamped: bool = False) -> Value:
-        """Compare component `number` of the indices with the coordinate along operand dim `dim`.
+    def hit(self, builder: Builder, dim: int, component: int, is_clamped: bool = False) -> Value:
+        """Compare a component of the indices with the coordinate along operand dim `dim`.
 
         Returns an i1 value of the operand's shape, true at the elements that are addressed. If `is_clamped`, an index
         that is out of bounds addresses the nearest element that is in bounds.
         """
-        value, inside = self._source(number)
+        value, inside = self._source(component)
         if self._vector < value.type.rank and value.type.sizes[self._vector] > 1:
             value = builder.rows(value, self._vector, inside, inside + 1)
         value = builder.reshape(value, self.places)
@@ -109,7 +112,7 @@ class IndexedRows:
             value = builder.emit("clamp", [bounds[0], value, bounds[1]], value.type)
         is_long = value.type.dtype in ("i64", "ui64", "ui32") or self._shape[dim] >= 2**31
         value = builder.convert(value, "i64" if is_long else "i32")
-        dims = {place: d for place in range(len(self.places)) for d in self.dims_of(place)}
+        dims = {position_dim: d for position_dim in range(len(self.places)) for d in self.dims_of(position_dim)}
         return builder.compare(
             "EQ", self.count(builder, dim, value.type.dtype), spread(builder, value, dims, self._shape)
         )
@@ -117,7 +120,7 @@ class IndexedRows:
     def divided(self, builder: Builder, number: int, by: int) -> Value:
         """Return the indices with component `number` divided by `by`.
 
-        An index out of bounds stays so, or addresses the last quotient.
+        An index that is out of bounds stays out of bounds of the quotients, or addresses the nearest one.
         """
         value = builder.convert(self._indices, "i32") if self._indices.type.dtype == "i8" else self._indices
         quotient = builder.elementwise("divide", value, builder.broadcast_scalar(by, value.type))

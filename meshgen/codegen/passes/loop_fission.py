@@ -62,11 +62,11 @@ class _Fission:
         outside = [n for n in self._rows if n not in self._inside]
         if not all(self._are_adjacent(n) for n in outside):
             return []
-        wanted = [*(self._body.outputs[n] for n in outside), *self._sums.values()]
-        if not all(map(self._cut, wanted)) or self._more_bytes() > self._bytes_of_rows():
+        stacked_outputs = [*(self._body.outputs[n] for n in outside), *self._sums.values()]
+        if not all(map(self._cut, stacked_outputs)) or self._more_bytes() > self._bytes_of_rows():
             return []
         before, after, trips = Graph("before"), Graph("after"), self._node.attrs.trips
-        stacked = for_all_trips(after, self._body, trips, self._known(after), wanted)
+        stacked = for_all_trips(after, self._body, trips, self._known(after), stacked_outputs)
         if stacked is None:
             return []
         for n, value in zip((*outside, *self._sums), stacked, strict=True):
@@ -85,12 +85,12 @@ class _Fission:
                 if uses[carried_in] == 1 and uses[node.result] == 1:
                     yield n, term
 
-    def _cut(self, wanted: Value) -> bool:
-        """Choose the values that the loop has to store so that `wanted` can be computed after it.
+    def _cut(self, output: Value) -> bool:
+        """Choose the values that the loop has to store so that `output` can be computed after it.
 
         Returns False if that is impossible.
         """
-        waiting = [wanted]
+        waiting = [output]
         while waiting:
             value = waiting.pop()
             if value not in self._depends or value in self._stacks:
@@ -141,7 +141,7 @@ class _Fission:
         nodes = live_nodes(inner)
         read = {value for inner_node in nodes for value in used_by(inner_node)}
         ports += [_Port(node.operands[n], body.inputs[n], steps.get(n)) for n in read_only if body.inputs[n] in read]
-        spec = [(place, *port.step) for place, port in enumerate(ports) if port.step is not None]
+        spec = [(position, *port.step) for position, port in enumerate(ports) if port.step is not None]
         sliced, offsets, strides = zip(*spec, strict=True) if spec else ((), (), ())
         return replace(
             node,
@@ -172,29 +172,29 @@ class _Fission:
             stacked[body_input] = builder.reshape(_in_order(builder, rows, step), (trips, *body_input.type.shape))
         return stacked
 
-    def _are_adjacent(self, number: int) -> bool:
+    def _are_adjacent(self, index: int) -> bool:
         """Whether the rows that all iterations write are contiguous, in ascending or descending order."""
-        return self._node.attrs.trips == 1 or abs(self._node.attrs.steps[number][1]) == 1
+        return self._node.attrs.trips == 1 or abs(self._node.attrs.steps[index][1]) == 1
 
-    def _put_rows(self, after: Graph, number: int, value: Value) -> None:
+    def _put_rows(self, after: Graph, index: int, value: Value) -> None:
         """Write the rows of all iterations into a result of the loop, whose other rows keep their contents."""
-        builder, result, trips = Builder(after, value.loc), self._node.results[number], self._node.attrs.trips
-        first, step = self._node.attrs.steps[number]
+        builder, result, trips = Builder(after, value.loc), self._node.results[index], self._node.attrs.trips
+        first, step = self._node.attrs.steps[index]
         flat = builder.reshape(value, (trips, *result.type.sizes[1:]))
         ordered = _in_order(builder, flat, step)
         if flat.type != result.type:
             index_type = TensorType((), "i32")
             starts = [builder.splat(min(first, first + step * (trips - 1)), index_type)]
             starts += [builder.splat(0, index_type) for _ in result.type.sizes[1:]]
-            builder.emit("dynamic_update_slice", [self._node.operands[number], ordered, *starts], result.type)
+            builder.emit("dynamic_update_slice", [self._node.operands[index], ordered, *starts], result.type)
         builder.make([result])
 
-    def _put_sum(self, after: Graph, number: int, terms: Value) -> None:
+    def _put_sum(self, after: Graph, index: int, terms: Value) -> None:
         """Add the sum of `terms` over all iterations to the carried value's initial value."""
-        builder, result = Builder(after, terms.loc), self._node.results[number]
+        builder, result = Builder(after, terms.loc), self._node.results[index]
         zero = builder.splat(0, TensorType((), result.type.dtype))
         total = builder.emit("reduce", [terms, zero], result.type, dims=(0,), kind="add")
-        builder.elementwise("add", self._node.operands[number], total)
+        builder.elementwise("add", self._node.operands[index], total)
         builder.make([result])
 
 

@@ -27,7 +27,7 @@ _MAPS = LAYOUT - LEAVING
 
 @module_pass("loop-recompute", "import", "partition")
 def loop_recompute(module: Module, context: Compilation) -> Module:
-    """Return a program whose regions rematerialize such values."""
+    """Rematerialize operands that depend on no data inside the regions that read them."""
     return on_graphs(module, _with_generated_values)
 
 

@@ -31,10 +31,7 @@ _ORDER = ("batch", "left", "right", "contract")  # The order of dim kinds in the
 
 @module_pass("loop-to-recurrence", "partition")
 def loop_to_recurrence(module: Module, context: Compilation) -> Module:
-    """Return the local program with such loops as recurrences, also in regions.
-
-    Returns the module itself if it has none.
-    """
+    """Convert loops to recurrences where possible, also in regions. Returns the module itself if nothing changes."""
     return with_loops(module, recurrence_of)
 
 
@@ -87,13 +84,13 @@ def _sum_products(graph: Graph, node: Node) -> None:
     wide = "f32" if result_type.dtype in NARROW else result_type.dtype
     order = [_axes(dims, side) for side in (0, 1)]
     sizes = dict[tuple[str, int], int]()
-    for value, places in zip(node.operands, order, strict=True):
-        sizes |= {place: value.type.sizes[d] for d, place in enumerate(places)}
+    for value, axes_of_operand in zip(node.operands, order, strict=True):
+        sizes |= {place: value.type.sizes[d] for d, place in enumerate(axes_of_operand)}
     axes = sorted(sizes, key=lambda axis: (_ORDER.index(axis[0]), axis[1]))
     shape = [sizes[axis] for axis in axes]
     spread = [
-        builder.spread(builder.convert(value, wide), shape, [axes.index(place) for place in places])
-        for value, places in zip(node.operands, order, strict=True)
+        builder.spread(builder.convert(value, wide), shape, [axes.index(place) for place in axes_of_operand])
+        for value, axes_of_operand in zip(node.operands, order, strict=True)
     ]
     product = builder.elementwise("multiply", *spread)
     last = [d for d, axis in enumerate(axes) if axis[0] == "contract"]

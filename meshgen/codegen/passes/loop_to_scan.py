@@ -43,7 +43,7 @@ MOST_NODES = (
 
 @module_pass("loop-to-scan", "partition")
 def loop_to_scan(module: Module, context: Compilation) -> Module:
-    """Return the local program with such loops as scans, also in regions. Returns the module itself if it has none."""
+    """Convert loops with a known trip count to scans, also in regions. Returns the module itself if nothing changes."""
     return with_loops(module, _aligned_scan)
 
 
@@ -91,7 +91,7 @@ def as_scan(node: Node, producers: Mapping[Value, Node], used: set[Value], align
 
 
 def _aligned_scan(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node] | None:
-    """Convert a loop that launches kernels to a scan, or return None if it has too many launches or inner control flow."""
+    """Convert a loop to a scan, or return None if it has too many launches or inner control flow."""
     body, trips = node.regions[1], trip_count(node, producers) or 0
     if (
         any(is_control(inner) and not is_scan(inner) for inner in all_nodes(body))

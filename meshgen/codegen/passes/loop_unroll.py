@@ -36,26 +36,26 @@ _ELEMENTWISE = POINTWISE | LAYOUT | MADE
 
 @module_pass("loop-unroll", "partition")
 def loop_unroll(module: Module, context: Compilation) -> Module:
-    """Return the local program with such loops unrolled and such branches selected.
+    """Unroll short loops, and unroll or select control flow with collectives.
 
-    Returns the module itself if it has none.
+    Returns the module itself if nothing changes.
     """
     producers = module.graph.index.producers
     return unrolled(module, lambda node: _is_unrollable_communication(node, producers) or _is_short(node, producers))
 
 
-def unrolled(module: Module, wanted: Wanted) -> Module:
-    """Unroll the loops and select the branches for which `wanted` is true.
+def unrolled(module: Module, predicate: Wanted) -> Module:
+    """Unroll the loops and select the branches for which `predicate` is true.
 
     Returns the module itself if there are none.
     """
     producers = module.graph.index.producers
-    if not any(_is_unrolled(node, producers, wanted) for node in module.graph.nodes):
+    if not any(_is_unrolled(node, producers, predicate) for node in module.graph.nodes):
         return module
     graph = Graph(module.graph.name, list(module.graph.inputs))
     env = {value: value for value in graph.inputs}
     for node in module.graph.nodes:
-        _emit(node, env, graph, producers, wanted)
+        _emit(node, env, graph, producers, predicate)
     graph.outputs = [env[value] for value in module.graph.outputs]
     return replace(module, graph=graph)
 
@@ -84,48 +84,50 @@ def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
     return not writes_rows or recurrence_of(node, producers, {*node.results}) is None
 
 
-def _is_unrolled(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:
-    return _trips(node, producers, wanted) is not None or _is_selected(node, producers, wanted)
+def _is_unrolled(node: Node, producers: Mapping[Value, Node], predicate: Wanted) -> bool:
+    return _trips(node, producers, predicate) is not None or _is_selected(node, producers, predicate)
 
 
-def _is_selected(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:
+def _is_selected(node: Node, producers: Mapping[Value, Node], predicate: Wanted) -> bool:
     """Whether all branches of a node are executed, and their results selected."""
-    return is_branching(node) and wanted(node) and all(_is_speculatable(region, producers) for region in node.regions)
+    return (
+        is_branching(node) and predicate(node) and all(_is_speculatable(region, producers) for region in node.regions)
+    )
 
 
-def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:
+def _trips(node: Node, producers: Mapping[Value, Node], predicate: Wanted) -> int | None:
     """Return the number of copies of a loop's body, or None if the loop is not unrolled."""
-    if not is_loop(node) or not wanted(node) or communicates(node.regions[0]):
+    if not is_loop(node) or not predicate(node) or communicates(node.regions[0]):
         return None
     trips = trip_count(node, producers)
     return trips if trips is not None and trips * len(node.regions[1].nodes) <= MOST_NODES else None
 
 
-def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node], wanted: Wanted) -> None:
+def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node], predicate: Wanted) -> None:
     """Append a copy of the node, or of its body once per iteration. `env` maps old values to new ones."""
-    trips = _trips(node, producers, wanted)
+    trips = _trips(node, producers, predicate)
     if trips is not None:
         state = [env[value] for value in node.operands]
         for _ in range(trips):
-            state = _emit_body(node.regions[1], state, env, into, producers, wanted)
+            state = _emit_body(node.regions[1], state, env, into, producers, predicate)
         env.update(zip(node.results, state, strict=True))
-    elif _is_selected(node, producers, wanted):
+    elif _is_selected(node, producers, predicate):
         choice, *arguments = (env[value] for value in node.operands)
-        branch_results = [_emit_body(region, arguments, env, into, producers, wanted) for region in node.regions]
+        branch_results = [_emit_body(region, arguments, env, into, producers, predicate) for region in node.regions]
         env.update(zip(node.results, _selected(choice, branch_results, into), strict=True))
     else:
         into.nodes.append(_copy(node, env))
 
 
 def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], into: Graph,
-               producers: Mapping[Value, Node], wanted: Wanted) -> list[Value]:  # fmt: skip
+               producers: Mapping[Value, Node], predicate: Wanted) -> list[Value]:  # fmt: skip
     """Append a copy of a region and return its outputs."""
     inner, inner_producers = (
         {**env, **dict(zip(body.inputs, inputs, strict=True))},
         {**producers, **body.index.producers},
     )
     for child in body.nodes:
-        _emit(child, inner, into, inner_producers, wanted)
+        _emit(child, inner, into, inner_producers, predicate)
     return [inner[value] for value in body.outputs]
 
 

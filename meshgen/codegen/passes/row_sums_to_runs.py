@@ -35,7 +35,7 @@ _LEAST_SUM_DTYPE = "f32"  # Narrower values are summed in this type.
 
 @module_pass("row-sums-to-runs", "partition")
 def row_sums_to_runs(module: Module, context: Compilation) -> Module:
-    """Return the local program with such column sums split."""
+    """Split column sums whose first part fuses into a kernel that reduces rows."""
     return on_graphs(module, _with_runs)
 
 
@@ -116,7 +116,7 @@ def _runs(node: Node, length: int) -> Runs | None:
 
 
 def _sum_dtype(dtype: str) -> str:
-    """Return the accumulator type."""
+    """Return the dtype in which values of `dtype` are summed."""
     return max(dtype, _LEAST_SUM_DTYPE, key=lambda name: DTYPES[name].itemsize)
 
 

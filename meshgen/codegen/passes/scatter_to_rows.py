@@ -48,7 +48,7 @@ Orders = dict[object, tuple[Value, Value]]  # sorted keys and the permutation th
 
 @module_pass("scatter-to-rows", "partition")
 def scatter_to_rows(module: Module, context: Compilation) -> Module:
-    """Return the local program with its scatters combining entire rows; their results keep their identity."""
+    """Rewrite all scatters to combine entire rows in sorted order. Their results keep their identity."""
     return on_graphs(module, _with_rows)
 
 
@@ -214,7 +214,7 @@ class _RowScatter:
         return value if value.type == kind else self.builder.spread(value, kind.shape, dims)
 
     def _to_operand_shape(self, value: Value) -> Value:
-        """Return a row-form result in the shape of the operand."""
+        """Reshape a [rows, width] result to the shape of the operand."""
         order = (*self.keyed, *self.whole)
         permuted_shape, inverse = tuple(self.shape[d] for d in order), sorted(range(len(order)), key=order.__getitem__)
         if inverse == sorted(inverse):

@@ -28,7 +28,10 @@ from meshgen.ops.live import without_dead
 
 @module_pass("scatter-to-select", "partition")
 def scatter_to_select(module: Module, context: Compilation) -> Module:
-    """Return the local program without such scatters, or the module itself if it has none."""
+    """Replace scatters with one update per row into a splat by selects.
+
+    Returns the module itself if nothing changes.
+    """
     return on_graphs(module, _with_scatters_rewritten)
 
 

@@ -26,7 +26,7 @@ from meshgen.runtime.plan import ALIGNMENT
 
 @module_pass("slice-to-subview", "partition")
 def slice_to_subview(module: Module, context: Compilation) -> Module:
-    """Return the local program with such slices as views; values keep their identity."""
+    """Turn contiguous slices of values in memory into views. Values keep their identity."""
     views = subviews(module.graph)
     nodes = [
         Node("subview", node.operands, node.results, node.attrs, node.loc) if node in views else node
@@ -36,7 +36,7 @@ def slice_to_subview(module: Module, context: Compilation) -> Module:
 
 
 def subviews(graph: Graph) -> set[Node]:
-    """Return the slices that can be views of an argument, an array constant, or the result of an op that is not fused."""
+    """Return the slices that can be views: those of arguments, array constants, and results of unfused ops."""
     producers, slices = graph.index.producers, dict[Value, list[Node]]()
     for node in graph.nodes:
         if node.op == "slice" and byte_range(node) is not None:

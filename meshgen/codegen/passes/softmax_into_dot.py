@@ -41,7 +41,7 @@ from meshgen.ops.precision import sum_type
 
 @module_pass("softmax-into-dot", "partition")
 def softmax_into_dot(module: Module, context: Compilation) -> Module:
-    """Return the local program with the softmax reductions of such dots blocked."""
+    """Block the softmax reductions of dots whose kernel can compute them in its epilogue."""
     return on_graphs(module, _with_parts)
 
 
@@ -57,7 +57,7 @@ def _with_parts(graph: Graph) -> Graph:
 
 
 def _is_profitable(rows: SoftmaxRows) -> bool:
-    """Whether the logits need not be written, or are read one time less."""
+    """Whether blocking saves the write of the logits, or one read of them."""
     return not rows.are_kept or rows.dot.result.type.sizes[-1] > WHOLE_ROW
 
 
@@ -69,7 +69,7 @@ def _is_one_kernel(rows: SoftmaxRows, graph: Graph) -> bool:
 
 
 class _Writer:
-    """Writes a graph in which the row reductions of one dot are blocked."""
+    """The writer of a graph in which the row reductions of one dot are blocked."""
 
     def __init__(self, graph: Graph, rows: SoftmaxRows) -> None:
         self._graph, self._rows = graph, rows

@@ -1,8 +1,8 @@
-"""Analysis of the row reductions of a dot's result: maxima, sums, sums of exponentials, and gathers of one per row.
+"""Analysis of the row reductions of a dot's result: maxima, sums, sums of exponentials, and gathers.
 
-%m = reduce maximum %v, dims [1]                 where %v is an element-wise function of the dot's result %s = reduce
-add exp(%v - broadcast %g)           relative to %g, which has one element per row and may depend on %m %l = gather %v,
-one element of each row
+%m = reduce maximum %v, dims [1]                 where %v is an element-wise function of the dot's result
+%s = reduce add exp(%v - broadcast %g)           relative to %g, which has one element per row and may depend on %m
+%l = gather %v, one element of each row
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _UserVisitor:
     def __init__(self, dot: Node, graph: Graph) -> None:
         self.found = SoftmaxRows(dot)
         self._dot = dot
-        self._position = {node: place for place, node in enumerate(graph.nodes)}
+        self._position = {node: position for position, node in enumerate(graph.nodes)}
         self._producers, self._users = graph.index.producers, graph.index.uses
         self._rowwise, self._after_reduction, self._other_users = {dot.result}, set[Value](), list[Node]()
         for node in graph.nodes:
@@ -163,14 +163,16 @@ class _UserVisitor:
             return None
         if value in self._rowwise:
             return Row(node, value)
-        way = self._way(node)
-        return Row(node, way[0].operands[0], self._shift(way[0])) if way else None
+        path = self._way(node)
+        return Row(node, path[0].operands[0], self._shift(path[0])) if path else None
 
     def _way(self, node: Node) -> list[Node]:
-        """Return the subtraction, the exponential and the conversions whose result `node` sums; empty for other nodes."""
-        way, producer = list[Node](), self._producers.get(node.operands[0])
+        """Return the subtraction, exponential and conversions whose result `node` sums, or an empty list for other
+        nodes.
+        """
+        path, producer = list[Node](), self._producers.get(node.operands[0])
         while producer is not None and producer.op == "convert" and is_float(producer.operands[0].type.dtype):
-            way.insert(0, producer)
+            path.insert(0, producer)
             producer = self._producers.get(producer.operands[0])
         subtraction = (
             self._producers.get(producer.operands[0]) if producer is not None and producer.op == "exponential" else None
@@ -179,13 +181,13 @@ class _UserVisitor:
             return []
         is_shifted = subtraction.operands[0] in self._rowwise and self._shift(subtraction) is not None
         return (
-            [subtraction, producer, *way]
+            [subtraction, producer, *path]
             if is_shifted and subtraction.result.type.dtype in _FLOATS_WITH_INFINITY
             else []
         )
 
     def _shift(self, subtraction: Node) -> Value | None:
-        """Return the value with one element per row that is subtracted from the rows, or None for other subtractions."""
+        """Return the value, one element per row, that is subtracted from the rows, or None for other subtractions."""
         source = self._of_rows(subtraction.operands[1])
         return source if source is not None and source.type.size > 1 else None
 
@@ -204,10 +206,10 @@ class _UserVisitor:
         return source if is_along and is_whole else None
 
     def _inside(self) -> tuple[set[Node], set[Node]]:
-        """Return the nodes between the dot's result and its sums of exponentials or gathers, and the latter themselves."""
+        """Return the nodes between the dot's result and its sums of exponentials or gathers, and the sums and gathers."""
         sums = {node for node, row in self.found.reductions.items() if row.shift is not None}
-        ways = [*map(self._way, sums), *(look_up.way for look_up in self.found.lookups.values())]
-        return {node for way in ways for node in way}, sums | {*self.found.lookups}
+        paths = [*map(self._way, sums), *(look_up.way for look_up in self.found.lookups.values())]
+        return {node for path in paths for node in path}, sums | {*self.found.lookups}
 
     def _look_up(self, node: Node) -> LookUp | None:
         """Return a node as a gather of one element per row, in row order, or None for other nodes."""
@@ -215,9 +217,9 @@ class _UserVisitor:
             return None
         attrs, (value, indices) = node.attrs, node.operands
         last = value.type.rank - 1
-        way = self._elementwise_path(value)
+        path = self._elementwise_path(value)
         if (
-            way is None
+            path is None
             or attrs.offset_dims
             or set(attrs.slice_sizes) != {1}
             or value.type.dtype not in _FLOATS_WITH_INFINITY
@@ -231,7 +233,7 @@ class _UserVisitor:
         is_one_per_row = (
             [d for d, _ in rows.looked_for] == [last] and rows.are_apart and order == sorted({*order} - {-1})
         )
-        return LookUp(node, rows, *way) if is_one_per_row else None
+        return LookUp(node, rows, *path) if is_one_per_row else None
 
     def _elementwise_path(self, value: Value) -> tuple[tuple[Node, ...], dict[Value, Value]] | None:
         """Find the element-wise nodes that compute `value` from values in `_rowwise` and values per row.
@@ -239,7 +241,7 @@ class _UserVisitor:
         Returns:
             These nodes and the sources of the values per row, or None if `value` depends on anything else.
         """
-        way, of_rows, stack = dict[Node, None](), dict[Value, Value](), [value]
+        path, of_rows, stack = dict[Node, None](), dict[Value, Value](), [value]
         while stack:
             current = stack.pop()
             producer = self._producers.get(current)
@@ -252,9 +254,9 @@ class _UserVisitor:
                 producer is None
                 or producer.op not in POINTWISE
                 or current.type.shape != value.type.shape
-                or len(way) == _MAX_NODES
+                or len(path) == _MAX_NODES
             ):
                 return None
-            way[producer] = None
+            path[producer] = None
             stack += producer.operands
-        return tuple(sorted(way, key=self._position.__getitem__)), of_rows
+        return tuple(sorted(path, key=self._position.__getitem__)), of_rows

@@ -39,7 +39,7 @@ from meshgen.ops.classes import (
 from meshgen.ops.parts.base import Parts
 from meshgen.ops.registry import OPS
 
-_TARGET = "cpu"  # The choice is the same for all targets.
+_TARGET = "cpu"  # Target of the time model; plans are the same for all targets.
 _WITH_EPILOGUE = LOOPS | PRODUCTS
 _COMPUTED = POINTWISE | REDUCTIONS  # Ops that a following reduction can compute in its own kernel.
 # Largest number of nodes that a reduction kernel absorbs (chosen: kernels of long chains have about as many).
@@ -48,15 +48,15 @@ _MAX_ABSORBED = 64
 
 @module_pass("split-reduction", "partition")
 def split_reduction(module: Module, context: Compilation) -> Module:
-    """Return the local program with its long reductions split."""
+    """Split long reductions into partial results and their combination."""
     return on_graphs(module, _with_splits)
 
 
 def _with_splits(graph: Graph) -> Graph:
-    splitter, whole = _Folds(graph), _siblings(graph)
+    splitter, siblings = _Folds(graph), _siblings(graph)
     split_graph = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        split_graph.nodes += [node] if node in whole else splitter.split(node)
+        split_graph.nodes += [node] if node in siblings else splitter.split(node)
     return split_graph
 
 
@@ -126,7 +126,10 @@ class _Folds:
         return best if seconds[best] < unsplit_seconds else 1
 
     def _fold_seconds(self, node: Node, combined: Graph) -> float:
-        """Return the time of combining the parts. For attention, it is that of two launches: few bytes are moved."""
+        """Return the time of combining the parts.
+
+        For attention, it is the launch time of two kernels, because they move few bytes.
+        """
         if node.op in ATTENTIONS:
             return 2 * device_of(_TARGET).launch_seconds
         return self._seconds(combined.nodes)

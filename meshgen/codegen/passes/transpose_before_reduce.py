@@ -21,7 +21,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 @module_pass("transpose-before-reduce", "partition")
 def transpose_before_reduce(module: Module, context: Compilation) -> Module:
-    """Return the local program without such reduces; results keep their identity."""
+    """Move transposes before the reduces of the same value. Results keep their identity."""
     return on_graphs(module, _with_transposes_first)
 
 

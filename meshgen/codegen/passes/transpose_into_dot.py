@@ -20,7 +20,7 @@ from meshgen.ops.dot_dims import DotDims
 
 @module_pass("transpose-into-dot", "partition")
 def transpose_into_dot(module: Module, context: Compilation) -> Module:
-    """Return the local program without such transposes."""
+    """Fold transposes of dot results into dots with exchanged operands."""
     return on_graphs(module, _with_exchanged_dots)
 
 

@@ -82,14 +82,14 @@ def _candidates(program: Program) -> Iterator[tuple[int, Value, Value]]:
             for n in result_indices:
                 if (
                     shared_uses[operands[index], n] == uses[operands[index]]
-                ):  # all uses of the operand in this launch allow it
+                ):  # all uses of the operand in this launch allow the result to overwrite it
                     yield launch, operands[index], node.results[n]
 
 
 def _allocate_inside_join(program: Program, aliases: Overwritten, operand: Value, part: Value) -> bool:
-    """Allocate the storage that a join operand overwrites inside the join.
+    """Allocate `operand`, which join operand `part` overwrites, inside the join.
 
-    Returns False if that storage already shares other bytes, or is an argument.
+    Returns False if `operand` already shares other bytes, or is an argument.
     """
     join, start = program.storages.root[part], program.storages.first_byte.get(part, 0)
     storage, offset = place_of(operand, aliases.replaced, aliases.inside)
@@ -99,9 +99,9 @@ def _allocate_inside_join(program: Program, aliases: Overwritten, operand: Value
     return True
 
 
-def _pairs(program: Program, number: int) -> Pairs:
+def _pairs(program: Program, launch: int) -> Pairs:
     """Return for each operand index of a launch the indices of the results that may overwrite it."""
-    node, name = program.nodes[number], program.names[number]
+    node, name = program.nodes[launch], program.names[launch]
     if name:
         return overwrites(program.kernels[name])
     if node.op in REPEATED:  # its first results are updated versions of its first operands
@@ -112,10 +112,10 @@ def _pairs(program: Program, number: int) -> Pairs:
     return {index: (index,) for index, (operand, result) in pairs if operand.type.dtype == result.type.dtype}
 
 
-def _is_last_reader(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool:
-    """Whether all other readers of a value are done before launch `number` starts, in any legal issue order."""
-    pending_readers = {reader for reader in readers if reader != number}
-    seen, stack = {number}, [number]
+def _is_last_reader(tasks: Sequence[Task], launch: int, readers: Sequence[int]) -> bool:
+    """Whether all other readers of a value finish before `launch` starts, in any legal issue order."""
+    pending_readers = {reader for reader in readers if reader != launch}
+    seen, stack = {launch}, [launch]
     while pending_readers and stack and len(seen) < _MAX_SEARCHED_TASKS:
         for need in tasks[stack.pop()].needs:
             if need not in seen and need >= min(pending_readers):

@@ -82,17 +82,17 @@ def assemble(tried: Tried) -> Schedule:
     )
 
 
-def _item(program: Program, number: int, buffers: Buffers) -> Item:
+def _item(program: Program, index: int, buffers: Buffers) -> Item:
     """Return the schedule item of a launch, without its start time and events."""
-    node, task, name = program.nodes[number], program.tasks[number], program.names[number]
-    flow = program.flows.get(number)
+    node, task, name = program.nodes[index], program.tasks[index], program.names[index]
+    flow = program.flows.get(index)
     is_collective = not name and flow is None
     attrs = node.attrs if is_collective or is_scan(node) else NO_ATTRIBUTES
     return Item(
         op="kernel" if name else node.op,
         kernel=name,
         attrs=Loop(trips=flow.trips) if flow and flow.trips and not is_scan(node) else attrs,
-        inputs=tuple(buffers.number_of[v] for v in program.reads(number)),
+        inputs=tuple(buffers.number_of[v] for v in program.reads(index)),
         outputs=tuple(buffers.number_of[v] for v in node.results),
         stream=task.stream,
         seconds=task.seconds,
@@ -100,7 +100,7 @@ def _item(program: Program, number: int, buffers: Buffers) -> Item:
         edges=node.notes.edges,
         source=place_text(node.loc),
         regions=flow.regions if flow else (),
-        scratch=buffers.scratch_of.get(number),
+        scratch=buffers.scratch_of.get(index),
     )
 
 
@@ -109,21 +109,21 @@ def find_waits(tasks: Sequence[Task], order: Sequence[int]) -> list[list[int]]:
 
     A dependence on an earlier task of the same stream, or one that an earlier wait implies, needs no event.
     """
-    position_of = {number: p for p, number in enumerate(order)}
+    position_of = {index: p for p, index in enumerate(order)}
     rank_on_stream, counts = [0] * len(order), [0] * STREAMS
     ends: list[memory.Clock] = []
-    now: list[memory.Clock] = [(0,) * STREAMS] * STREAMS
+    stream_clocks: list[memory.Clock] = [(0,) * STREAMS] * STREAMS
     waits: list[list[int]] = []
-    for p, number in enumerate(order):
-        stream = tasks[number].stream
-        clock, waited = now[stream], list[int]()
-        for need in sorted((position_of[n] for n in tasks[number].needs), reverse=True):
+    for p, index in enumerate(order):
+        stream = tasks[index].stream
+        clock, waited = stream_clocks[stream], list[int]()
+        for need in sorted((position_of[n] for n in tasks[index].needs), reverse=True):
             if clock[tasks[order[need]].stream] < rank_on_stream[need]:
                 waited.append(need)
                 clock = memory.join([clock, ends[need]])
         counts[stream] += 1
         rank_on_stream[p] = counts[stream]
-        now[stream] = tuple(rank_on_stream[p] if s == stream else c for s, c in enumerate(clock))
-        ends.append(now[stream])
+        stream_clocks[stream] = tuple(rank_on_stream[p] if s == stream else c for s, c in enumerate(clock))
+        ends.append(stream_clocks[stream])
         waits.append(sorted(waited))
     return waits

@@ -68,19 +68,19 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
     """Return the buffers of all values in program order, then the scratch of collectives and control flow."""
     values = list(program.module.graph.values())
     number_of = {value: n for n, value in enumerate(values)}
-    scratch_of = {number: len(values) + n for n, number in enumerate(program.scratch_bytes)}
+    scratch_of = {launch: len(values) + n for n, launch in enumerate(program.scratch_bytes)}
     kinds = program.kinds
     buffers: list[Buffer] = []
     for n, v in enumerate(values):
-        root, place = program.storages.root[v], program.place(v)
-        if kinds[place] == "given":  # the same holds for a result that overwrites it
-            root = place
-        offset = places.of_values[place] + program.first_byte(v)
+        root, storage = program.storages.root[v], program.place(v)
+        if kinds[storage] == "given":  # A result that overwrites a region's argument is in the argument's buffer, too.
+            root = storage
+        offset = places.of_values[storage] + program.first_byte(v)
         buffers.append(Buffer(v.name or f"b{n}", v.type, kinds[root], number_of[root], offset, place_text(v.loc)))
-    for number, index in scratch_of.items():
-        node, scratch_type = program.nodes[number], TensorType((program.scratch_bytes[number],), "ui8")
+    for launch, index in scratch_of.items():
+        node, scratch_type = program.nodes[launch], TensorType((program.scratch_bytes[launch],), "ui8")
         name = f"{node.op}_scratch{index}"
-        buffers.append(Buffer(name, scratch_type, "temporary", index, places.of_scratch[number], place_text(node.loc)))
+        buffers.append(Buffer(name, scratch_type, "temporary", index, places.of_scratch[launch], place_text(node.loc)))
     return Buffers(tuple(buffers), number_of, scratch_of)
 
 
@@ -121,7 +121,7 @@ def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[in
 
 def constants_of(module: Module, plan: Schedule) -> dict[int, Node]:
     """Return the `constant` nodes of the module by buffer index."""
-    numbers = {value: n for n, value in enumerate(module.graph.values())}
-    constants = {numbers[node.result]: node for node in module.graph.nodes if is_constant(node)}
+    buffer_of = {value: n for n, value in enumerate(module.graph.values())}
+    constants = {buffer_of[node.result]: node for node in module.graph.nodes if is_constant(node)}
     assert all(plan.buffers[n].kind == "constant" for n in constants)
     return constants

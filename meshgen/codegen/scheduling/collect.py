@@ -1,4 +1,4 @@
-"""Collection of a fused module's launches in program order, with dependences and in-place updates, before scheduling."""
+"""Collection of a fused module's launches in program order, with dependences and in-place updates."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
 
 def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
     """Return the scratch bytes of control flow regions and of lowered collectives, by launch index."""
-    nbytes_of = {number: flow.scratch_bytes for number, flow in flows.items()}
-    for number, node in enumerate(nodes):
+    nbytes_of = {index: flow.scratch_bytes for index, flow in flows.items()}
+    for index, node in enumerate(nodes):
         if node.op in COMMUNICATING:
-            nbytes_of[number] = packing(Collective.of(node, mesh)).scratch_bytes
-    return {number: nbytes for number, nbytes in sorted(nbytes_of.items()) if nbytes}
+            nbytes_of[index] = packing(Collective.of(node, mesh)).scratch_bytes
+    return {index: nbytes for index, nbytes in sorted(nbytes_of.items()) if nbytes}
 
 
 def _flow(node: Node, module: Module, planned: Planned) -> Flow:
@@ -113,27 +113,25 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     fence: set[int] = set()  # launches that the next communicating control flow must follow
     flow: set[int] = set()  # the last communicating control flow
     message: set[int] = set()  # the last send or receive
-    for number, node in enumerate(program.nodes):
-        needs = {producer for v in program.reads(number) for producer in program.storages.needs(v)}
-        needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
+    for index, node in enumerate(program.nodes):
+        needs = {producer for v in program.reads(index) for producer in program.storages.needs(v)}
+        needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != index}
         if is_message(node):
             needs |= message
-            message = {number}
-        if number in program.flows:
-            if program.flows[number].communicates:
+            message = {index}
+        if index in program.flows:
+            if program.flows[index].communicates:
                 needs |= fence
-                fence = flow = {number}
+                fence = flow = {index}
             control_time = control_seconds(
-                node.op, program.flows[number].regions, program.flows[number].trips or 1, costs.copy
+                node.op, program.flows[index].regions, program.flows[index].trips or 1, costs.copy
             )
             task = Task(COMPUTE, control_time, tuple(sorted(needs)))
         elif node.op in COMMUNICATING:
-            fence = fence | {number}
-            task = Task(
-                streams[number], costs.collective(Collective.of(node, module.mesh)), tuple(sorted(needs | flow))
-            )
+            fence = fence | {index}
+            task = Task(streams[index], costs.collective(Collective.of(node, module.mesh)), tuple(sorted(needs | flow)))
         else:
-            task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
+            task = Task(COMPUTE, seconds[program.names[index]], tuple(sorted(needs)))
         tasks.append(task)
     return tuple(tasks)
 
@@ -145,12 +143,12 @@ def _streams(program: Program) -> dict[int, int]:
     Messages do not: they share one communicator.
     """
     mesh = program.module.mesh
-    nodes = {number: node for number, node in enumerate(program.nodes) if node.op in COMMUNICATING}
+    nodes = {index: node for index, node in enumerate(program.nodes) if node.op in COMMUNICATING}
     if mesh.machine is None and all(axis.bandwidth is None for axis in mesh.axes):
         return dict.fromkeys(nodes, COMMUNICATION)
-    axes = {number: link_axes(node.op, node.attrs, mesh) for number, node in nodes.items()}
-    links = {number: slowest_link(mesh, node_axes) for number, node_axes in axes.items() if node_axes}
-    slow = {number for number, link in links.items() if link < max(links.values())}
+    axes = {index: link_axes(node.op, node.attrs, mesh) for index, node in nodes.items()}
+    links = {index: slowest_link(mesh, node_axes) for index, node_axes in axes.items() if node_axes}
+    slow = {index for index, link in links.items() if link < max(links.values())}
     return {
         n: NETWORK if n in slow and _is_call(Collective.of(node, mesh)) else COMMUNICATION for n, node in nodes.items()
     }
@@ -170,7 +168,7 @@ def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:
     """Map each result that overwrites an input to the launches that read that input, which must come first."""
     result_of = {overwritten_input: result for result, overwritten_input in program.replaced.items()}
     readers: dict[Value, list[int]] = {}
-    for number in range(len(program.nodes)):
-        for overwritten_input in {program.storages.root[value] for value in program.reads(number)} & result_of.keys():
-            readers.setdefault(result_of[overwritten_input], []).append(number)
+    for index in range(len(program.nodes)):
+        for overwritten_input in {program.storages.root[value] for value in program.reads(index)} & result_of.keys():
+            readers.setdefault(result_of[overwritten_input], []).append(index)
     return readers

@@ -25,7 +25,7 @@ from meshgen.runtime.in_place import keeps_place, overwrites
 
 
 def donated_updates(module: Module) -> Module:
-    """Return the fused module with such updates in separate kernels, or the module itself if it has none."""
+    """Move blocked updates of donated inputs to kernels of their own. Returns the module itself if it has none."""
     graph, blocked = module.graph, _blocked_updates(module)
     if not blocked:
         return module

@@ -145,15 +145,15 @@ def reads(node: Node) -> Sequence[Value]:
 
 
 def may_overwrite(
-    node: Node, own: Value, result: Value, roots: Mapping[Value, Value], kernels: Mapping[str, Graph]
+    node: Node, operand: Value, result: Value, roots: Mapping[Value, Value], kernels: Mapping[str, Graph]
 ) -> bool:
-    """Whether a launch may write its result over an operand; `kernels` maps kernel names to bodies."""
-    positions = [number for number, value in enumerate(reads(node)) if roots[value] is own]
-    number = node.results.index(result)
+    """Whether a launch may write `result` over `operand`; `kernels` maps kernel names to bodies."""
+    positions = [index for index, value in enumerate(reads(node)) if roots[value] is operand]
+    index = node.results.index(result)
     if is_kernel(node):
         pairs = overwrites(kernels[node.attrs.kernel])
-        return all(number in pairs.get(position, ()) for position in positions)
-    return (node.op in REPEATED or node.op in OVERWRITING) and positions == [number]
+        return all(index in pairs.get(position, ()) for position in positions)
+    return (node.op in REPEATED or node.op in OVERWRITING) and positions == [index]
 
 
 def stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
@@ -162,16 +162,16 @@ def stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -
     pending = {node: len({*before[node]}) for node in nodes}
     after: dict[Node, list[Node]] = {}
     for node in nodes:
-        for other in {*before[node]}:
-            after.setdefault(other, []).append(node)
+        for neighbor in {*before[node]}:
+            after.setdefault(neighbor, []).append(node)
     ready = [position[node] for node in nodes if not pending[node]]
     heapq.heapify(ready)
     order: list[Node] = []
     while ready:
         node = nodes[heapq.heappop(ready)]
         order.append(node)
-        for other in after.get(node, ()):
-            pending[other] -= 1
-            if not pending[other]:
-                heapq.heappush(ready, position[other])
+        for neighbor in after.get(node, ()):
+            pending[neighbor] -= 1
+            if not pending[neighbor]:
+                heapq.heappush(ready, position[neighbor])
     return order

@@ -124,21 +124,21 @@ def _ends(lifetimes: Sequence[Lifetime]) -> tuple[Numbers, Numbers]:
 
 
 def _used_after(last: Numbers, born: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return for each birth the storages that some stream uses after it."""
+    """Return for each clock in `born` a mask of the storages that some stream uses after it."""
     is_used = np.zeros((len(born), len(last)), bool)
     for ends, begin in zip(last.T, born.T, strict=True):
         is_used |= ends > begin[:, None]
     return is_used
 
 
-def interferences(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:
-    """Return for each storage in `numbers`, all of which a task writes, the others that it may not share bytes with.
+def interferences(lifetimes: Sequence[Lifetime], storages: Sequence[int]) -> dict[int, Numbers]:
+    """Return for each of `storages`, all of which a task writes, the others that it may not share bytes with.
 
-    Storages are visited in an order in which none comes before one that is dead at its birth. An earlier storage thus
-    conflicts with a new one exactly if some stream accesses it after the new one's birth. Storages that are dead at all
-    later births are dropped.
+    Storages are visited in an order in which none comes before a storage that is dead at its birth. An earlier storage
+    thus conflicts with a new storage exactly if some stream accesses the earlier one after the birth of the new one.
+    Storages that are dead at all later births are dropped.
     """
-    in_order = np.array(sorted(numbers, key=lambda n: sum(lifetimes[n].born or ())), np.int64)
+    in_order = np.array(sorted(storages, key=lambda n: sum(lifetimes[n].born or ())), np.int64)
     born, last = _ends([lifetimes[n] for n in in_order])
     later_births = np.minimum.accumulate(born[::-1])[::-1]
     pairs: list[Numbers] = []
@@ -153,12 +153,12 @@ def interferences(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict
     return _by_storage(in_order, np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64))
 
 
-def _by_storage(numbers: Numbers, pairs: Numbers) -> dict[int, Numbers]:
-    """Return for each of `numbers` the numbers that it is paired with; `pairs` holds positions in `numbers`."""
+def _by_storage(storages: Numbers, pairs: Numbers) -> dict[int, Numbers]:
+    """Return for each of `storages` the storages that it is paired with; `pairs` holds positions in `storages`."""
     owners, partners = np.concatenate([pairs, pairs[::-1]], axis=1)
     order = np.argsort(owners, kind="stable")
-    parts = np.split(numbers[partners[order]], np.cumsum(np.bincount(owners, minlength=len(numbers)))[:-1])
-    return dict(zip(numbers.tolist(), parts, strict=False))
+    parts = np.split(storages[partners[order]], np.cumsum(np.bincount(owners, minlength=len(storages)))[:-1])
+    return dict(zip(storages.tolist(), parts, strict=False))
 
 
 def _place_in_order(
@@ -168,11 +168,11 @@ def _place_in_order(
     offsets = fixed.copy()
     ends = np.full_like(offsets, base)  # ends of placed storages; unplaced ones take no space
     offsets[order] = base
-    for number in order:
-        conflicting = conflicts[number]
+    for storage in order:
+        conflicting = conflicts[storage]
         conflicting = conflicting[np.argsort(offsets[conflicting], kind="stable")]
-        offsets[number] = _lowest_gap(int(sizes[number]), base, offsets[conflicting], ends[conflicting])
-        ends[number] = offsets[number] + sizes[number]
+        offsets[storage] = _lowest_gap(int(sizes[storage]), base, offsets[conflicting], ends[conflicting])
+        ends[storage] = offsets[storage] + sizes[storage]
     return offsets.tolist(), int(ends.max(initial=base))
 
 
@@ -190,10 +190,10 @@ def _place_from_bottom(
     placed = np.iinfo(np.int64).max
     for _ in order:
         rank = int(lowest.argmin())
-        number, offset = order[rank], int(lowest[rank])
-        offsets[number], end = offset, offset + ordered_sizes[rank]
+        storage, offset = order[rank], int(lowest[rank])
+        offsets[storage], end = offset, offset + ordered_sizes[rank]
         top = max(top, end)
-        conflicting = rank_of[conflicts[number]]
+        conflicting = rank_of[conflicts[storage]]
         lowest[conflicting] = np.maximum(lowest[conflicting], end)
         lowest[rank] = placed
     return offsets, top

@@ -92,18 +92,18 @@ class _ListScheduler:
         self._issued: list[list[int]] = [[] for _ in range(STREAMS)]  # per stream
         self._waits: dict[int, tuple[int, ...]] = {}
         self._full: set[int] = set()  # streams on which nothing fits until another stream proceeds
-        for number, task in enumerate(tasks):
+        for index, task in enumerate(tasks):
             for need in task.needs:
-                self._users[need].append(number)
+                self._users[need].append(index)
             if not task.needs:
-                heapq.heappush(self._upcoming[task.stream], (0.0, number))
+                heapq.heappush(self._upcoming[task.stream], (0.0, index))
 
     def run(self) -> Order:
         while any(self._upcoming) or any(self._ready):
             now, stream = self._next_stream()
             while self._upcoming[stream] and self._upcoming[stream][0][0] <= now:
-                number = heapq.heappop(self._upcoming[stream])[1]
-                heapq.heappush(self._ready[stream], (self._priority(number), number))
+                index = heapq.heappop(self._upcoming[stream])[1]
+                heapq.heappush(self._ready[stream], (self._priority(index), index))
             self._take(stream, now)
         return Order(tuple(self._order), self._waits)
 
@@ -133,8 +133,8 @@ class _ListScheduler:
 
     def _ended_beside(self, stream: int, now: float) -> tuple[int, ...]:
         """Return for each other stream the last task that has ended by time `now`."""
-        issued_last_first = (reversed(numbers) for s, numbers in enumerate(self._issued) if s != stream)
-        last_ended = (next((n for n in numbers if self._end[n] <= now), None) for numbers in issued_last_first)
+        issued_last_first = (reversed(issued) for s, issued in enumerate(self._issued) if s != stream)
+        last_ended = (next((n for n in issued if self._end[n] <= now), None) for issued in issued_last_first)
         return tuple(n for n in last_ended if n is not None)
 
     def _wait(self, stream: int, now: float) -> None:
@@ -150,17 +150,17 @@ class _ListScheduler:
         else:
             self._issue(heapq.heappop(self._ready[stream])[1], now, ())
 
-    def _issue(self, number: int, now: float, waits: tuple[int, ...] | None) -> None:
-        task = self._tasks[number]
-        self._order.append(number)
-        self._issued[task.stream].append(number)
-        self._end[number] = self._free[task.stream] = now + task.seconds
+    def _issue(self, index: int, now: float, waits: tuple[int, ...] | None) -> None:
+        task = self._tasks[index]
+        self._order.append(index)
+        self._issued[task.stream].append(index)
+        self._end[index] = self._free[task.stream] = now + task.seconds
         self._full.clear()
         if self._memory is not None:
-            self._memory.start(number, waits or ())
+            self._memory.start(index, waits or ())
         if waits:
-            self._waits[number] = waits
-        for user in self._users[number]:
+            self._waits[index] = waits
+        for user in self._users[index]:
             self._pending[user] -= 1
             if not self._pending[user]:
                 at = max(self._end[need] for need in self._tasks[user].needs)
@@ -187,52 +187,52 @@ class _Memory:
         self._pending: list[int] = []  # number of unissued tasks that access each storage
         self._touched: list[list[int]] = [[] for _ in tasks]  # storages that each task writes or reads
         self._own = [0] * len(tasks)  # bytes that each task writes
-        for number, storage in enumerate(budget.storages):
+        for index, storage in enumerate(budget.storages):
             self._own[storage.maker] += storage.nbytes
             touching = {storage.maker, *storage.users}
             self._pending.append(len(touching) + storage.stays)
             for task in touching:
-                self._touched[task].append(number)
+                self._touched[task].append(index)
         self._made = 0  # bytes written so far
-        # Of storages without further users, the rank of the last task that accessed them, per stream; of other
-        # storages, an unreachable rank.
+        # For storages without further users: per stream, the rank of the last task that accessed the storage. Else an
+        # unreachable rank.
         self._over = np.full((STREAMS, len(budget.storages)), len(tasks) + 1)
         self._program_live_bytes = _program_live_bytes(len(tasks), budget.storages)
         self._first_unissued = 0  # the first task in program order that is not issued
 
-    def fits(self, number: int, waits: Sequence[int]) -> bool:
+    def fits(self, index: int, waits: Sequence[int]) -> bool:
         """Whether the results of a task fit the budget if the task also waits for `waits`."""
-        result_bytes = self._own[number]
+        result_bytes = self._own[index]
         if not result_bytes:
             return True
         if (
-            number > self._first_unissued
-            and self._program_live_bytes[self._first_unissued : number].max() + result_bytes > self._most
+            index > self._first_unissued
+            and self._program_live_bytes[self._first_unissued : index].max() + result_bytes > self._most
         ):
             return False
-        own_stream, clock = self._tasks[number].stream, self._start(number, waits)
+        own_stream, clock = self._tasks[index].stream, self._start(index, waits)
         dead = self._over[own_stream] <= len(self._tasks)
         for stream, ended in enumerate(clock):
             if stream != own_stream:
                 dead &= self._over[stream] <= ended
         return result_bytes + self._made - int(self._nbytes[dead].sum()) <= self._most
 
-    def start(self, number: int, waits: Sequence[int]) -> None:
-        stream = self._tasks[number].stream
-        clock = self._start(number, waits)
-        self._now[stream] = self._ends[number] = tuple(count + (s == stream) for s, count in enumerate(clock))
-        self._made += self._own[number]
-        for storage in self._touched[number]:
+    def start(self, index: int, waits: Sequence[int]) -> None:
+        stream = self._tasks[index].stream
+        clock = self._start(index, waits)
+        self._now[stream] = self._ends[index] = tuple(count + (s == stream) for s, count in enumerate(clock))
+        self._made += self._own[index]
+        for storage in self._touched[index]:
             self._last[storage][stream] = clock[stream] + 1
             self._pending[storage] -= 1
             if not self._pending[storage]:
                 self._over[:, storage] = self._last[storage]
-        self._program_live_bytes[self._first_unissued : number] += self._own[number]
+        self._program_live_bytes[self._first_unissued : index] += self._own[index]
         while self._first_unissued in self._ends:
             self._first_unissued += 1
 
-    def _start(self, number: int, waits: Sequence[int]) -> Clock:
-        task = self._tasks[number]
+    def _start(self, index: int, waits: Sequence[int]) -> Clock:
+        task = self._tasks[index]
         return join([self._now[task.stream], *(self._ends[need] for need in (*task.needs, *waits))])
 
 

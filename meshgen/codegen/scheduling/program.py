@@ -98,20 +98,20 @@ class Program:
 
     @cached_property
     def usage(self) -> Usage:
-        """The storages that each launch accesses, which does not depend on the issue order."""
+        """The storages that each launch accesses, in any issue order."""
         shared: dict[Value, list[Value]] = {}
         for root in dict.fromkeys(self.storages.root.values()):
             shared.setdefault(self.place(root), []).append(root)
         index_of = {storage: index for index, storage in enumerate(shared)}
         preexisting = {n for storage, n in index_of.items() if storage not in self.storages.made}  # live from the start
-        made = [[index_of[self.place(v)] for v in node.results] for node in self.nodes]
+        written_by = [[index_of[self.place(v)] for v in node.results] for node in self.nodes]
         read = [[index_of[self.place(v)] for v in self.reads(n)] for n in range(len(self.nodes))]
         return Usage(
             tuple(shared),
             tuple(storage.type.nbytes if self.kinds[storage] != "given" else 0 for storage in shared),
             tuple(any(self.kinds[root] != "temporary" for root in roots) for roots in shared.values()),
-            tuple(tuple(n for n in dict.fromkeys(written) if n not in preexisting) for written in made),
-            tuple(tuple(dict.fromkeys((*written, *other))) for written, other in zip(read, made, strict=True)),
+            tuple(tuple(n for n in dict.fromkeys(written) if n not in preexisting) for written in written_by),
+            tuple(tuple(dict.fromkeys((*written, *other))) for written, other in zip(read, written_by, strict=True)),
         )
 
     @cached_property
@@ -120,12 +120,12 @@ class Program:
         roots = dict.fromkeys(self.storages.root.values())
         return {root: place_of(root, self.replaced, self.inside) for root in roots}
 
-    def reads(self, number: int) -> Sequence[Value]:
+    def reads(self, index: int) -> Sequence[Value]:
         """Return the values that a launch reads; a single-op kernel takes a repeated operand once."""
-        node = self.nodes[number]
-        if number in self.flows:
-            return [*node.operands, *self.flows[number].outside]
-        return node.operands if is_kernel(node) or not self.names[number] else list(dict.fromkeys(node.operands))
+        node = self.nodes[index]
+        if index in self.flows:
+            return [*node.operands, *self.flows[index].outside]
+        return node.operands if is_kernel(node) or not self.names[index] else list(dict.fromkeys(node.operands))
 
 
 def place_of(

@@ -29,10 +29,10 @@ def region_module(module: Module, node: Node, region: Graph, outside: Sequence[V
     return replace(module, graph=graph, donations=donations, arguments="local", **ends, **replicated)
 
 
-def _follows(region: Graph, number: int) -> bool:
-    """Whether output `number` depends on input `number`, or no node uses that input."""
-    reached = {region.inputs[number]}
+def _follows(region: Graph, index: int) -> bool:
+    """Whether output `index` depends on input `index`, or no node uses that input."""
+    reached = {region.inputs[index]}
     for node in region.nodes:
         if not reached.isdisjoint(used_by(node)):
             reached.update(node.results)
-    return len(reached) == 1 or region.outputs[number] in reached
+    return len(reached) == 1 or region.outputs[index] in reached

@@ -88,8 +88,9 @@ class Steps:
         return self.in_order.arena_bytes
 
     def plan(self, memory_limit: int | None) -> Schedule:
-        """Return the shortest schedule within `memory_limit` bytes (default: the module's cap or that of program
-        order).
+        """Return the shortest schedule within `memory_limit` bytes.
+
+        The default limit is the module's cap or, without a cap, the arena size of program order.
 
         Raises:
             CodegenError: MG0303, no order fits.
@@ -204,10 +205,10 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
-    """Return the storages of the launches: one for each place of values, and one for the scratch of each launch."""
+    """Return the storages of the launches: one per group of values that share bytes, and one per scratch."""
     maker: dict[Value, int] = {}
     for root, made in program.storages.made.items():
-        if (place := program.place(root)) in program.storages.made:  # else it exists before the step
+        if (place := program.place(root)) in program.storages.made:  # else the storage exists before the step
             maker[place] = min(maker.get(place, made[0].number), *(m.number for m in made))
     users: dict[Value, set[int]] = {value: set() for value in maker}
     for number in range(len(program.nodes)):

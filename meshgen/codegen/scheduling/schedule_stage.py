@@ -15,7 +15,7 @@ from meshgen.runtime.plan import Schedule
 
 
 def scheduled(module: Module, plan: Schedule) -> Module:
-    """Return a `fuse`-stage module in the order of `plan`, its schedule.
+    """Return a `fuse`-stage module in the order of its schedule `plan`.
 
     Constants come first and views at their first use, because neither is launched.
     """

@@ -42,18 +42,19 @@ class Storages(NamedTuple):
     behind: dict[Value, tuple[Value, ...]]
 
     def needs(self, value: Value) -> set[int]:
-        """Return the launches that must precede a read of `value`: its writers, and the writers of all operands of a
-        barrier before it.
+        """Return the launches that must precede a read of `value`.
+
+        These are its writers and, if `value` passes a barrier, the writers of all operands of the barrier.
         """
         waits = reachable([value], lambda current: self.behind.get(current, ()))
-        return {number for current in waits for number in self.makers(current)}
+        return {launch for current in waits for launch in self.makers(current)}
 
     def makers(self, value: Value) -> list[int]:
         """Return the launches that write bytes of `value`; empty for an argument or a constant."""
         start = self.first_byte.get(value, 0)
         stop = start + value.type.nbytes
-        made = self.made.get(self.root[value], ())
-        return [m.number for m in made if len(made) == 1 or (m.start < stop and start < m.stop)]
+        writers = self.made.get(self.root[value], ())
+        return [m.number for m in writers if len(writers) == 1 or (m.start < stop and start < m.stop)]
 
     def is_part(self, value: Value) -> bool:
         """Whether the launch that produces `value` writes only part of a storage."""

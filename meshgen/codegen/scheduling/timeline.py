@@ -36,10 +36,10 @@ def start_times(tasks: Sequence[Task], order: Sequence[int]) -> tuple[list[float
     """Return the start of each task (by task index) when issued in `order`, and the end of the step."""
     free = [0.0] * STREAMS
     start, end = [0.0] * len(tasks), [0.0] * len(tasks)
-    for number in order:
-        task = tasks[number]
-        start[number] = max([free[task.stream], *(end[need] for need in task.needs)])
-        end[number] = free[task.stream] = start[number] + task.seconds
+    for index in order:
+        task = tasks[index]
+        start[index] = max([free[task.stream], *(end[need] for need in task.needs)])
+        end[index] = free[task.stream] = start[index] + task.seconds
     return start, max(free)
 
 
@@ -65,19 +65,19 @@ def copied_seconds(op: str, regions: Sequence[Schedule], copy: Callable[[int], f
 def longest_paths(tasks: Sequence[Task]) -> list[float]:
     """Return the seconds from the start of each task to the end of the step if streams were unlimited."""
     path = [0.0] * len(tasks)
-    for number in reversed(range(len(tasks))):
-        path[number] += tasks[number].seconds
-        for need in tasks[number].needs:
-            path[need] = max(path[need], path[number])
+    for index in reversed(range(len(tasks))):
+        path[index] += tasks[index].seconds
+        for need in tasks[index].needs:
+            path[need] = max(path[need], path[index])
     return path
 
 
 def backwards(tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks with time reversed: the last task is the first, and depends on its former users."""
     users: list[list[int]] = [[] for _ in tasks]
-    for number, task in enumerate(tasks):
+    for index, task in enumerate(tasks):
         for need in task.needs:
-            users[need].append(len(tasks) - 1 - number)
+            users[need].append(len(tasks) - 1 - index)
     return [
         task._replace(needs=tuple(sorted(needs))) for task, needs in zip(reversed(tasks), reversed(users), strict=True)
     ]
@@ -91,8 +91,7 @@ def least_seconds(tasks: Sequence[Task]) -> float:
 
 
 def one_machine_bound(tasks: Sequence[Task], heads: Sequence[float], tails: Sequence[float]) -> float:
-    """Return a lower bound of the step time: for tasks on one stream, the earliest start, plus work, plus the least
-    tail.
+    """Return a lower bound of the step time: earliest start, plus work, plus least tail of tasks on one stream.
 
     Args:
         heads: seconds that must pass before each task.
@@ -102,10 +101,10 @@ def one_machine_bound(tasks: Sequence[Task], heads: Sequence[float], tails: Sequ
     for stream in range(STREAMS):
         mine = sorted((n for n, task in enumerate(tasks) if task.stream == stream), key=lambda n: -heads[n])
         work, tail = 0.0, math.inf
-        for number in mine:  # Each set consists of the tasks that start latest.
-            work += tasks[number].seconds
-            tail = min(tail, tails[number])
-            bound = max(bound, heads[number] + work + tail)
+        for index in mine:  # Each set consists of the tasks that start latest.
+            work += tasks[index].seconds
+            tail = min(tail, tails[index])
+            bound = max(bound, heads[index] + work + tail)
     return bound
 
 

@@ -52,15 +52,15 @@ def update_in_place(program: Program, costs: Costs) -> Program:
     return replace(program, names=tuple(names), kernels=launched, tasks=tuple(tasks))
 
 
-def _updated(program: Program, number: int) -> Iterator[int]:
+def _updated(program: Program, launch: int) -> Iterator[int]:
     """Yield the result indices of a launch that can be updated in place.
 
     Such a result is a window written into an operand that shares its bytes, and the launch reads these bytes through no
     other operand.
     """
-    body, reads = program.kernels[program.names[number]], program.reads(number)
+    body, reads = program.kernels[program.names[launch]], program.reads(launch)
     producers = body.index.producers
-    for index, (value, result) in enumerate(zip(body.outputs, program.nodes[number].results, strict=True)):
+    for index, (value, result) in enumerate(zip(body.outputs, program.nodes[launch].results, strict=True)):
         nodes = chain(value, producers, _OUT_OF_PLACE)
         if not nodes or nodes[0].operands[0] not in body.inputs:
             continue
@@ -100,4 +100,6 @@ def _is_generated(body: Graph) -> bool:
 
 def _free_name(name: str, kernels: Mapping[str, Graph], program: Program) -> str:
     names = itertools.chain((name,), (f"{name}_{number}" for number in itertools.count(2)))
-    return next(each for each in names if each not in kernels and each not in program.module.kernels)
+    return next(
+        candidate for candidate in names if candidate not in kernels and candidate not in program.module.kernels
+    )
