@@ -28,7 +28,7 @@ def undefined_in(module: Module) -> list[Diagnostic]:
 def require_defined(module: Module, made_by: str) -> None:
     """Raise AssertionError if the module violates SSA dominance, which is a bug of meshgen.
 
-    The message has the pass `made_by`, the value and its location.
+    The message names the pass (`made_by`), the value and its location.
     """
     faults = undefined_in(module)
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"

@@ -80,7 +80,7 @@ def _misfit(module: Module, index: int, output: int) -> str:
     if input_type != output_type:
         return f"it is {input_type}, but result {output} is {output_type}"
     if module.arguments == "global" and not module.in_shardings[index].is_replicated:
-        return "it is given as a whole array on each device"
+        return "each device gets the entire array"
     if module.in_shardings[index] != module.out_shardings[output]:
         return f"its sharding is {module.in_shardings[index]}, but that of result {output} is {module.out_shardings[output]}"
     return ""

@@ -25,7 +25,7 @@ from meshgen.machine.reading import machine_from_record, machine_record, profile
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
-Json = Any  # None, bool, int, float, str, list or dict of these
+Json = Any  # a JSON value: null, boolean, number, string, list or object
 T = TypeVar("T")
 # elements in a dim, or in an entry of its sharding; chosen: the byte limit of a tensor, which bounds the work for a
 # forged file

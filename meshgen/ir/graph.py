@@ -156,7 +156,7 @@ class NodeSharding:
 
 @dataclass(eq=False)
 class Node:
-    """One operation: `results = op(operands) {attrs}`, with `regions` for the bodies of control flow.
+    """An operation: `results = op(operands) {attrs}`, with `regions` for the bodies of control flow.
 
     Attributes:
         attrs: the semantics of the op; an instance of the class that the op's record names (`ir/attributes`).

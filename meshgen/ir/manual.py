@@ -17,7 +17,7 @@ from meshgen.spec import Sharding
 
 
 class _Computation(Protocol):
-    """A node, or the parser's stand-in for one."""
+    """A node, or an operation under verification (`ops/types/site.py`)."""
 
     @property
     def op(self) -> str: ...
@@ -136,7 +136,7 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
     ]
     twice = list(dict.fromkeys(axis for axis in axes if split_ref(axis)[0] in manual))
     message = f"a manual computation names {twice}, but {list(manual)} are manual already in the one around it"
-    hint = "its operands are tiles along these axes: name others"
+    hint = "its operands are already tiles along these axes: name other axes"
     return [Diagnostic("MG0203", message, node.loc, hint=hint)] if twice else []
 
 

@@ -25,4 +25,4 @@ def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
     ]
 
 
-_HINT = "sum and product need numbers, max and min numbers that are not complex (f8E8M0FNU has no zero, so no sum), and, or, xor integers and i1"
+_HINT = "sum and product need numbers (f8E8M0FNU has no zero and so no sum), max and min real numbers, and, or and xor integers or i1"

@@ -1,6 +1,6 @@
 """Programs on several meshes: one module (a part) per mesh, and the transfers between them.
 
-`Module.in_numbers` and `out_numbers` of a part hold the indices of its inputs and outputs in the program.
+`Module.in_numbers` and `out_numbers` of a part hold the positions of its inputs and outputs in the entire program.
 The `transfer_send` and `transfer_recv` with the same channel are the two ends of one transfer.
 """
 
@@ -22,14 +22,14 @@ _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")
 
 
 def parts_of(module: Module) -> list[tuple[Module, Sequence[int], Sequence[int]]]:
-    """Return the module of each mesh with the program indices of its inputs and outputs."""
+    """Return the module of each mesh with the positions of its inputs and outputs in the entire program."""
     if module.parts:
         return [(part, numbers_of(part, "inputs"), numbers_of(part, "outputs")) for part in module.parts]
     return [(module, range(len(module.graph.inputs)), range(len(module.graph.outputs)))]
 
 
 def numbers_of(part: Module, side: str) -> tuple[int, ...]:
-    """Return the program indices of a part's `inputs` or `outputs`."""
+    """Return the positions of a part's `inputs` or `outputs` (`side`) in the entire program."""
     numbers = part.in_numbers if side == "inputs" else part.out_numbers
     assert numbers is not None, "a part has its numbers"
     return numbers
@@ -63,9 +63,9 @@ def read_parts(module: Module, parts: Sequence[Module]) -> Module:
 
 
 def _numbered(part: Module, previous_parts: Sequence[Module]) -> Module:
-    """Return the part with program indices for its inputs and outputs.
+    """Return the part with positions of its inputs and outputs in the entire program.
 
-    A part whose text has no indices continues the numbering after `previous_parts`.
+    A part whose text has no positions continues the numbering after `previous_parts`.
     """
     first_in = sum(len(previous.graph.inputs) for previous in previous_parts)
     first_out = sum(len(previous.graph.outputs) for previous in previous_parts)
@@ -173,7 +173,9 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
 
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
-    """Return the name of the only mesh that has all axes of a node's sharding option, or "" if it is not unique."""
+    """Return the name of the only mesh with all axes of a node's sharding option, or "" if no or several meshes have
+    them.
+    """
     if not node.option or not meshes:
         return ""
     option = {split_ref(axis)[0] for axes in node.option for axis in axes}
@@ -187,7 +189,7 @@ def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
 
 
 def on_mesh(node: Node, mesh: Mesh) -> Node:
-    """Return the node for the part of one mesh (see `without_meshes`)."""
+    """Return the node rewritten for the part of one mesh (see `without_meshes`)."""
     attrs = {name: _on_mesh(value) for name, value in node.attrs.given.items()}
     option = node.option and tuple(tuple(_axis(axis, mesh) for axis in axes) for axes in node.option)
     sharding = node.sharding and replace(

@@ -41,7 +41,7 @@ def is_branching(node: N | None) -> TypeGuard[N]:
 
 
 def is_if(node: N | None) -> TypeGuard[N]:
-    """Whether the node is an `if`; the first of its two regions runs if the predicate is true."""
+    """Whether the node is an `if`, with one region for true and one for false, in this order."""
     return node is not None and node.op == "if"
 
 

@@ -105,7 +105,10 @@ def rewired_graph(graph: Graph, replacements: Mapping[Value, Value]) -> Graph:
 
 
 def needed_nodes(nodes: Sequence[Node], outputs: Iterable[Value], stays: Callable[[Node], bool]) -> list[Node]:
-    """Return the live nodes in program order: those with `stays`, and all that these and `outputs` depend on."""
+    """Return the live nodes in program order: those for which `stays` is true, and the producers of used values.
+
+    A value is used by `outputs` and by live nodes.
+    """
     used = set(outputs)
     live: list[Node] = []
     for node in reversed(nodes):

@@ -249,7 +249,7 @@ def _groups(
                 group.append(symbol)
                 break
             if {*other} & {*devices[symbol]}:
-                text = f"@{symbol} is over devices of @{group[0]} and others: {list(devices[symbol])} and {list(other)}"
+                text = f"@{symbol} and @{group[0]} share only some of their devices: {list(devices[symbol])} and {list(other)}"
                 hint = "two meshes must have the same devices, or disjoint ones"
                 refused[symbol] = Diagnostic("MG0209", text, hint=hint)
                 break

@@ -6,7 +6,7 @@ from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
-# By kernel form.
+# Sets by kernel form.
 POINTWISE = with_kernel("expression")
 LAYOUT = with_kernel("layout")  # index maps: the consumer computes the index instead of loading a stored result
 MADE = with_kernel("source")  # computed without operands
@@ -15,11 +15,11 @@ LOOPS = with_kernel("dot", "ragged", "reduction", "attention")
 DOTS = with_kernel("dot")
 MATRIX_PRODUCTS = with_kernel("dot", "ragged")
 ATTENTIONS = with_kernel("attention")
-PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")  # each has a kernel of its own, with an epilogue
+PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")  # ops with a kernel and an epilogue of their own
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
-NESTS = with_kernel("nest")  # each has a kernel of its own
+NESTS = with_kernel("nest")  # ops with a kernel of their own
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
@@ -31,24 +31,24 @@ LEAVING = with_trait(Trait.LEAVES)
 CONTRACTIONS = with_trait(Trait.CONTRACTS)
 EXPENSIVE = with_trait(Trait.EXPENSIVE)
 
-# By behavior across devices.
+# Sets by behavior across devices.
 COLLECTIVES = with_trait(Trait.COLLECTIVE)
 LOCAL_OPS = with_trait(Trait.LOCAL)
-COMMUNICATING = COLLECTIVES - LOCAL_OPS | {*BETWEEN_MESHES}  # they exchange data with other ranks
+COMMUNICATING = COLLECTIVES - LOCAL_OPS | {*BETWEEN_MESHES}  # ops that exchange data with other ranks
 OF_RANKS = with_trait(Trait.OF_RANK)
 RESHARDS = with_trait(Trait.RESHARD)
 RETILING = RESHARDS & with_attributes("source", "target")
 REDUCING = with_trait(Trait.REDUCES)
-REDUCED_ALIKE = REDUCING - with_attributes("root")  # each device of a group gets the result or its tile of it
-MOVES = RESHARDS | {"all_gather", "all_to_all"}  # they only move tiles between devices
+REDUCED_ALIKE = REDUCING - with_attributes("root")  # each device of a group gets the result, or its tile
+MOVES = RESHARDS | {"all_gather", "all_to_all"}  # ops that only move tiles between devices
 SHARDING_OPS = REDUCED_ALIKE | MOVES | LOCAL_OPS
 AWAITED = with_trait(Trait.AWAITED)
 OVERWRITING = with_trait(Trait.OVERWRITES)
-# with these, user code in a manual computation can distinguish devices
+# ops by which user code in a manual computation can distinguish devices
 ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}
 
-# By storage.
+# Sets by storage.
 VIEWS = with_trait(Trait.VIEW)
-UNLAUNCHED = VIEWS | {"join", "constant"}  # their results exist without a launch
+UNLAUNCHED = VIEWS | {"join", "constant"}  # ops whose results exist without a launch
 # Ops whose nodes are never merged, even if their attributes and operands are equal.
 IMPURE = (COLLECTIVES - LOCAL_OPS) | AWAITED | VIEWS | {"join", "kernel", *ANNOTATIONS}

@@ -104,7 +104,7 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType,
                 f"limit {limit} is not one of 0 to {group_rows}: the tiles of a group have {group_rows} rows together",
             )
         elif wraps and not limit:
-            yield "MG0104", "limit 0: it has zero rows to wrap around"
+            yield "MG0104", "limit 0 leaves zero rows to wrap around"
         near = farthest_start(rows, limit, divisor)
         if abs(step) > near:
             yield (

@@ -30,7 +30,7 @@ RESULTS = {FORWARD: 2, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
 
 
 def fixed(op: str) -> int:
-    """Return the number of leading operands that the regions do not receive elements of."""
+    """Return the number of leading operands whose elements are not arguments of the regions."""
     return VALUES + 1 if op == FORWARD else GRADIENT + 1
 
 
@@ -81,7 +81,7 @@ class Factors:
 
     @property
     def elements(self) -> tuple[Names, ...]:
-        """The factors of the operands that the regions receive elements of."""
+        """The factors of the operands whose elements are arguments of the regions."""
         return self.operands[fixed(self.op) :]
 
     def shape(self, names: Iterable[str]) -> tuple[int, ...]:

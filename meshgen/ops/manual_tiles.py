@@ -1,4 +1,4 @@
-"""Verification of manual computations: the sizes in their bodies are written for one mesh and must be its tiles."""
+"""Verification of manual computations: the sizes in a body are written for one mesh and must be those of its tiles."""
 
 from __future__ import annotations
 

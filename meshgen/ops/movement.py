@@ -84,7 +84,7 @@ VIEWS = (  # Aliases of stored values: fusion creates them, and they copy nothin
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, OneDim),
 )
 
-IN_PLACE = (  # A dynamic_update_slice that aliases its first operand: a kernel writes only the window.
+IN_PLACE = (  # A dynamic_update_slice whose result aliases the first operand, so that a kernel writes only the window.
     _move("update_in_place", AtLeast(2), types.dynamic_update_slice, means.dynamic_update_slice, 2, NO_RULE, LOOKUP),
 )  # fmt: skip
 

@@ -124,14 +124,13 @@ class AtLeast:
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """The record of one op.
+    """The record of an op.
 
     Attributes:
         name: the StableHLO mnemonic, or the name of a sharding op.
         operands: the number of operands.
         results: the number of results; None if it differs between nodes.
-        attributes: the attribute class of its nodes (`ir/attributes`), which declares required and optional
-            attributes.
+        attributes: the class of its nodes' attributes (`ir/attributes`).
         has_regions: whether its nodes have regions.
         types: infers result types from operands and attributes; records faults of malformed nodes.
         evaluate: the semantics on NumPy arrays.
@@ -140,10 +139,9 @@ class Op:
         kernel: how generated kernels compute it.
         flops: the operations of one run, without its regions.
         domains: for an element-wise op without attributes, the range of each operand in random test programs.
-        decompose: of a composite, whose semantics is its decomposition; it has no `evaluate` and no `error`,
-            but a sharding rule, types and arithmetic.
-        parts: of an op that reduces a dim with a monoid, how to compute it in partitions of the dim (as in
-            split-K).
+        decompose: for a composite, builds the decomposition that defines its semantics. A composite has no `evaluate`
+            and no `error`, but its own sharding rule, types and operation count.
+        parts: for an op that reduces a dim with a monoid, how to split the dim into parts (as in split-K).
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Segments: independent subgraphs of a kernel body. One kernel can so update many tensors of different shapes.
+"""Segments: independent subgraphs of a kernel body, so that one kernel can update tensors of different shapes.
 
     p0' = p0 - g0    f32[512,64]          two segments: each is a range of the kernel's thread blocks
     p1' = p1 - g1    f32[96]
 
-Outputs are in the same segment if they iterate over equally many elements (reductions: over the same dims)
-and read a large input in common, which is then read once. An operand of several segments is never updated
-in place (`runtime/in_place.py`), so no segment overwrites an element that another segment reads.
+Outputs are in the same segment if they iterate over equally many elements (reductions: over the same dims) and
+read a large input in common, which is then read once. An operand of several segments is never updated in place
+(`runtime/in_place.py`), so no segment overwrites an element that another segment reads.
 """
 
 from __future__ import annotations

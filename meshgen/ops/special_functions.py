@@ -51,7 +51,7 @@ def erf(x: Array) -> Array:
 
 
 def erfc(x: Array) -> Array:
-    """Return 1 - erf, accurate also where it is tiny: SciPy's `erfc` is off by up to 511 ulp there (x = 23)."""
+    """Return 1 - erf, accurate also for tiny results; SciPy's `erfc` is off by up to 511 ulp at x = 23."""
     return np.asarray(_erfc(np.asarray(x, np.float64))).astype(np.float64)
 
 

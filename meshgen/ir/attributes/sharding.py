@@ -31,7 +31,7 @@ class ShardingGroup(Attributes):
 
 
 class Barrier(Attributes):
-    """The directions in which shardings may propagate: NONE, FORWARD, BACKWARD or BOTH."""
+    """Attributes of a propagation barrier: the permitted direction, which is NONE, FORWARD, BACKWARD or BOTH."""
 
     direction: str
 
@@ -154,11 +154,11 @@ class UpdateHalo(Attributes):
 
 
 class Transfer(Attributes):
-    """One end of a transfer between two meshes.
+    """Attributes of the send or the receive of a transfer between two meshes.
 
     Fields:
-        channel: the number that both ends have in common.
-        peer: the mesh of the other end.
+        channel: a number that identifies the transfer on both meshes.
+        peer: the other mesh.
         shape: the global shape of the value.
         source, target: the shardings on the sending and on the receiving mesh; None until propagation has chosen them.
     """

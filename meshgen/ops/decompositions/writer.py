@@ -105,7 +105,7 @@ class FactorWriter:
         return float(math.prod(self.sizes[f] for f in over))
 
     def positions(self, factor: str, dtype: str) -> Spread:
-        """Return the global positions along a factor."""
+        """Return an iota of the global positions along a factor."""
         position_type = TensorType((self.sizes[factor],), dtype)
         return Spread(self.builder.emit("iota", [], position_type, dim=0), (factor,))
 
@@ -116,7 +116,7 @@ class FactorWriter:
         return part
 
     def total(self, combiner: str, part: Spread, over: Names) -> Spread:
-        """Reduce over factors, across all devices."""
+        """Reduce over factors across all devices."""
         return self.reduced(combiner, part, over)
 
     def tile_count(self, over: Names, dtype: str) -> Spread | float:

@@ -91,7 +91,7 @@ def test_without_a_word_equally_large_meshes_of_shardy_have_the_same_devices() -
 
 def test_devices_that_are_shared_in_part_are_refused() -> None:
     second = IDS.replace("0, 1", "8, 1")
-    with pytest.raises(MeshgenError, match="@mesh_0 is over devices of @mesh and others") as error:
+    with pytest.raises(MeshgenError, match="@mesh_0 and @mesh share only some of their devices") as error:
         parse_text(with_ids(IDS, second))
     (fault,) = error.value.diagnostics
     assert fault.code == "MG0209" and fault.loc and fault.loc.line == 6
