@@ -1,4 +1,4 @@
-"""Rules that lower ops on complex numbers to ops on pairs of real numbers."""
+"""Rules that lower ops on complex numbers to ops on pairs of real numbers. Formulas use z = a + i b."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def logarithm(builder: Builder, pair: Pair) -> Pair:
     """Return log(larger part) + log1p(ratio^2) / 2 + i angle."""
     of, a, b = _of(builder, pair)
     high, ratio = _larger_and_ratio(of, a, b)
-    more = of.times(0.5, of("log_plus_one", of("multiply", ratio, ratio)))
-    return of("add", of("log", high), more), of("atan2", b, a)
+    correction = of.times(0.5, of("log_plus_one", of("multiply", ratio, ratio)))
+    return of("add", of("log", high), correction), of("atan2", b, a)
 
 
 def _log_plus_one(builder: Builder, pair: Pair) -> Pair:
@@ -229,8 +229,7 @@ def _complex_sum(builder: Builder, left: Pair, right: Pair) -> Pair:
 def _inverse_hyperbolic_sine(builder: Builder, pair: Pair) -> Pair:
     """Return asinh z = log(z + sqrt(z^2 + 1)).
 
-    It is computed for the sign of z with a positive real part, so that nothing cancels, and as log(2 z) if z^2 is too
-    large.
+    For a negative real part of z, it is -asinh(-z), so that nothing cancels. If z^2 is too large, it is log(2 z).
     """
     of, a, b = _of(builder, pair)
     one = of.with_sign(of.number(1), a)
@@ -265,9 +264,9 @@ def _inverse_hyperbolic_cosine(builder: Builder, pair: Pair) -> Pair:
 def _inverse_hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
     """Return atanh z = (log1p(z) - log1p(-z)) / 2."""
     of, a, b = _of(builder, pair)
-    more, less = (_log_plus_one(builder, each) for each in (pair, (of("negate", a), of("negate", b))))
+    log_plus, less = (_log_plus_one(builder, argument) for argument in (pair, (of("negate", a), of("negate", b))))
     parts = [
-        of.times(0.5, of("subtract", x, y)) for x, y in zip(_both(builder, more), _both(builder, less), strict=True)
+        of.times(0.5, of("subtract", x, y)) for x, y in zip(_both(builder, log_plus), _both(builder, less), strict=True)
     ]
     return parts[0], parts[1]
 

@@ -23,8 +23,7 @@ Function = Callable[[Value], Value]
 Product = Callable[[Value, Value], Value]
 Array = np.ndarray[Any, Any]
 # Elements that are transformed by one matrix. Derived: 8 FLOP per element for a complex number take about as long as
-# moving the number there
-# and back (32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
+# moving the number there and back (32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
 DIRECT = 64
 # Elements of the longest dim of prime size, whose matrix is a constant. Chosen: 16 MB for each part.
 LARGEST_PRIME = 2048
@@ -108,14 +107,14 @@ def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -
 
 
 def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
-    kind = pair[0].type
-    n = kind.sizes[dim]
-    matrices = _roots(builder, np.outer(np.arange(n), np.arange(n)), n, kind.dtype, inverse)
-    rest = [d for d in range(kind.rank) if d != dim]
-    perm = [*range(dim), kind.rank - 1, *range(dim, kind.rank - 1)]
+    part_type = pair[0].type
+    n = part_type.sizes[dim]
+    matrices = _roots(builder, np.outer(np.arange(n), np.arange(n)), n, part_type.dtype, inverse)
+    other_dims = [d for d in range(part_type.rank) if d != dim]
+    perm = [*range(dim), part_type.rank - 1, *range(dim, part_type.rank - 1)]
 
     def times(x: Value, matrix: Value) -> Value:
-        like = TensorType((*(kind.sizes[d] for d in rest), n), kind.dtype)
+        like = TensorType((*(part_type.sizes[d] for d in other_dims), n), part_type.dtype)
         # The precision is exact, as the rounding errors of all stages add up.
         transformed = builder.emit("dot_general", [x, matrix], like, lhs_batch=(), rhs_batch=(), lhs_contract=(dim,),
                                    rhs_contract=(0,), precision=EXACT)  # fmt: skip

@@ -104,7 +104,7 @@ def _window_start(writer: Writer, value: Value, window: Value, starts: Sequence[
 
 
 def _dynamic_update_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """Return the update if it covers the entire value, or skip an earlier update of the same window."""
+    """Return the update if it covers the entire value. Otherwise, skip an earlier update of the same window."""
     value, update, *starts = operands
     if update.type == value.type:
         return update
@@ -146,10 +146,10 @@ def _reduce(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     """Rewrite a dot without contracted dims into a multiplication, and a dot of empty operands into zeros."""
-    kind, dims = node.result.type, DotDims.of(node)
+    result_type, dims = node.result.type, DotDims.of(node)
     if not operands[0].type.size or not operands[1].type.size:
-        return writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
-    if dims.contract[0] or not kind.rank:
+        return writer.splat(np.zeros((), result_type.numpy_dtype), result_type, node)
+    if dims.contract[0] or not result_type.rank:
         return None
     batch, left = len(dims.batch[0]), len(dims.free[0])
     factors = list[Value]()
@@ -158,20 +158,20 @@ def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
         result_dims = {d: i for i, d in enumerate(dims.batch[side])} | {
             d: start + i for i, d in enumerate(dims.free[side])
         }
-        if value.type.dtype != kind.dtype:
-            value = writer.new("convert", [value], TensorType(value.type.shape, kind.dtype), {}, node)
+        if value.type.dtype != result_type.dtype:
+            value = writer.new("convert", [value], TensorType(value.type.shape, result_type.dtype), {}, node)
         order = sorted(result_dims, key=result_dims.__getitem__)
-        transposed = TensorType(tuple(value.type.shape[d] for d in order), kind.dtype)
+        transposed = TensorType(tuple(value.type.shape[d] for d in order), result_type.dtype)
         value = writer.new("transpose", [value], transposed, {"perm": tuple(order)}, node)
         attrs = {"dims": tuple(result_dims[d] for d in order)}
-        factors.append(writer.new("broadcast_in_dim", [value], kind, attrs, node))
-    return writer.new("multiply", factors, kind, {}, node)
+        factors.append(writer.new("broadcast_in_dim", [value], result_type, attrs, node))
+    return writer.new("multiply", factors, result_type, {}, node)
 
 
 def _ragged_dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    kind = node.result.type
+    result_type = node.result.type
     is_empty = not operands[0].type.size or not operands[1].type.size
-    return writer.splat(np.zeros((), kind.numpy_dtype), kind, node) if is_empty else None
+    return writer.splat(np.zeros((), result_type.numpy_dtype), result_type, node) if is_empty else None
 
 
 def _add(writer: Writer, node: Node, operands: list[Value]) -> Value | None:

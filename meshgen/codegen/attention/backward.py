@@ -38,7 +38,7 @@ _MOST_STEPS = 16  # most values searched for the matmul that computes `dp`. Chos
 
 
 class Backward:
-    """Replaces the gradients of an attention by ops. Raises UnformedError if other nodes need a value between."""
+    """Replaces the gradients of an attention by gradient ops. Raises UnformedError if these cannot express them."""
 
     def __init__(self, forward: Forward, uses: Uses) -> None:
         self.forward, self.uses, self.attention = forward, uses, forward.attention
@@ -74,7 +74,7 @@ class Backward:
         }  # fmt: skip
         for role, end in roles.ends.items():
             known = sources[_OTHER[role]]
-            if not any(known.get(value) == place for value, place in self.reach.chain((end.other, end.place)).items()):
+            if not any(known.get(value) == index for value, index in self.reach.chain((end.other, end.place)).items()):
                 raise UnformedError
         out, rows = forward.write()
         first = min(self.dots, key=self.uses.graph.nodes.index)
@@ -90,7 +90,7 @@ class Backward:
     # ---- the nodes
 
     def _collect(self, values: Iterable[Value]) -> None:
-        """Collect the nodes between values and matmuls, and the values of these nodes that other nodes read."""
+        """Collect the nodes on the paths from `values` to matmuls, and results of these nodes with other users."""
         stack = list(values)
         while stack:
             for node in self.uses.of(stack.pop()):
@@ -111,8 +111,8 @@ class Backward:
                 del self.inside[node]
             else:
                 needed.update(node.operands)
-        made = (v for node in (*self.inside, *self.attention.members - {self.attention.product}) for v in node.results)
-        self.escapes = dict.fromkeys(v for v in made if v in self.uses.outputs or not all(map(self._follows, self.uses.of(v))))  # fmt: skip
+        inner = (v for node in (*self.inside, *self.attention.members - {self.attention.product}) for v in node.results)
+        self.escapes = dict.fromkeys(v for v in inner if v in self.uses.outputs or not all(map(self._follows, self.uses.of(v))))  # fmt: skip
 
     def _follows(self, node: Node) -> bool:
         return node in self.dots or self._passes(node)
@@ -125,7 +125,7 @@ class Backward:
         return node in self.inside or node in self.attention.members
 
     def _gradient_product(self) -> Node:
-        """Return the matmul that computes `dp`: the only one of the scores' size that the collected nodes read."""
+        """Return the matmul that computes `dp`: the only one with a result of the scores' size on these paths."""
         scores, found = self.attention.scores, dict[Node, None]()
         for node in self.inside:
             stack = [v for v in node.operands if v.type.size == scores.result.type.size]
@@ -156,7 +156,7 @@ class Backward:
 
     def _end(self, dot: Node) -> End:
         """Return the operand of a matmul that is computed from scores, with the indices of both operands."""
-        inner = [number for number in (0, 1) if self._is_inside(dot.operands[number])]
+        inner = [i for i in (0, 1) if self._is_inside(dot.operands[i])]
         if len(inner) != 1:
             raise UnformedError
         (side,) = inner
@@ -165,12 +165,12 @@ class Backward:
         anchors = self.reach.chain(self.forward.queries) | self.reach.chain(self.forward.keys)
         if not self.reach.shares(other, anchors):
             anchors = self.reach.chain(self.change)
-        place = self.reach.located(other, anchors, moves)
+        other_index = self.reach.located(other, anchors, moves)
         dims = DotDims.of(dot)
         pairs = [*zip(dims.batch[side], dims.batch[1 - side], strict=True), *zip(dims.contract[side], dims.contract[1 - side], strict=True)]  # fmt: skip
-        if any(index[a] != place[b] for a, b in pairs):
+        if any(index[a] != other_index[b] for a, b in pairs):
             raise UnformedError
-        return End(dot, side, value, index, other, place)
+        return End(dot, side, value, index, other, other_index)
 
     def _is_of_scores(self, value: Value) -> bool:
         return {*variables_of(self.forward.placed[value])} >= {*variables_of(self.forward.placed[self.attention.scores.result])}  # fmt: skip
@@ -180,7 +180,7 @@ class Backward:
         return node is not None and (node in self.inside or node in self.attention.members)
 
     def _gradient_of_result(self) -> tuple[Value, Index]:
-        """Return the gradient of the result, with its index."""
+        """Return the gradient of the attention's result, with its index."""
         forward, dot = self.forward, self.product
         values = self.reach.chain(forward.values)
         side = next((n for n in (0, 1) if self.reach.shares(dot.operands[n], values)), None)
@@ -217,7 +217,7 @@ class Backward:
     # ---- what is written
 
     def _gradient(self, roles: Roles) -> tuple[Region, Value]:
-        """Return the region that computes the gradient of the scores from `ds` and the score, and its output."""
+        """Return a region that computes the gradient of a score from `ds` and the score, with its output."""
         forward = self.forward
         scores, inside = forward.at(self.attention.scores.result), {*self.inside, *self.attention.members}
         ends = [end for role, end in roles.ends.items() if role != VALUES]
@@ -247,9 +247,9 @@ class Backward:
             moved = value if perm == sorted(perm) else builder.transpose(value, perm)
             sides.append(builder.convert(moved, STATISTIC))
         zero = builder.splat(0, TensorType((), STATISTIC))
-        kind = forward.type_of(forward.rows, STATISTIC)
+        row_type = forward.type_of(forward.rows, STATISTIC)
         dims = tuple(range(len(forward.rows), len(order)))
-        return builder.emit("reduce", [builder.elementwise("multiply", *sides), zero], kind, kind="add", dims=dims)
+        return builder.emit("reduce", [builder.elementwise("multiply", *sides), zero], row_type, kind="add", dims=dims)
 
     def _with_sums_of_results(self, probe: Probe, roles: Roles, do: Element) -> Mapping[Node, list[Node]]:
         """Rewrite sums over keys into sums over elements of the result. This applies if other nodes read the gradient
@@ -296,19 +296,19 @@ class Backward:
         found: list[Value] = []
         attrs = forward.attrs | {"gradient_precision": next(iter(precision), ())}
         for op, numbers in ((QUERY_GRADIENT, (QUERIES,)), (KEY_GRADIENT, (KEYS, VALUES))):
-            ends = [roles.ends.get(number) for number in numbers]
+            ends = [roles.ends.get(i) for i in numbers]
             if not any(ends):
                 continue
             targets = self._targets(ends)
             names = self._names_of(numbers, targets)
-            kinds = [
+            dtypes = [
                 (first[n] if each is None else each)[0].type.dtype for n, each in zip(numbers, targets, strict=True)
             ]
             factors = notation([each for _, each in operands], names)
-            values, types = [each for each, _ in operands], list(map(forward.type_of, names, kinds))
-            made = builder.append(op, values, types, attrs | {"factors": factors}, regions)
+            values, types = [each for each, _ in operands], list(map(forward.type_of, names, dtypes))
+            results = builder.append(op, values, types, attrs | {"factors": factors}, regions)
             node = builder.graph.nodes[-1]
-            for each, target in zip(made, targets, strict=True):
+            for each, target in zip(results, targets, strict=True):
                 if target is None:
                     continue
                 found.append(target[0])
@@ -328,16 +328,16 @@ class Backward:
         heads = [
             v for v, name in self.forward.layouts.names.items() if name in self.forward.rows and name not in shared
         ]
-        found = [None if end is None else self.uses.settled(end.dot.result, end.result, summed=heads) for end in ends]
-        rows = {frozenset(self.forward.named(*each)).intersection(self.forward.rows) for each in found if each}
+        targets = [None if end is None else self.uses.settled(end.dot.result, end.result, summed=heads) for end in ends]
+        rows = {frozenset(self.forward.named(*each)).intersection(self.forward.rows) for each in targets if each}
         if len(ends) > 1 and len(rows) == 1:
-            return found
+            return targets
         return [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]
 
     def _names_of(self, numbers: Sequence[int], targets: Sequence[tuple[Value, Index] | None]) -> list[Names]:
         """Return the factors of each result. A result without users sums over the same rows as the other result."""
         forward = self.forward
-        named = [None if each is None else forward.named(*each) for each in targets]
+        named = [None if target is None else forward.named(*target) for target in targets]
         kept = {name for names in named for name in names or () if name in forward.rows}
         operand_names = [forward.operands[number][1] for number in numbers]
         defaults = [(*(f for f in forward.rows if f in kept and f not in names), *names) for names in operand_names]

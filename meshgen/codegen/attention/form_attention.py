@@ -35,7 +35,7 @@ _MOST_SPLITS = 4  # most rounds of splitting loops, each of which may reveal fur
 
 @module_pass("form-attention", "import", "partition", requires_ops=("exponential",))
 def form_attention(module: Module, context: Compilation) -> Module:
-    """Rewrite a softmax between two matmuls, and its gradients, into attention ops. Also applies in bodies of loops and
+    """Rewrite a softmax between two matmuls, and its gradients, into attention ops, also in bodies of loops and
     branches.
     """
     return on_graphs(module, formed)
@@ -82,8 +82,8 @@ def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
             found = Backward(forward, uses).written() if rows is None else forward.written(rows)
         except UnformedError:
             pass
-        more = parts_of(layouts.seen)
-        if not more:
+        new_parts = parts_of(layouts.seen)
+        if not new_parts:
             return found
-        parts = more  # Sizes of parts refer to the original loops: each variable is split once.
+        parts = new_parts  # Sizes of parts refer to the original loops: each variable is split once.
     return {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.attention.indices import generic_index, operand_index, places, query_side, substituted
+from meshgen.codegen.attention.indices import generic_index, operand_index, query_side, substituted, value_indices
 from meshgen.codegen.attention.layouts import Element, Layouts, loops_of, split_variable
 from meshgen.codegen.attention.recognition import Attention, upstream
 from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
@@ -27,7 +27,7 @@ from meshgen.ops.factors import FORWARD, Names, notation
 from meshgen.ops.types.attention import STATISTIC
 
 _ROWS = "abcfghijklmnopqrtuvwxyz"  # names of row factors; keys are `s`, depth is `d`, width is `e`
-_TRIED = (1.0, 1.5, 7.0, 1e4)  # row sums to test with, relative to a largest exponential of 1
+_TRIED = (1.0, 1.5, 7.0, 1e4)  # row sums for tests of the division; the largest exponential of a row is 1
 # most loops of a dim of the result, if the division by the row sum follows the second dot. Chosen: bounds the search
 _MOST_LOOPS = 8
 _NEAR = 0.01  # relative tolerance of quotients: more than twice the rounding error of bf16, 2**-8
@@ -64,7 +64,7 @@ class Forward:
     def __init__(self, attention: Attention, layouts: Layouts, loops: Loops, uses: Uses) -> None:
         self.attention, self.layouts, self.loops = attention, layouts, loops
         self.elements = Elements(layouts)
-        placed = places(attention, layouts.producer, loops.result, loops.keys)
+        placed = value_indices(attention, layouts.producer, loops.result, loops.keys)
         side = None if placed is None else query_side(attention, placed[attention.scores.result], loops.keys)
         if placed is None or side is None:
             raise UnformedError
@@ -104,7 +104,7 @@ class Forward:
     def write(self) -> Sequence[Value]:
         """Write the op and return its results. The result of the second dot becomes the first result of the op.
 
-        All regions must be finished before.
+        Call this after all regions are finished.
         """
         product, layouts = self.attention.product, self.layouts
         attrs = self.attrs | {"factors": notation(self.taken_factors, [self.out, self.rows])}
@@ -118,7 +118,7 @@ class Forward:
         return (made if made.type.shape != self.result[0].type.shape else self.result[0]), rows
 
     def score_region(self) -> Graph:
-        """Return the function of the scores. All regions must be finished before."""
+        """Return the function of the scores. Call this after all regions are finished."""
         return self.score.close(self.softmaxed)
 
     @property
@@ -146,12 +146,12 @@ class Forward:
 
     def finish(self, builder: Builder, made: Value, result: Value) -> None:
         """Replace `made`, a result of the last node, by `result`. Append a reshape if their shapes differ."""
-        last = builder.graph.nodes[-1]
+        last_node = builder.graph.nodes[-1]
         if made.type.shape != result.type.shape:
             builder.reshape(made, result.type.shape)
             builder.make([result])
         else:
-            last.results[last.results.index(made)] = result
+            last_node.results[last_node.results.index(made)] = result
 
     def needed(self, values: Sequence[Value]) -> list[Node]:
         return needed_nodes(self.layouts.graph.nodes, values, lambda _: False)
@@ -220,9 +220,9 @@ class Forward:
     def at(self, value: Value) -> dict[Value, Index]:
         return {value: self.placed[value]}
 
-    def _of_scores(self, number: int) -> tuple[Value, Index]:
+    def _of_scores(self, side: int) -> tuple[Value, Index]:
         dot = self.attention.scores
-        return dot.operands[number], operand_index(dot, number, self.placed[dot.result], self.loops.depth)
+        return dot.operands[side], operand_index(dot, side, self.placed[dot.result], self.loops.depth)
 
     def _values(self) -> tuple[Value, Index]:
         product, side = self.attention.product, self.attention.side
@@ -232,10 +232,10 @@ class Forward:
 
     def named(self, value: Value, index: Index) -> Names:
         """Return the factors of the dims of a value."""
-        loops = [loops_of(place, size) for place, size in zip(index, value.type.sizes, strict=True)]
+        loops = [loops_of(expr, size) for expr, size in zip(index, value.type.sizes, strict=True)]
         if None in loops:
             raise UnformedError
-        return tuple(self.layouts.names[v] for each in loops if each is not None for v in each)
+        return tuple(self.layouts.names[v] for dim_loops in loops if dim_loops is not None for v in dim_loops)
 
 
 def variables_of(index: Sequence[Expr]) -> dict[Var, None]:

@@ -13,20 +13,20 @@ from meshgen.ops.classes import LAYOUT, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 
 
-def operand_index(dot: Node, number: int, result: Index, contracted: Index) -> Index:
+def operand_index(dot: Node, side: int, result: Index, contracted: Index) -> Index:
     """Return the index of an operand of a dot, given the index of its result and of its contracted dims in attribute
     order.
     """
     dims = DotDims.of(dot)
     batch, free = len(dims.batch[0]), len(dims.free[0])
-    free_index = result[batch : batch + free] if number == 0 else result[batch + free :]
-    by_dim = dict(zip(dims.batch[number], result[:batch], strict=True))
-    by_dim |= dict(zip(dims.free[number], free_index, strict=True))
-    by_dim |= dict(zip(dims.contract[number], contracted, strict=True))
+    free_index = result[batch : batch + free] if side == 0 else result[batch + free :]
+    by_dim = dict(zip(dims.batch[side], result[:batch], strict=True))
+    by_dim |= dict(zip(dims.free[side], free_index, strict=True))
+    by_dim |= dict(zip(dims.contract[side], contracted, strict=True))
     return tuple(by_dim[d] for d in range(len(by_dim)))
 
 
-def places(attention: Attention, producer: Producer, result: Index, n: Expr) -> dict[Value, Index] | None:
+def value_indices(attention: Attention, producer: Producer, result: Index, n: Expr) -> dict[Value, Index] | None:
     """Return the index of each value of an attention, if the second dot is computed at `result` and sums over `n`.
 
     Returns:
@@ -83,7 +83,7 @@ def generic_index(product: Node) -> tuple[Index, Expr]:
 
 
 def _row_of(reduce: Node, index: Index, n: Expr) -> Index | None:
-    """Return the index of a reduction's result for the index of its operand, or None if it does not reduce over `n`
+    """Return the index of a reduction's result for the index of its operand, or None if the reduced dims are not `n`
     alone.
     """
     kept = tuple(e for d, e in enumerate(index) if d not in reduce.attrs.dims)

@@ -41,9 +41,9 @@ def parts_of(indices: Iterable[Index]) -> dict[Var, tuple[int, ...]] | None:
     sizes: dict[Var, tuple[int, ...]] = {}
     for var, divisors in cuts.items():
         steps = [1, *sorted(divisors), var.high + 1]
-        if any(after % before for before, after in itertools.pairwise(steps)):
+        if any(step % previous_step for previous_step, step in itertools.pairwise(steps)):
             return None
-        sizes[var] = tuple(after // before for before, after in itertools.pairwise(steps))[::-1]
+        sizes[var] = tuple(step // previous_step for previous_step, step in itertools.pairwise(steps))[::-1]
     return sizes
 
 
@@ -52,15 +52,15 @@ def split_variable(text: str, size: int, parts: Sequence[int]) -> Expr:
     return ex.linearize([ex.variable(f"{text}_{i}" if len(parts) > 1 else text, n) for i, n in enumerate(parts or (size,))], parts or (size,))  # fmt: skip
 
 
-def loops_of(place: Expr, size: int) -> tuple[Var, ...] | None:
+def loops_of(expr: Expr, size: int) -> tuple[Var, ...] | None:
     """Return the variables, major to minor, that together iterate over a dim of this size, or None for any other
     expression.
     """
-    terms = sorted(place.terms, key=lambda term: -term[1])
+    terms = sorted(expr.terms, key=lambda term: -term[1])
     loops = tuple(atom for atom, _ in terms if isinstance(atom, Var))
     sizes = [var.high + 1 for var in loops]
     strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    is_whole = len(loops) == len(terms) and not place.const and math.prod(sizes) == size
+    is_whole = len(loops) == len(terms) and not expr.const and math.prod(sizes) == size
     return loops if is_whole and [factor for _, factor in terms] == strides else None
 
 
@@ -125,7 +125,7 @@ class Layouts:
 
     def _in_loops(self, value: Value, loops: Sequence[tuple[Var, ...]], names: Names, dtype: str) -> Value:
         """Return the value in `dtype`, without dims of size 1, and with one dim per loop."""
-        shape = tuple(var.high + 1 for each in loops for var in each)
+        shape = tuple(var.high + 1 for dim_loops in loops for var in dim_loops)
         if (shape, dtype) == (value.type.sizes, value.type.dtype):
             return value
         key = value, names, dtype

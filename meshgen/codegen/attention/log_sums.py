@@ -67,6 +67,6 @@ def _is_log_sum(value: Value, index: Index, attention: Attention, placed: Mappin
         return False
     if len(graph.inputs) != len(rows) or value.type.dtype != "f32":
         return False
-    kinds = [argument.type.numpy_dtype for argument in graph.inputs]
-    made = [float(evaluate(graph, [np.array(x, kind) for x, kind in zip(pair, kinds, strict=True)])[0]) for pair in _TRIED]  # fmt: skip
-    return np.allclose(made, [high + np.log(total) for high, total in _TRIED], rtol=_NEAR, atol=_NEAR)
+    dtypes = [argument.type.numpy_dtype for argument in graph.inputs]
+    computed = [float(evaluate(graph, [np.array(x, dtype) for x, dtype in zip(pair, dtypes, strict=True)])[0]) for pair in _TRIED]  # fmt: skip
+    return np.allclose(computed, [high + np.log(total) for high, total in _TRIED], rtol=_NEAR, atol=_NEAR)

@@ -56,7 +56,7 @@ class Attention(NamedTuple):
 
 
 def attention_of(product: Node, producer: Producer, readers: Readers) -> Attention | None:
-    """Return the attention that ends in `product`, or None if this is not the second dot of an attention."""
+    """Return the attention that ends in `product`, or None if `product` is not the second dot of an attention."""
     if product.op not in DOTS:
         return None
     candidates = (_of_side(product, side, producer, readers) for side in (0, 1))
@@ -91,9 +91,9 @@ def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> 
 
 
 def linear_path(value: Value, producer: Producer) -> tuple[list[Step], Node] | None:
-    """Return the nodes from an exponential to a value through ops that are linear in it, and the exponential.
+    """Return the path from a value back to an exponential through ops that are linear in it, and the exponential.
 
-    The nodes start with the producer of the value. Returns None if no such path exists.
+    Returns None if no such path exists.
     """
     return _linear_path(value, producer, set())
 
@@ -106,9 +106,9 @@ def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[li
     if node.op == "exponential":
         return [], node
     seen.add(value)
-    for number in linear_operands(node, producer):
-        if (rest := _linear_path(node.operands[number], producer, seen)) is not None:
-            return [(node, number), *rest[0]], rest[1]
+    for i in linear_operands(node, producer):
+        if (rest := _linear_path(node.operands[i], producer, seen)) is not None:
+            return [(node, i), *rest[0]], rest[1]
     return None
 
 
@@ -122,7 +122,7 @@ def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
         case "multiply":
             return (0, 1)
         case "select":
-            return [number for number in (1, 2) if splat(node.operands[3 - number], producer) == 0]
+            return [i for i in (1, 2) if splat(node.operands[3 - i], producer) == 0]
         case op if op in LAYOUT - LEAVING:
             return (0,)
         case _:
@@ -130,8 +130,8 @@ def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
 
 
 def splat(value: Value, producer: Producer) -> float | None:
-    """Return the number that all elements of a value equal, seen through broadcasts, or None if they are not such a
-    constant.
+    """Return the number that all elements of a value equal, seen through broadcasts, or None if they differ or are
+    unknown.
     """
     node = producer(value)
     while node is not None and node.op in ("broadcast_in_dim", "reshape", "convert"):
@@ -233,14 +233,14 @@ def _scales(
     Returns None if anything except the exponentials depends on the maximum of the row.
     """
     steps, between = list[Step](), dict[Node, None]()
-    for node, number in path:
-        other_operands = [v for i, v in enumerate(node.operands) if i != number]
+    for node, operand_number in path:
+        other_operands = [v for i, v in enumerate(node.operands) if i != operand_number]
         rows = [upstream(v, lambda n: n is total or n is maximum, producer) for v in other_operands]
         if any(maximum in ends for _, ends in rows):
             return None
         if any(ends for _, ends in rows):
             if node.op not in ("divide", "multiply"):
                 return None
-            steps.append((node, number))
+            steps.append((node, operand_number))
             between |= {n: None for inner, _ in rows for n in inner}
     return tuple(steps), between

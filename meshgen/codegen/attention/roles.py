@@ -9,7 +9,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.attention.forward import Forward, variables_of
 from meshgen.codegen.attention.indices import before_reduce
 from meshgen.codegen.attention.recognition import splat
-from meshgen.codegen.attention.samples import Found, Samples, near
+from meshgen.codegen.attention.samples import SampledFunctions, Samples, near
 from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.layout_indices import Index
@@ -47,7 +47,7 @@ class End:
         """The index of the matmul's result."""
         dims, sides = DotDims.of(self.dot), (self.index, self.place)
         left, right = sides if self.side == 0 else sides[::-1]
-        free = [side[d] for side, own in zip((left, right), dims.free, strict=True) for d in own]
+        free = [side[d] for side, free_dims in zip((left, right), dims.free, strict=True) for d in free_dims]
         return (*(left[d] for d in dims.batch[0]), *free)
 
 
@@ -93,7 +93,7 @@ class Roles:
     """The role of each matmul, and the values that are `ds`.
 
     Attributes:
-        found: the values of all functions for random arguments.
+        functions: all functions, evaluated for random arguments.
         ends: maps the number of an operand of the attention to the matmul that computes its gradient.
         changes: values with indices that equal `ds`, or its negative if the flag is set.
     """
@@ -105,22 +105,24 @@ class Roles:
         while len(summed) < len(probe.sums):  # A summand may be computed from other sums.
             summed |= {node: probe.summed(node) for node in [*probe.sums] if node not in summed}
         scores, maxima, totals = (node.result for node in (attention.scores, attention.maximum, attention.total))
-        functions = (forward.score, forward.softmaxed), (forward.share, forward.share_of)
+        regions = (forward.score, forward.softmaxed), (forward.share, forward.share_of)
         sizes = {name: var.high + 1 for var, name in forward.layouts.names.items()}
-        samples = Samples(probe, (scores, maxima, totals, probe.product), *functions, sizes)
-        found = samples.solved(exponential, {probe.sums[node]: made for node, made in summed.items()})
-        self.found = found
+        samples = Samples(probe, (scores, maxima, totals, probe.product), *regions, sizes)
+        functions = samples.solved(exponential, {probe.sums[node]: summand for node, summand in summed.items()})
+        self.functions = functions
         self.ends: dict[int, End] = {}
         self.changes: list[tuple[tuple[Value, Index], bool]] = []
         for end in ends:
-            role = self._role(end, forward, found, probe.made[end.value, end.index])
+            role = self._role(end, forward, functions, probe.made[end.value, end.index])
             if role in self.ends:
                 raise UnformedError
             self.ends[role] = end
-        alike = [found.values[probe.made[end.value, end.index]] for role, end in self.ends.items() if role != VALUES]
+        alike = [
+            functions.values[probe.made[end.value, end.index]] for role, end in self.ends.items() if role != VALUES
+        ]
         if alike:
-            self.changes = self._changes(probe, found, positions)
-        if any(not found.are_equal(alike[0], each) for each in alike):
+            self.changes = self._changes(probe, functions, positions)
+        if any(not functions.are_equal(alike[0], values) for values in alike):
             raise UnformedError
 
     def factor(self, value: Value) -> tuple[int, bool]:
@@ -133,23 +135,23 @@ class Roles:
         """
         for power in (0, -1, 1):
             for sign in (1, -1):
-                if near(self.found.factors[value], sign * self.found.total**power, self.found.is_sound):
+                if near(self.functions.factors[value], sign * self.functions.total**power, self.functions.is_sound):
                     return power, sign < 0
         raise UnformedError
 
-    def _role(self, end: End, forward: Forward, found: Found, made: Value) -> int:
-        if found.are_equal(found.values[made], found.weights):
+    def _role(self, end: End, forward: Forward, functions: SampledFunctions, computed: Value) -> int:
+        if functions.are_equal(functions.values[computed], functions.weights):
             return VALUES
         return QUERIES if end.contracted == set(variables_of([forward.loops.keys])) else KEYS
 
     def _changes(
-        self, probe: Probe, found: Found, positions: Mapping[Value, int]
+        self, probe: Probe, functions: SampledFunctions, positions: Mapping[Value, int]
     ) -> list[tuple[tuple[Value, Index], bool]]:
         """Return the values that are `ds` or its negative, in program order.
 
         Callers prefer the first value: the masks after it still apply in rows whose keys are all masked.
         """
-        candidates = [(key, each) for key, each in probe.made.items() if probe.producer(key[0]) in probe.computed and each in found.values]  # fmt: skip
+        candidates = [(key, computed) for key, computed in probe.made.items() if probe.producer(key[0]) in probe.computed and computed in functions.values]  # fmt: skip
         ordered = sorted(candidates, key=lambda pair: positions[pair[0][0]])
-        signs = [(key, sign) for key, each in ordered for sign in (1, -1) if found.are_equal(found.values[each], sign * found.change)]  # fmt: skip
+        signs = [(key, sign) for key, computed in ordered for sign in (1, -1) if functions.are_equal(functions.values[computed], sign * functions.change)]  # fmt: skip
         return [(key, sign < 0) for key, sign in signs]

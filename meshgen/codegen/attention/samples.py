@@ -19,8 +19,7 @@ from meshgen.ops.evaluate.evaluator import Evaluator
 
 Array = np.ndarray[Any, Any]
 COUNT = 2048  # number of random arguments. Chosen: masks leave few of them
-# tolerance for equal functions in f32, relative to the size of their summands. Chosen: far above the rounding of a few
-# operations
+# relative tolerance for equal functions in f32. Chosen: far above the rounding errors of a few operations
 _NEAR = 1e-4
 _MOST = 1e4  # scores of a larger magnitude are masked
 _LEAST = 1e-4  # p * dp of a smaller magnitude is not divided by
@@ -29,8 +28,8 @@ _ENOUGH = 32  # least number of arguments that must allow a conclusion
 
 
 @dataclass(frozen=True)
-class Found:
-    """The values of all functions for the random arguments.
+class SampledFunctions:
+    """All functions of a region, evaluated for random arguments.
 
     Attributes:
         values: the values of each function.
@@ -57,7 +56,7 @@ class Found:
 
 def near(one: Array, other: Array, where: Array, scale: Array | float = 0.0) -> bool:
     """Whether two functions agree for the arguments in `where`. `scale` is the size of their summands."""
-    one, other, scale = (np.broadcast_to(np.asarray(each, np.float64), (COUNT,)) for each in (one, other, scale))
+    one, other, scale = (np.broadcast_to(np.asarray(array, np.float64), (COUNT,)) for array in (one, other, scale))
     error, allowed = np.abs(one - other), _NEAR * (np.abs(one) + np.abs(other) + scale)
     return bool(where.sum() >= _ENOUGH and np.all((error <= allowed)[where]))
 
@@ -82,42 +81,46 @@ class Samples:
         self.elements = {key: value.type for region in (probe, score[0], share[0]) for key, value in region.arguments.items()}  # fmt: skip
         self.total = self.random.uniform(1, 9, COUNT).astype(np.float32)
 
-    def solved(self, exponential: Value, sums: Mapping[Value, Value]) -> Found:
-        """Return the values of all functions if each sum over keys is a multiple of the sum of probabilities times
+    def solved(self, exponential: Value, sums: Mapping[Value, Value]) -> SampledFunctions:
+        """Return the values of all functions. Each sum over keys must be a multiple of the sum of probabilities times
         their gradients.
 
         Args:
             exponential: the function of the probe that is the exponential.
             sums: maps the argument that stands for a sum over keys to the function that is summed.
         Raises:
-            UnformedError: one of the sums has another form. The multiple may only depend on the row.
+            UnformedError: a sum has another form, or its multiple depends on more than the row.
         """
         with np.errstate(all="ignore"):
             return self._solved(self._draws(exponential), sums)
 
-    def _solved(self, draws: Sequence[_Draw], sums: Mapping[Value, Value]) -> Found:
+    def _solved(self, draws: Sequence[_Draw], sums: Mapping[Value, Value]) -> SampledFunctions:
         delta = self.random.standard_normal(COUNT)
         sound, waiting, factors = np.ones(COUNT, bool), dict(sums), dict[Value, Array]()
         while waiting:
-            ready = [each for each, made in waiting.items() if all(made in draw.values for draw in draws)]
-            if not ready:
+            solvable = [
+                argument for argument, summand in waiting.items() if all(summand in draw.values for draw in draws)
+            ]
+            if not solvable:
                 raise UnformedError
-            for each in ready:
-                (first, is_first_valid), (second, is_second_valid) = (draw.share_of(waiting[each]) for draw in draws)
+            for argument in solvable:
+                (first, is_first_valid), (second, is_second_valid) = (
+                    draw.share_of(waiting[argument]) for draw in draws
+                )
                 if not near(first, second, is_first_valid & is_second_valid):
                     raise UnformedError
-                factors[each], sound = (
+                factors[argument], sound = (
                     np.where(is_first_valid, first, second),
                     sound & (is_first_valid | is_second_valid),
                 )
                 for draw in draws:
-                    draw.values[each] = (factors[each] * delta).astype(np.float32)
-                del waiting[each]
+                    draw.values[argument] = (factors[argument] * delta).astype(np.float32)
+                del waiting[argument]
             for draw in draws:
                 draw.evaluate_available()
         draw = draws[0]
         change, scale = draw.shares * (draw.change - delta), draw.shares * (np.abs(draw.change) + np.abs(delta))
-        return Found(draw.values, factors, self.total, change, draw.weights, scale, sound)
+        return SampledFunctions(draw.values, factors, self.total, change, draw.weights, scale, sound)
 
     def _draws(self, exponential: Value) -> list[_Draw]:
         """Return two draws for the same rows. Maxima are near the scores of the first draw, unless these are masked."""
@@ -126,19 +129,19 @@ class Samples:
         elements = self._elements()
         region, softmaxed = self.score
         (argument,) = region.first.values()
-        given = {value: elements[key] for key, value in region.arguments.items()} | {argument: scores}
-        masked_scores = np.broadcast_to(_evaluated(region.graph.nodes, given)[softmaxed], (COUNT,))
+        arguments = {value: elements[key] for key, value in region.arguments.items()} | {argument: scores}
+        masked_scores = np.broadcast_to(_evaluated(region.graph.nodes, arguments)[softmaxed], (COUNT,))
         near_scores = np.where(np.abs(masked_scores) < _MOST, masked_scores, 0) + self.random.uniform(-1, 3, COUNT)
         rows = {self.maxima: near_scores.astype(np.float32), self.totals: self.total}
-        others = (scores + self.random.standard_normal(COUNT)).astype(np.float32)
+        other_scores = (scores + self.random.standard_normal(COUNT)).astype(np.float32)
         return [
             _Draw(self, exponential, rows | {self.scores: scores}, elements),
-            _Draw(self, exponential, rows | {self.scores: others}, self._elements()),
+            _Draw(self, exponential, rows | {self.scores: other_scores}, self._elements()),
         ]
 
     def _elements(self) -> dict[object, Array]:
         """Return random values of all elements and positions."""
-        return {key: self._positions(key) if isinstance(key, str) else self._of_type(kind) for key, kind in self.elements.items()}  # fmt: skip
+        return {key: self._positions(key) if isinstance(key, str) else self._of_type(tensor_type) for key, tensor_type in self.elements.items()}  # fmt: skip
 
     def _positions(self, name: str) -> Array:
         """Return random positions of a factor: some of the first, some of the last, and some from the full range.
@@ -150,10 +153,10 @@ class Samples:
         parts = (first, size - 1 - first, self.random.integers(0, size, COUNT))
         return np.choose(self.random.integers(0, len(parts), COUNT), parts).astype(np.int32)
 
-    def _of_type(self, kind: TensorType) -> Array:
-        if is_float(kind.dtype):
-            return self.random.standard_normal(COUNT).astype(kind.numpy_dtype)
-        return self.random.integers(0, 2 if kind.dtype == "i1" else 4, COUNT).astype(kind.numpy_dtype)
+    def _of_type(self, tensor_type: TensorType) -> Array:
+        if is_float(tensor_type.dtype):
+            return self.random.standard_normal(COUNT).astype(tensor_type.numpy_dtype)
+        return self.random.integers(0, 2 if tensor_type.dtype == "i1" else 4, COUNT).astype(tensor_type.numpy_dtype)
 
 
 class _Draw:
@@ -180,11 +183,11 @@ class _Draw:
         """Evaluate the functions whose arguments are all available."""
         self.values = _evaluated(self._nodes, self.values)
 
-    def share_of(self, made: Value) -> tuple[Array, Array]:
+    def share_of(self, function: Value) -> tuple[Array, Array]:
         """Return a function divided by a probability times its gradient, and where the divisor is large enough."""
         divisor = self.shares * self.change
         is_valid = np.abs(divisor) > _LEAST
-        value = np.broadcast_to(np.asarray(self.values[made], np.float64), (COUNT,))
+        value = np.broadcast_to(np.asarray(self.values[function], np.float64), (COUNT,))
         return np.where(is_valid, value / np.where(is_valid, divisor, 1), 0), is_valid
 
 

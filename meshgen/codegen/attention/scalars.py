@@ -44,8 +44,10 @@ class Elements:
         self.positions: dict[str, None] = {}
 
     def operand(self, value: Value, index: Index) -> Element | None:
-        """Return the operand with one dim per loop that is read at `index`, and record it as an argument. Returns None
-        if there is none.
+        """Return the operand from which `value` is read at `index`, with one dim per loop, or None if its dims are not
+        plain loops.
+
+        The operand becomes an argument of the regions.
         """
         element = self.layouts.element(value, index)
         if element is not None:
@@ -80,12 +82,12 @@ class Region:
         self._made: dict[tuple[Value, Index], Value] = {}
 
     def close(self, output: Value) -> Graph:
-        """Return the graph with the arguments of all regions and with constants folded. All regions must be written
-        before.
+        """Return the graph with the arguments of all regions and with constants folded. Call this after all regions are
+        written.
         """
-        element_types = [(element, kind) for element, kind in self.elements.operands.items()]
+        element_types = [(element, tensor_type) for element, tensor_type in self.elements.operands.items()]
         argument_types = [*element_types, *((name, POSITION) for name in self.elements.positions)]
-        arguments = [self.arguments.get(key) or Value(kind) for key, kind in argument_types]
+        arguments = [self.arguments.get(key) or Value(tensor_type) for key, tensor_type in argument_types]
         graph = Graph("region", [*self.first.values(), *arguments], self.graph.nodes, [output])
         return specialized(graph)
 
@@ -131,7 +133,7 @@ class Region:
                 *self.arguments.values(),
                 *(v for inner in self.graph.nodes for v in inner.results),
             }
-            self._made = {key: made for key, made in self._made.items() if made in alive}
+            self._made = {key: computed for key, computed in self._made.items() if computed in alive}
             self.elements.restore(kept)
             return self._operand(value, index)
 
@@ -145,14 +147,14 @@ class Region:
         if len(self.graph.nodes) > _MOST_NODES or len(node.results) != 1 or node.option is not None:
             raise UnformedError
         builder = Builder(self.graph, node.loc)
-        kind = node.result.type.with_shape(())
+        scalar_type = node.result.type.with_shape(())
         if is_constant(node):
             array = np.asarray(node.attrs.value)
             if array.size and (array == array.flat[0]).all():
-                return builder.splat(array.flat[0], kind)
-            return self._position(builder, _ramp(array, index), kind)
+                return builder.splat(array.flat[0], scalar_type)
+            return self._position(builder, _ramp(array, index), scalar_type)
         if node.op == "iota":
-            return self._position(builder, index[node.attrs.dim], kind)
+            return self._position(builder, index[node.attrs.dim], scalar_type)
         if node.op in LAYOUT - LEAVING and node.op != "mask_padding":
             return self.element(node.operands[0], backward(node, index))
         if node.op not in ELEMENTWISE or node.regions:
@@ -160,10 +162,10 @@ class Region:
         operands = [self.element(v, index if v.type.rank else ()) for v in node.operands]
         if node in self.inside:
             operands = [self.wide(builder, value) for value in operands]
-            kind = TensorType((), STATISTIC) if is_float(kind.dtype) else kind
-            if node.op == "convert" and operands[0].type == kind:
+            scalar_type = TensorType((), STATISTIC) if is_float(scalar_type.dtype) else scalar_type
+            if node.op == "convert" and operands[0].type == scalar_type:
                 return operands[0]
-        return builder.append(node.op, operands, [kind], dict(node.attrs.given))[0]
+        return builder.append(node.op, operands, [scalar_type], dict(node.attrs.given))[0]
 
     def wide(self, builder: Builder, value: Value) -> Value:
         """Return a float converted to f32. Raises UnformedError for f64."""
@@ -176,7 +178,7 @@ class Region:
             return builder.splat(np.asarray(definition.attrs.value).astype(np.float32), TensorType((), STATISTIC))
         return builder.convert(value, STATISTIC)
 
-    def _position(self, builder: Builder, expr: Expr, kind: TensorType) -> Value:
+    def _position(self, builder: Builder, expr: Expr, scalar_type: TensorType) -> Value:
         """Return a linear combination of positions."""
         total = builder.splat(expr.const, POSITION) if expr.const or not expr.terms else None
         for atom, factor in expr.terms:
@@ -189,7 +191,7 @@ class Region:
                 value = builder.elementwise("multiply", value, builder.splat(factor, POSITION))
             total = value if total is None else builder.elementwise("add", total, value)
         assert total is not None, "a sum without terms is a constant"
-        return builder.convert(total, kind.dtype)
+        return builder.convert(total, scalar_type.dtype)
 
 
 def _ramp(array: np.ndarray[Any, Any], index: Index) -> Expr:

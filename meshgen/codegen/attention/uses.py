@@ -46,8 +46,8 @@ class Uses:
             if next_index is None or node.option is not None:
                 break
             value, index = node.result, next_index
-            loops = [loops_of(each, size) for each, size in zip(index, value.type.sizes, strict=True)]
-            if all(each is not None and len(each) <= most_loops for each in loops):
+            loops = [loops_of(expr, size) for expr, size in zip(index, value.type.sizes, strict=True)]
+            if all(expr is not None and len(expr) <= most_loops for expr in loops):
                 last = value, index
         return last
 

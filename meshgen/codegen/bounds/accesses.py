@@ -1,5 +1,4 @@
-"""Interpretation of a kernel's index code on abstract values, which collects its loads and stores with a claim to prove
-for each.
+"""Abstract interpretation of a kernel's index code. It collects the loads and stores, each with a claim to prove.
 
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)         i: 0 .. 1023
     x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
@@ -125,21 +124,20 @@ class _Interpreter:
                     raise AssertionError("a value is an integer or a condition")
 
     def _branches(self, test: str, body: Sequence[Statement], otherwise: Sequence[Statement]) -> None:
-        """Interpret both bodies of a branch, of which all lanes of a program take the same, and join the values."""
+        """Interpret both bodies of a branch and join their values. All lanes of a program take the same body."""
         before = dict(self.env)
         for comparison in test.comparisons if isinstance(test, Test) else ():
             number, end = self.value(comparison.left), self.value(comparison.right)
             if comparison.left.op == "name" and isinstance(number, Number) and _is_constant(end):
                 self.env[comparison.left.text] = self.numbers.narrowed(number, comparison.relation, end.expr.const)
         self.block(body)
-        after, self.env = self.env, before
+        env_after, self.env = self.env, before
         self.block(otherwise)
-        for name in {**after, **self.env}:
-            self.env[name] = _either(after.get(name), self.env.get(name))
+        for name in {**env_after, **self.env}:
+            self.env[name] = _either(env_after.get(name), self.env.get(name))
 
     def _loop(self, name: str, ends: Sequence[Int], body: Sequence[Statement]) -> None:
-        # The programs share the iterations of this loop: each starts at its program id, and the step is the number of
-        # programs.
+        # Each program starts this loop at its program id, and the step is the number of programs.
         if ends[0].op == "program_id":
             count = self.value(ends[1])
             assert _is_constant(count)
@@ -183,7 +181,11 @@ class _Interpreter:
         known.
         """
         start = self.env[name]
-        steps = [self.value(each.by) for each in body if isinstance(each, Advance) and each.target == name]
+        steps = [
+            self.value(statement.by)
+            for statement in body
+            if isinstance(statement, Advance) and statement.target == name
+        ]
         if not isinstance(start, Pointer) or times != 1 or not steps or not _is_constant(steps[0]):
             return None
         return Pointer(start.names, start.offset + count * steps[0].expr.const, start.needs)
@@ -268,8 +270,12 @@ class _Interpreter:
         """Return the facts of a condition."""
         if not isinstance(test, Test):
             return self.env.get(test)
-        conditions = [self._compared(each) for each in test.comparisons] + [self.env.get(name) for name in test.names]
-        facts = dict.fromkeys(fact for each in conditions if isinstance(each, Condition) for fact in each.facts)
+        conditions = [self._compared(condition) for condition in test.comparisons] + [
+            self.env.get(name) for name in test.names
+        ]
+        facts = dict.fromkeys(
+            fact for condition in conditions if isinstance(condition, Condition) for fact in condition.facts
+        )
         return Condition(tuple(facts))
 
     def _compared(self, comparison: Comparison) -> Condition:
@@ -317,7 +323,7 @@ def _is_constant(known: Known) -> TypeGuard[Number]:
 
 
 def _either(left: Known, right: Known) -> Known:
-    """Return the join of two abstract values, or None if nothing is known of both."""
+    """Return the join of two abstract values, or None if the join is unknown."""
     if left == right:
         return left
     if isinstance(left, Pointer) and isinstance(right, Pointer) and left.offset == right.offset:

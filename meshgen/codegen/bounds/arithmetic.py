@@ -69,8 +69,8 @@ class Arithmetic:
         """
         if not isinstance(value, Number) or value.expr.is_constant:
             return value
-        (first, factor), *more = value.expr.terms
-        if isinstance(first, Var) and factor == 1 and not more and not value.expr.const:
+        (first, factor), *further_terms = value.expr.terms
+        if isinstance(first, Var) and factor == 1 and not further_terms and not value.expr.const:
             return value
         is_sure = value.exact is not None or _holds(fits(value))
         low, high = self.sure(value)
@@ -170,7 +170,7 @@ class Arithmetic:
         return self.unknown(bits, pick(low, other_low), pick(high, other_high))
 
     def hull(self, left: Known, right: Known) -> Known:
-        """Return an unknown number in the range of both numbers."""
+        """Return an unknown number in the smallest range that contains both numbers."""
         if not isinstance(left, Number) or not isinstance(right, Number):
             return None
         (a, b), (c, d) = self.sure(left), self.sure(right)

@@ -65,8 +65,8 @@ def opened_question(question: Question, table: Mapping[Var, Number]) -> Question
             expr = ex.substitute(expr, {v: number.expr for v, number in inner.items()})
         return expr
 
-    def all_replaced(given: Iterable[Need]) -> tuple[Need, ...]:
-        expanded, waiting = dict[Need, None](), dict.fromkeys(given)
+    def all_replaced(needs_to_expand: Iterable[Need]) -> tuple[Need, ...]:
+        expanded, waiting = dict[Need, None](), dict.fromkeys(needs_to_expand)
         while waiting:
             need = waiting.popitem()[0]
             expanded[Need(replaced(need.expr, waiting), need.low, need.high)] = None
@@ -75,9 +75,9 @@ def opened_question(question: Question, table: Mapping[Var, Number]) -> Question
     offset = replaced(question.offset, needs)
     facts: list[Fact] = []
     for fact in question.facts:
-        own = dict.fromkeys(fact.needs)
-        expr = replaced(fact.expr, own)
-        facts.append(Fact(expr, fact.low, fact.high, all_replaced(own)))
+        fact_needs = dict.fromkeys(fact.needs)
+        expr = replaced(fact.expr, fact_needs)
+        facts.append(Fact(expr, fact.low, fact.high, all_replaced(fact_needs)))
     return Question(offset, all_replaced(needs), tuple(facts), question.size)
 
 
@@ -93,8 +93,8 @@ def _splits(question: Question) -> Iterator[Question]:
     block.
     """
     for atom in dict.fromkeys(a for fact in question.facts for a in _inner(fact.expr)):
-        (var, sign), *more = atom.of.terms
-        if more or not isinstance(var, Var) or abs(sign) != 1:
+        (var, sign), *further_terms = atom.of.terms
+        if further_terms or not isinstance(var, Var) or abs(sign) != 1:
             continue
         low, high = ex.bounds(atom.of)
         block = Var(f"{var.text} by {atom.by}", low // atom.by, high // atom.by)

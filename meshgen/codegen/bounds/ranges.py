@@ -27,11 +27,11 @@ class Ranges:
         self._sums: list[Fact] = []
         self.is_empty = False
         waiting = list(facts)
-        while ready := [fact for fact in waiting if all(self.holds(need) for need in fact.needs)]:
-            for fact in ready:
+        while usable := [fact for fact in waiting if all(self.holds(need) for need in fact.needs)]:
+            for fact in usable:
                 self._learn(fact.expr, fact.low, fact.high)
             self._share()
-            waiting = [fact for fact in waiting if fact not in ready]
+            waiting = [fact for fact in waiting if fact not in usable]
 
     def holds(self, need: Need) -> bool:
         """Whether a need is met in every lane where the facts hold."""

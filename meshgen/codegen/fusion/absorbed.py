@@ -1,4 +1,4 @@
-"""Producers that a non-fused kernel (a scatter, a tuple reduction, a recurrence) computes itself because it reads each
+"""Producers that a standalone kernel (a scatter, tuple reduction or recurrence) computes itself, as it reads each
 element once.
 
     argmax(exp(x) * 2)      one kernel; otherwise the results of exp and multiply would be written and read again
@@ -46,7 +46,7 @@ def absorbed_nodes(graph: Graph) -> set[Node]:
 
 
 def _read_once(node: Node) -> tuple[Value, ...]:
-    """Return the operands of a non-fused kernel of which it reads each element once."""
+    """Return the operands of which a standalone kernel reads each element once."""
     count = len(node.operands) // 2
     if node.op == "reduce_region":
         return tuple(node.operands[:count])

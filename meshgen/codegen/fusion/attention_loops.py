@@ -35,7 +35,8 @@ from meshgen.ops.factors import (
 )
 from meshgen.ops.precision import multiplied
 
-ROWS_OF_A_TILE = 64  # of queries: so many or fewer that read the same keys are one program
+# Query rows of a small tile: one program computes all rows that read the same keys if there are at most so many.
+ROWS_OF_A_TILE = 64
 TYPES = ("bf16", "f16", "f32")
 _READ_THROUGH = (LAYOUT - LEAVING - {"mask_padding"}) | {"convert"}
 _LINEAR = {"convert": (0,), "negate": (0,), "divide": (0,), "multiply": (0, 1), "select": (1, 2)}
@@ -118,7 +119,7 @@ def indices(node: Node) -> dict[Value, Index]:
 
 
 def attention_space(node: Node, producer: Callable[[Value], Node | None]) -> Space:
-    """Return the iteration space of the results of an attention op, over its factors. `producer` is that of `Space`."""
+    """Return the iteration space of the results of an attention op, over its factors. `producer` is passed to `Space`."""
     space = Space(producer)
     space.start_at(node, indices(node))
     return space
@@ -224,12 +225,12 @@ def is_linear(region: Graph) -> bool:
     zeros = _zeros(region)
     varies = {region.inputs[0]}
     for node in region.nodes:
-        numbers = [number for number, value in enumerate(node.operands) if value in varies]
-        if not numbers:
+        varying = [i for i, value in enumerate(node.operands) if value in varies]
+        if not varying:
             continue
-        others = [value for number, value in enumerate(node.operands[1:], 1) if number not in numbers]
-        is_sound = len(numbers) == 1 and numbers[0] in _LINEAR.get(node.op, ())
-        if not is_sound or (node.op == "select" and not zeros.issuperset(others)):
+        other_operands = [value for i, value in enumerate(node.operands[1:], 1) if i not in varying]
+        is_sound = len(varying) == 1 and varying[0] in _LINEAR.get(node.op, ())
+        if not is_sound or (node.op == "select" and not zeros.issuperset(other_operands)):
             return False
         varies.add(node.result)
     return region.outputs[0] in varies

@@ -103,7 +103,7 @@ class Kernels:
             preferred = _readable_name(body.nodes)
             count = sum(1 for name in self.bodies if name == preferred or name.rpartition("_")[0] == preferred)
             # The body with an earlier number may have been removed.
-            numbered = (f"{preferred}_{number}" for number in itertools.count(count + 1))
+            numbered = (f"{preferred}_{i}" for i in itertools.count(count + 1))
             name = next(name for name in (numbered if count else [preferred]) if name not in self.bodies)
             body.name = name
             self.bodies[name] = body
@@ -125,7 +125,7 @@ def _readable_name(nodes: Sequence[Node]) -> str:
         return "normalize"
     if rare := [n.op for n in nodes if n.op not in GENERATED]:
         return rare[0]
-    words = [name for op, name in _HEAVY.items() if op in ops] or [f"reduce_{kind}" for kind in sorted(kinds)]
+    words = [name for op, name in _HEAVY.items() if op in ops] or [f"reduce_{reduction}" for reduction in sorted(kinds)]
     other = [op for op in dict.fromkeys(n.op for n in nodes) if op in _TELLING]
     if words or any(op not in LAYOUT for op in other):
         other = [op for op in other if op not in LAYOUT]

@@ -38,13 +38,13 @@ def with_joins(grouping: Grouping, graph: Graph, joined: AbstractSet[Value]) -> 
     grouping stays as it is.
     """
     joins = {node: replace(node, op="join") for node in graph.nodes if not joined.isdisjoint(node.results)}
-    after = replace(graph, nodes=[joins.get(node, node) for node in graph.nodes])
+    joined_graph = replace(graph, nodes=[joins.get(node, node) for node in graph.nodes])
     if grouping.graph is not graph:
-        return after
-    grouping.graph, grouping.producer = after, after.index.producers
-    grouping.position = {node: i for i, node in enumerate(after.nodes)}
+        return joined_graph
+    grouping.graph, grouping.producer = joined_graph, joined_graph.index.producers
+    grouping.position = {node: i for i, node in enumerate(joined_graph.nodes)}
     for node in joins.values():
         group = grouping.owner[node.result]
         group.form, group.members[:] = KernelForm.OPAQUE, [node]
         grouping.must.update(dict.fromkeys(map(grouping.view_root, node.operands)))
-    return after
+    return joined_graph

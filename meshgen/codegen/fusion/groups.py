@@ -196,9 +196,9 @@ class Grouping:
     def _joins(self, node: Node, group: Group) -> bool:
         """Add the node to the space of the group if that is legal and profitable. Return whether the node was added."""
         sources = self.node_sources(node)
-        makers, waits = [self.owner[v] for v in sources if v in self.owner], makers_of(self.free.waits_of(node), self)
-        is_early = group in waits and group not in makers
-        if is_early or any(g is not group and self.depends(g, group) for g in (*makers, *waits)):
+        inputs, waits = [self.owner[v] for v in sources if v in self.owner], makers_of(self.free.waits_of(node), self)
+        is_early = group in waits and group not in inputs
+        if is_early or any(g is not group and self.depends(g, group) for g in (*inputs, *waits)):
             return False
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
         if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self.is_parallel_enough(node, group)):
@@ -243,16 +243,16 @@ class Grouping:
             group.form = KernelForm.REDUCE
         self.owner.update(dict.fromkeys(node.results, group))
         for value in self.node_sources(node):
-            maker = self.owner.get(value)
-            if maker is group:
+            source_group = self.owner.get(value)
+            if source_group is group:
                 continue
             group.reads[value] = None
             if node.op in DOTS:
                 self._multiplied.setdefault(value, []).append(group)
             if value in group.space.index and group.form.is_row_wise:
                 self._placed.setdefault(value, []).append(group)
-            if maker is not None:
-                self.order(maker, group)
+            if source_group is not None:
+                self.order(source_group, group)
         wait(group, self.free.waits_of(node), self)
 
     def order(self, first: Group, then: Group) -> None:
@@ -340,8 +340,8 @@ class Grouping:
         """Whether the dot depends on the results of the node in any case."""
         if self.position[node] > self.position[dot]:
             return False
-        makers = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
-        return any(self.depends(maker, self.owner[node.results[0]]) for maker in makers)
+        sources = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
+        return any(self.depends(source_group, self.owner[node.results[0]]) for source_group in sources)
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of `reader` multiplies a value in `made`, so that each of its tiles would recompute it."""

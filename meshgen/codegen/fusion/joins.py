@@ -90,14 +90,14 @@ class Joins:
             return None
         anchor, *epilogue = dot.members
         space = self._space_of(anchor, (dot, group), columns)
-        rest = [*epilogue, *sorted(group.members, key=self.of.position.__getitem__)]
+        members = [*epilogue, *sorted(group.members, key=self.of.position.__getitem__)]
         if columns:  # The reduced value may be recomputed from the dot's result.
-            made = {*anchor.results, *(v for node in rest for v in node.results)}
-            chain = self._read_through([*rest, *dot.extra, *group.extra])
-            rest = [n for n in chain if n in rest or self._is_made_of(n, made)]
+            computed = {*anchor.results, *(v for node in members for v in node.results)}
+            chain = self._read_through([*members, *dot.extra, *group.extra])
+            members = [n for n in chain if n in members or self._is_made_of(n, computed)]
         if in_order:
-            return space if all(space.add(node) for node in rest) else None
-        return None if space.add_all(rest, self._read_through(rest)) else space
+            return space if all(space.add(node) for node in members) else None
+        return None if space.add_all(members, self._read_through(members)) else space
 
     def _is_made_of(self, node: Node, made: set[Value]) -> bool:
         """Whether the node is element-wise and reads a value in `made`. If so, add its results to `made`."""
@@ -120,7 +120,7 @@ class Joins:
         """Return the space that `anchor` spans in a kernel of all the groups, which recomputes the extra nodes of each
         group.
 
-        `columns` is that of `Space.start`.
+        `columns` is passed to `Space.start`.
         """
         extra = {v for g in groups for n in g.extra for v in n.results}
         space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
@@ -142,8 +142,9 @@ class Joins:
                     self._join(*pair)
 
     def _best_partner(self, group: Group, is_summed: bool) -> tuple[Group, Group, Space] | None:
-        """Return the later group, the earlier group and their common space, for the partner of `group` that saves the
-        most bytes.
+        """Find the group that saves the most bytes if it is merged with `group`.
+
+        Returns the later and the earlier of the two groups and their common space, or None if no group can be merged.
         """
         saved: dict[Group, int] = {}
         for other in self._partners(group):

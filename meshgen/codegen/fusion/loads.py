@@ -18,8 +18,8 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import LOOPS, MADE, POINTWISE, PRODUCTS
 
-# Most generated values, counted once per index, for one element of a kernel's values. Chosen: bounds the code size of
-# long index chains.
+# Most generated values, counted once per index, for one element of a value. Chosen: bounds the size of the generated
+# code.
 _MOST_GENERATED = 256
 
 Needed = frozenset[tuple[Value, int]]  # values in memory or generated values, each with the number of an index
@@ -27,7 +27,7 @@ Maker = Callable[[Value], Node | None]
 """Returns the node with which a kernel computes a value, or None if the kernel loads the value."""
 
 _COMPUTED_ONCE = LOOPS | PRODUCTS
-_AT_ONE_INDEX = POINTWISE | _COMPUTED_ONCE  # They read operands at the index of their result, or in a loop.
+_AT_ONE_INDEX = POINTWISE | _COMPUTED_ONCE  # These ops read operands at the index of their result, or in a loop.
 
 
 class Loads:
@@ -49,31 +49,31 @@ class Loads:
         generated = sum([value in self._made for value, _ in needed])
         return len(needed) - generated <= DEFAULT.fusion.loads and generated <= _MOST_GENERATED
 
-    def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
+    def by(self, node: Node, producer: Maker, cache: dict[Value, Needed]) -> Needed:
         """Return the loads for one element of a node's results, or for one element that it reduces.
 
-        `known` caches the loads of values of the same kernel.
+        `cache` caches the loads of values of the same kernel.
         """
         for value in node.operands:
-            if value not in known:
-                self._find(value, maker, known)
-        return self.joined(node, [known[value] for value in node.operands])
+            if value not in cache:
+                self._find(value, producer, cache)
+        return self.joined(node, [cache[value] for value in node.operands])
 
-    def _find(self, value: Value, maker: Maker, known: dict[Value, Needed]) -> None:
+    def _find(self, value: Value, producer: Maker, cache: dict[Value, Needed]) -> None:
         stack = [value]
         while stack:
             current = stack[-1]
-            node = None if current in known else maker(current)
-            if current in known:
+            node = None if current in cache else producer(current)
+            if current in cache:
                 stack.pop()
             elif node is None:
-                known[current] = frozenset({(current, 0)})
+                cache[current] = frozenset({(current, 0)})
             elif node.op in _COMPUTED_ONCE:
-                known[current] = frozenset()
-            elif missing := [v for v in node.operands if v not in known]:
+                cache[current] = frozenset()
+            elif missing := [v for v in node.operands if v not in cache]:
                 stack += missing
             else:
-                known[current] = self.joined(node, [known[v] for v in node.operands])
+                cache[current] = self.joined(node, [cache[v] for v in node.operands])
 
     def joined(self, node: Node, needed: list[Needed]) -> Needed:
         """Return the loads per result element, given the loads per element of each operand."""
@@ -86,8 +86,13 @@ class Loads:
         if (step := self._map_of.get(node)) is None:
             key = node.op, node.attrs, node.result.type.shape, *node.operands[1:]
             step = self._map_of[node] = self._maps.setdefault(key, len(self._maps))
-        numbers = self._numbers
-        return frozenset([(each, numbers.setdefault((step, index), len(numbers) + 1)) for each, index in operand_loads])
+        index_numbers = self._numbers
+        return frozenset(
+            [
+                (source, index_numbers.setdefault((step, index), len(index_numbers) + 1))
+                for source, index in operand_loads
+            ]
+        )
 
 
 def _union(many: list[Needed]) -> Needed:

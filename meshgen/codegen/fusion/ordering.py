@@ -1,12 +1,12 @@
-"""Optimization barriers as ordering constraints: code generation reads through a barrier, but its users run after all
-its operands.
+"""Optimization barriers as ordering constraints: code generation reads through a barrier, but users of its results run
+after all its operands.
 
     before   %a, %b = optimization_barrier %x, %g        %y = sine %a
     after    %y = sine %x                                runs after %x and %g are computed
 
-A kernel that has %g in registers may thus also compute %y, and nothing is copied. In `fuse.py`, barriers, which are
-views, order the
-resulting launches again.
+A kernel that has %g in registers may thus also compute %y, and nothing is copied. After fusion, `fuse.py` inserts
+barriers again to order
+the launches. They cost nothing, as their results are views.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Groups(Protocol):
 
 
 def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
-    """Return the groups that compute the values. A value that every reader recomputes stands for the values that it is
-    computed from.
+    """Return the groups that compute the values. For a value that every reader recomputes, return the groups that
+    compute its sources.
     """
     groups, seen, stack = dict[Group, None](), set[Value](), list(values)
     while stack:
@@ -91,6 +91,6 @@ def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
 def wait(group: Group, values: Collection[Value], of: Groups) -> None:
     """Make a group run after the given values are computed."""
     group.waits.update(dict.fromkeys(values))
-    for maker in makers_of(values, of):
-        if maker is not group:
-            of.order(maker, group)
+    for source_group in makers_of(values, of):
+        if source_group is not group:
+            of.order(source_group, group)

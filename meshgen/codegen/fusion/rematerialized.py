@@ -24,8 +24,7 @@ from meshgen.ops.classes import (
     VIEWS,
 )
 
-# Length of the longest chain of free nodes that readers recompute. Chosen: keeps the expressions in generated kernels
-# short.
+# Length of the longest chain of free nodes that readers recompute. Chosen: bounds the size of the generated code.
 _FREE_IN_A_ROW = 256
 
 _NOTHING = Needed()
@@ -127,8 +126,8 @@ class FreeNodes:
 def must_exist(graph: Graph) -> dict[Value, None]:
     """Return the values that have to be in memory, whichever group computes them, in program order.
 
-    A payload op with its own kernel generates its operands in that kernel if it can, such as the positions that an
-    argmax carries along.
+    Generated operands of a standalone kernel, such as the positions that an argmax carries along, do not: the kernel
+    generates them.
     """
     required: dict[Value, None] = {}
     generated: set[Value] = set()

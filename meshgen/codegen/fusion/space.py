@@ -155,7 +155,7 @@ class Space:
                 return unplaced
 
     def _place_operands(self, nodes: Sequence[Node]) -> None:
-        """Place operands of placed nodes by that use, if the op is element-wise or an invertible index map."""
+        """Place the operands of placed nodes, if their op is element-wise or an invertible index map."""
         for node in reversed(nodes):
             index = self.index.get(node.results[0])
             if index is None or node.results[0] in self.fixed:

@@ -54,9 +54,9 @@ class _Folder:
     def _set(self, node: Node, constant: np.ndarray[Any, Any]) -> None:
         self.now[node.result] = self._constant(constant, node.result.type)
 
-    def _constant(self, constant: np.ndarray[Any, Any], kind: TensorType) -> Value:
-        value = Builder(self.graph).splat(constant, kind)
-        self.known[value] = np.asarray(constant, kind.numpy_dtype)
+    def _constant(self, constant: np.ndarray[Any, Any], tensor_type: TensorType) -> Value:
+        value = Builder(self.graph).splat(constant, tensor_type)
+        self.known[value] = np.asarray(constant, tensor_type.numpy_dtype)
         return value
 
     def _append(self, node: Node, op: str, operands: Sequence[Value]) -> None:

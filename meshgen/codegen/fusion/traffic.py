@@ -19,12 +19,10 @@ from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 # FLOP per byte of traffic that a reader hides: a seventh of a device's peak.
 _NODES_PER_BYTE = 2
 
-# Most nodes that several readers may each recompute. Chosen: their arithmetic stays hidden behind the traffic of each
-# reader.
+# Most nodes that several readers may each recompute. Chosen: readers hide so few behind their memory traffic.
 _LIGHT_NODES = 8
 
-# Ratio of elements of a reader to elements of a value, above which recomputation in the reader multiplies the
-# arithmetic.
+# Ratio of a reader's elements to a value's elements, above which recomputation multiplies the arithmetic.
 _GROWTH = 8
 
 # Most nodes that may be recomputed for many more elements. Chosen: half of `_LIGHT_NODES`.
@@ -84,14 +82,14 @@ class Traffic:
     def dissolve(self) -> None:
         """Recompute element-wise groups inside their readers, if that moves fewer bytes."""
         for group in sorted(self.of.groups, key=lambda g: (-g.level, -g.number)):
-            made = [v for node in group.members for v in node.results]
-            readers = list(dict.fromkeys(g for v in made for g in self.users.get(v, ())))
-            if not self._dissolves(group, made, readers):
+            results = [v for node in group.members for v in node.results]
+            readers = list(dict.fromkeys(g for v in results for g in self.users.get(v, ())))
+            if not self._dissolves(group, results, readers):
                 continue
-            for value in made:
+            for value in results:
                 del self.of.owner[value]
             for reader in readers:
-                for value in made:
+                for value in results:
                     self.stop_reading(reader, value)
                 self.read(reader, group.reads)
                 wait(reader, group.waits, self.of)
@@ -117,13 +115,13 @@ class Traffic:
         """Whether an upper bound shows that a kernel has room for all loads if it also computes the nodes in `again`.
 
         The bound repeats the loads of these nodes at each index at which the kernel now loads one of their results. It
-        does not hold, and the
-        function returns False, if the kernel computes a value that they load.
+        is invalid if the
+        kernel computes a value that they load. In this case, returns False.
         """
-        own = self.loaded(group)
+        current_loads = self.loaded(group)
         of_nodes = loaded.total()
-        read_at = sum([own[value] for node in again for value in node.results])
-        if max(of_nodes, own.total() + of_nodes * read_at) > DEFAULT.fusion.loads:
+        read_at = sum([current_loads[value] for node in again for value in node.results])
+        if max(of_nodes, current_loads.total() + of_nodes * read_at) > DEFAULT.fusion.loads:
             return False
         owner, producer = self.of.owner, self.of.producer
         return not any(owner.get(value) is group or producer.get(value) in group.extra for value in loaded)
@@ -138,9 +136,11 @@ class Traffic:
             loads = self._loaded[group] = self._loaded_by(nodes, lambda value: self.of.producer_in(group, value))
         return loads
 
-    def _loaded_by(self, nodes: Sequence[Node], maker: Maker) -> Counter[Value]:
-        known = dict[Value, Needed]()
-        return Counter(value for value, _ in Needed().union(*[self.of.loads.by(node, maker, known) for node in nodes]))
+    def _loaded_by(self, nodes: Sequence[Node], producer: Maker) -> Counter[Value]:
+        cache = dict[Value, Needed]()
+        return Counter(
+            value for value, _ in Needed().union(*[self.of.loads.by(node, producer, cache) for node in nodes])
+        )
 
     def _loaded_again(self, nodes: Sequence[Node]) -> Counter[Value]:
         """Return the loads of nodes that are recomputed from values in memory."""
@@ -151,12 +151,12 @@ class Traffic:
 
         return self._loaded_by(nodes, maker)
 
-    def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
-        if group.form is not KernelForm.MAP or not readers or any(v in self.of.must for v in made):
+    def _dissolves(self, group: Group, results: Sequence[Value], readers: Sequence[Group]) -> bool:
+        if group.form is not KernelForm.MAP or not readers or any(v in self.of.must for v in results):
             return False
-        if any(r.form is KernelForm.OPAQUE or self.of.multiplies(r, made) for r in readers):
+        if any(r.form is KernelForm.OPAQUE or self.of.multiplies(r, results) for r in readers):
             return False
-        written = [v for v in made if any(v in r.reads for r in readers)]
+        written = [v for v in results if any(v in r.reads for r in readers)]
         out = sum(v.type.nbytes for v in written)
         ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
         costly = any(n.op in EXPENSIVE for n in ops)
@@ -199,8 +199,8 @@ class Traffic:
     def recompute(self) -> None:
         """Let readers recompute a value from others in memory, if that moves fewer bytes.
 
-        For example, `exp(x - m)` of a distributed softmax and `x - mean` of a backward pass are not written. Only the
-        few numbers per row are.
+        For example, `exp(x - m)` of a distributed softmax and `x - mean` of a backward pass are not written, only `m`
+        and `mean` are.
         """
         for group in sorted(self.of.groups, key=lambda g: (-g.level, -g.number)):
             members = sorted(group.members, key=self.of.position.__getitem__, reverse=True)

@@ -54,8 +54,8 @@ def waiting_seconds(body: Graph, device: Device) -> float:
     rows, they are loaded again for each level of reductions, and to write results of full size.
     """
     loops = [node for node in body.nodes if node.op == "recurrence" and len(node.operands) > len(node.results)]
-    trips = max((node.attrs.trips for node in loops), default=0)
-    copying = trips * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
+    trip_count = max((node.attrs.trips for node in loops), default=0)
+    copying = trip_count * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
     scans = [_loading(node, body, device)[1] for node in body.nodes if node.op not in REDUCTIONS]
     return max([copying, *scans, _reducing_seconds(body, device)])
 
@@ -79,17 +79,17 @@ def _loading(node: Node, body: Graph, device: Device) -> tuple[int, float]:
     dims = _folded_dims(node, body)
     if not dims or not node.operands[0].type.size:
         return 0, 0.0
-    kind = node.operands[0].type
+    operand_type = node.operands[0].type
     reduced, last = (
-        math.prod(kind.sizes[d] for d in dims),
-        max((d for d, n in enumerate(kind.sizes) if n > 1), default=-1),
+        math.prod(operand_type.sizes[d] for d in dims),
+        max((d for d, n in enumerate(operand_type.sizes) if n > 1), default=-1),
     )
-    kept, is_contiguous = kind.size // reduced, last in dims
+    kept, is_contiguous = operand_type.size // reduced, last in dims
     if node.op in REDUCTIONS:
         tile = reduction_shape(kept, reduced, is_contiguous, device.multiprocessors)
     else:
         tile = nest_shape(kept, reduced, is_contiguous)
-    tile_bytes = min(kept, tile.kept_block) * min(reduced, tile.reduced_block) * kind.numpy_dtype.itemsize
+    tile_bytes = min(kept, tile.kept_block) * min(reduced, tile.reduced_block) * operand_type.numpy_dtype.itemsize
     tiles = -(-reduced // tile.reduced_block)
     transfer = tiles * tile_bytes / DEFAULT.kernels.multiprocessor_bandwidth
     # The launch overhead contains the latency of one tile.

@@ -24,8 +24,8 @@ def read_bytes(body: Graph) -> int:
     needed = Counter[Value]({value: value.type.size for value in body.outputs})
     for node in reversed(body.nodes):
         most = sum(min(needed[value], value.type.size) for value in node.results)
-        for number, value in enumerate(node.operands):
-            needed[value] += _needed_of(node, number, most)
+        for i, value in enumerate(node.operands):
+            needed[value] += _needed_of(node, i, most)
     return sum(
         min(needed[value], value.type.size) * value.type.nbytes // max(1, value.type.size) for value in body.inputs
     )

@@ -18,11 +18,8 @@ from meshgen.runtime.simulate import rank_handlers
 # FLOP of the largest kernel whose errors are bounded element by element, which takes NumPy about a minute
 MOST_BOUNDED = 1e9
 TF32_ROUNDOFF = 2.0**-11  # unit roundoff of TF32, the least precise format to which matmul operands are rounded
-ROUNDOFFS = (
-    # roundoffs by which two results may differ, relative to the largest element. Chosen: random errors of long sums
-    # grow with a root
-    8
-)
+# roundoffs, relative to the largest element, by which results may differ. Chosen: random errors grow with a root
+ROUNDOFFS = 8
 Array = np.ndarray[Any, Any]
 
 
@@ -51,7 +48,7 @@ def _of_largest(dtype: str, array: Array) -> float:
 
 def differences(results: Sequence[Array], expected: Sequence[Array], bounds: Sequence[Array]) -> Iterator[str]:
     """Yield a text for each result with elements that differ by more than the bounds. NaNs are equal."""
-    for number, (left, right, bound) in enumerate(zip(results, expected, bounds, strict=True)):
+    for i, (left, right, bound) in enumerate(zip(results, expected, bounds, strict=True)):
         with np.errstate(all="ignore"):
             wide = np.complex128 if np.iscomplexobj(right) else np.float64
             a, b = left.astype(wide), right.astype(wide)
@@ -59,5 +56,5 @@ def differences(results: Sequence[Array], expected: Sequence[Array], bounds: Seq
             error = np.where(is_equal, 0.0, np.nan_to_num(np.abs(a - b), nan=np.inf))
             differs = error > np.broadcast_to(bound, error.shape)
         if differs.any():
-            text = f"{np.count_nonzero(differs)} of {differs.size} elements of result {number} differ, by up to {error[differs].max():.3g}"
+            text = f"{np.count_nonzero(differs)} of {differs.size} elements of result {i} differ, by up to {error[differs].max():.3g}"
             yield text

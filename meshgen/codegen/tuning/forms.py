@@ -89,21 +89,23 @@ def form_of(name: str, source: KernelSource, built: Mapping[str, BuiltKernel]) -
     return Form(source, kernel_entry(name, source, binaries), files)
 
 
-def in_place_of(own: Form, form: Form, name: str, arch: str) -> Form:
+def in_place_of(shipped_form: Form, form: Form, name: str, arch: str) -> Form:
     """Return the kernel of a module with the form of a candidate for one architecture. It keeps its forms for other
     architectures.
     """
-    if [*own.kernel.binaries] == [arch]:
+    if [*shipped_form.kernel.binaries] == [arch]:
         return form
     new, binary = form.kernel, form.kernel.binaries[arch]
     source = form_member(name, arch)
     launched = LaunchForm(source, new.grid, new.constants, new.num_warps, new.num_stages)
     kernel = replace(
-        own.kernel, binaries={**own.kernel.binaries, arch: binary}, forms={**own.kernel.forms, arch: launched}
+        shipped_form.kernel,
+        binaries={**shipped_form.kernel.binaries, arch: binary},
+        forms={**shipped_form.kernel.forms, arch: launched},
     )
-    files = {**own.files, **{file: form.files[file] for file in new.files}, source: form.files[new.source]}
+    files = {**shipped_form.files, **{file: form.files[file] for file in new.files}, source: form.files[new.source]}
     return Form(
         form.source,
         kernel,
-        {file: files[file] for file in kernel.files} | {kernel.source: own.files[own.kernel.source]},
+        {file: files[file] for file in kernel.files} | {kernel.source: shipped_form.files[shipped_form.kernel.source]},
     )

@@ -56,14 +56,14 @@ def _without_sizes(value: Any) -> Any:
     if isinstance(value, dict):
         if "array" in value:
             return "array"
-        return {key: _without_sizes(each) for key, each in value.items()}
+        return {key: _without_sizes(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_sizes(each) for each in value]
+        return [_without_sizes(item) for item in value]
     return "size" if type(value) is int and value >= EXACT_BELOW else value
 
 
-def _rounded(kind: TensorType) -> str:
-    return f"{kind.dtype}[{','.join(map(_size_class, kind.sizes))}]"
+def _rounded(tensor_type: TensorType) -> str:
+    return f"{tensor_type.dtype}[{','.join(map(_size_class, tensor_type.sizes))}]"
 
 
 def _size_class(size: int) -> str:

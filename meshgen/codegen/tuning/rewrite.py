@@ -67,8 +67,8 @@ def _modules(members: Members) -> Iterator[LoadedModule]:
     inner = _inner(members, value)
     if not inner:
         yield load_part(members, members.path, value)
-    for each in inner.values():
-        yield from _modules(each)
+    for inner_members in inner.values():
+        yield from _modules(inner_members)
 
 
 def _inner(members: Members, value: Json) -> dict[Hashable, Members]:
@@ -98,7 +98,7 @@ def with_forms(members: Members, changes: Changes) -> dict[str, bytes]:
     """
     value = checked_manifest(members, members.path)
     inner: dict[Any, dict[str, bytes]] = {
-        key: with_forms(each, changes) for key, each in _inner(members, value).items()
+        key: with_forms(inner_members, changes) for key, inner_members in _inner(members, value).items()
     }
     if "parts" in value:
         return _with_parts(members, value, inner)

@@ -29,11 +29,8 @@ from meshgen.runtime.random_arrays import random_operands
 
 # rounds, in each of which every form runs once, so that clocks and other users of the device affect all forms alike
 ROUNDS = 15
-LEAST_GAIN = (
-    # share of the time that a candidate must save. Measured: medians of `ROUNDS` rounds differ by about 1 % between
-    # runs
-    0.02
-)
+# share of the time that a candidate must save. Measured: medians of `ROUNDS` rounds differ by about 1 % between runs
+LEAST_GAIN = 0.02
 SEED = 0  # seed of the random operands, which are the same in every run
 REPORT = "it is not used; please report this program"
 Array = np.ndarray[Any, Any]
@@ -149,8 +146,8 @@ class _Measurement:
         best, form = self._best(forms, timings)
         row = self._row(forms[best], timings[best], timings[0])
         change = Change(form, row.provenance)
-        others = len(timings) - 1
-        return Measured(key, job.name, change, row if row.tile else None, others, tuple(self.warnings))
+        candidate_count = len(timings) - 1
+        return Measured(key, job.name, change, row if row.tile else None, candidate_count, tuple(self.warnings))
 
     def _forms(self) -> list[Form]:
         """Return the shipped form, followed by the forms of other candidates."""
@@ -169,17 +166,21 @@ class _Measurement:
         """
         job, rank = self.job, self.mesh.size - 1
         operands = random_operands(self.body, [SEED])
-        launched = next(each for each in job.module.schedule.launches() if each.item.kernel == job.name)
+        launched = next(
+            launch_of_step
+            for launch_of_step in job.module.schedule.launches()
+            if launch_of_step.item.kernel == job.name
+        )
         with OneKernel(self.bench.api, self.mesh, launched.plan, launched.item, operands) as kernel:
             launches = {
                 n: launch for n, form in enumerate(forms) if (launch := kernel.launch(form.kernel, form.member))
             }
             expected = kernel.results(launches[0])
             bounds = allowed(self.body, self.mesh, rank, operands, expected)
-            for number in [*launches][1:]:
-                if texts := list(differences(self._results(kernel, launches[number], forms[number]), expected, bounds)):
-                    self.warnings.append(Diagnostic("MG0612", self._text(forms[number], "; ".join(texts)), hint=REPORT))
-                    del launches[number]
+            for i in [*launches][1:]:
+                if texts := list(differences(self._results(kernel, launches[i], forms[i]), expected, bounds)):
+                    self.warnings.append(Diagnostic("MG0612", self._text(forms[i], "; ".join(texts)), hint=REPORT))
+                    del launches[i]
             return self._medians(self.bench.timer_of(kernel.device, self.body), launches)
 
     def _results(self, kernel: OneKernel, launch: Launch, form: Form) -> list[Array]:
@@ -194,9 +195,9 @@ class _Measurement:
             text = self._text(form, why.message)
             raise RuntimeFailure(Diagnostic(why.code, text, why.loc, why.notes, hint=REPORT)) from failure
 
-    def _text(self, form: Form, what: str) -> str:
+    def _text(self, form: Form, problem: str) -> str:
         assert form.source, "a candidate"
-        return f"kernel '{self.job.name}' with tile {form.source.tile} on {self.device}: {what}"
+        return f"kernel '{self.job.name}' with tile {form.source.tile} on {self.device}: {problem}"
 
     def _medians(self, timer: Timer, launches: Mapping[int, Launch]) -> dict[int, Timing]:
         """Return the median times of launches. Each round runs all of them, starting with a different one."""
