@@ -6,7 +6,7 @@ BIT_FUNCTIONS: dict[str, str] = {
     "popcount": '''
 @triton.jit
 def popcount(x):
-    """Number of set bits of an unsigned 32-bit integer."""
+    """Return the number of set bits of an unsigned 32-bit integer."""
     x = x - ((x >> 1) & 0x55555555)
     x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
     x = (x + (x >> 4)) & 0x0F0F0F0F
@@ -15,7 +15,7 @@ def popcount(x):
     "smear": '''
 @triton.jit
 def smear(x):
-    """All bits below the highest set bit of an unsigned 32-bit integer are set too."""
+    """Set all bits below the highest set bit of an unsigned 32-bit integer."""
     x = x | (x >> 1)
     x = x | (x >> 2)
     x = x | (x >> 4)
@@ -25,13 +25,13 @@ def smear(x):
     "popcount_64": '''
 @triton.jit
 def popcount_64(x):
-    """Number of set bits of an unsigned 64-bit integer."""
+    """Return the number of set bits of an unsigned 64-bit integer."""
     return popcount((x >> 32).to(tl.uint32)) + popcount(x.to(tl.uint32))
 ''',
     "smear_64": '''
 @triton.jit
 def smear_64(x):
-    """All bits below the highest set bit of an unsigned 64-bit integer are set too."""
+    """Set all bits below the highest set bit of an unsigned 64-bit integer."""
     x = x | (x >> 1)
     x = x | (x >> 2)
     x = x | (x >> 4)
@@ -42,27 +42,27 @@ def smear_64(x):
     "total_order": '''
 @triton.jit
 def total_order(x):
-    """A whole number per f32 that is ordered as IEEE's totalOrder: -NaN < -inf < ... < -0 < 0 < ... < inf < NaN."""
+    """Return an integer per f32, ordered as IEEE's totalOrder: -NaN < -inf < ... < -0 < 0 < ... < inf < NaN."""
     bits = x.to(tl.int32, bitcast=True)
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 ''',
     "total_order_f64": '''
 @triton.jit
 def total_order_f64(x):
-    """The same of f64."""
+    """Return an integer per f64, ordered as IEEE's totalOrder."""
     bits = x.to(tl.int64, bitcast=True)
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
 ''',
     "comes_first": '''
 @triton.jit
 def comes_first(a, b):
-    """1 where `a` is before `b` in falling order."""
+    """Return 1 where `a` comes before `b` in descending order, else 0."""
     return (a > b).to(tl.int32)
 ''',
     "shortened": '''
 @triton.jit
 def shortened(bits, sign, dropped, greatest, least, infinity):
-    """The bits of a float without the last `dropped` ones of its mantissa; 0 below `least`, infinity above `greatest`."""
+    """Round off the last `dropped` mantissa bits of a float: 0 below `least`, infinity above `greatest`."""
     one = bits * 0 + 1
     lower = bits & ((one << sign) - 1)
     last = tl.where(dropped > 0, (lower >> dropped) & 1, 0)
@@ -73,7 +73,7 @@ def shortened(bits, sign, dropped, greatest, least, infinity):
     "high_half_unsigned": '''
 @triton.jit
 def high_half_unsigned(a, b):
-    """The upper 64 bits of a product of unsigned 64-bit integers, by halves of 32 bits."""
+    """Return the upper 64 bits of the product of unsigned 64-bit integers, from halves of 32 bits."""
     low, high = a & 0xFFFFFFFF, a >> 32
     low_b, high_b = b & 0xFFFFFFFF, b >> 32
     middle = high * low_b + ((low * low_b) >> 32)
@@ -83,9 +83,9 @@ def high_half_unsigned(a, b):
     "high_half": '''
 @triton.jit
 def high_half(a, b):
-    """The same of signed ones: a negative factor is 2^64 more as an unsigned one."""
+    """Return the upper 64 bits of a signed product. As an unsigned integer, a negative factor is 2^64 larger."""
     whole = high_half_unsigned(a.to(tl.uint64), b.to(tl.uint64)).to(tl.int64)
     return whole - tl.where(a < 0, b, 0) - tl.where(b < 0, a, 0)
 ''',
 }
-"""Sources by name."""
+"""Source of each function, by name."""

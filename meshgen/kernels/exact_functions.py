@@ -6,7 +6,7 @@ EXACT: dict[str, str] = {
     "next_after": '''
 @triton.jit
 def next_after(x, y, integers: tl.constexpr):
-    """The number next to x on the way to y. Without its sign, the bits of a float count its numbers."""
+    """Return the float next to x in the direction of y: the bits without the sign count the floats from 0."""
     x, y = tl.broadcast(x, y)
     bits = x.to(integers, bitcast=True)
     one = bits * 0 + 1
@@ -19,9 +19,9 @@ def next_after(x, y, integers: tl.constexpr):
     "float_remainder": '''
 @triton.jit
 def float_remainder(x, y, bits: tl.constexpr, steps: tl.constexpr):
-    """x - y * trunc(x / y), exact for every quotient: `bits` of it at a time, the first ones first.
+    """Return x - y * trunc(x / y), exact for every quotient. Computes `bits` of it at a time, the high ones first.
 
-    Multiples of |y| by powers of 2^bits go up to the greatest that is not above |x|, and down again.
+    Scales |y| by powers of 2^bits up to the largest multiple that is not above |x|, and down again.
     """
     x, y = tl.broadcast(x, y)
     a = tl.abs(x)

@@ -11,11 +11,11 @@ F32: dict[str, str] = {
     "accurate_exp": '''
 @triton.jit
 def accurate_exp(x):
-    """exp(x) in single precision, to 2 ulp: what rounding x log2(e) loses is a factor of its own.
+    """Return exp(x) in single precision to 2 ulp. A factor corrects the rounding error of x log2(e).
 
-    A device takes results below 2^-126 for 0, so these are scaled.
+    Devices flush results below 2^-126 to 0, so these are scaled.
     """
-    t = tl.fma(x, 1.4426950216293335, 0.0)  # a product would be rounded once with the sum below
+    t = tl.fma(x, 1.4426950216293335, 0.0)  # the compiler could contract a plain product with the sum below
     small = t < -100
     e = tl.exp2(tl.where(small, t + 64, t))
     lost = tl.fma(x, 1.4426950216293335, t * -1.0) + x * 1.925963033500e-8
@@ -25,7 +25,7 @@ def accurate_exp(x):
     "accurate_expm1": '''
 @triton.jit
 def accurate_expm1(x):
-    """exp(x) - 1 in single precision, without cancellation (Kahan)."""
+    """Return exp(x) - 1 in single precision, without cancellation (Kahan)."""
     u = accurate_exp(x)
     near = tl.where(u == 1, x, (u - 1) * x / tl.log(tl.where((u == 1) | (u == 0), 2, u)))
     return tl.where(tl.abs(x) < 1, near, u - 1)
@@ -33,14 +33,14 @@ def accurate_expm1(x):
     "accurate_logistic": '''
 @triton.jit
 def accurate_logistic(x):
-    """1 / (1 + exp(-x)) in single precision."""
+    """Return 1 / (1 + exp(-x)) in single precision."""
     e = accurate_exp(tl.abs(x) * -1.0)
     return tl.where(x < 0, e, 1.0) / (1 + e)
 ''',
     "narrow_logistic": '''
 @triton.jit
 def narrow_logistic(x):
-    """1 / (1 + exp(-x)) to the accuracy of 16 bits: where exp(-x) may be infinite it is scaled, and the 1 beside it does not count."""
+    """Return 1 / (1 + exp(-x)) for 16-bit results. Where exp(-x) may overflow, it is scaled and the 1 is left out."""
     small = x < -64
     e = tl.exp(tl.where(small, x + 44.3614195558365, x) * -1.0)
     return tl.where(small, 5.421010862427522e-20, 1.0) / (tl.where(small, 0.0, 1.0) + e)
@@ -48,7 +48,7 @@ def narrow_logistic(x):
     "square_root": '''
 @triton.jit
 def square_root(x):
-    """Square root in single precision: a device's takes numbers below 2^-126 for 0, so these are scaled."""
+    """Return sqrt(x) in single precision. Devices flush operands below 2^-126 to 0, so these are scaled."""
     small = x < 1.1754943508222875e-38
     r = tl.sqrt(tl.where(small, x * 16777216.0, x))
     return tl.where(small, r * 0.000244140625, r)
@@ -56,7 +56,7 @@ def square_root(x):
     "inverse_root": '''
 @triton.jit
 def inverse_root(x):
-    """1 / sqrt(x) in single precision, scaled as in `square_root`."""
+    """Return 1 / sqrt(x) in single precision, scaled as in `square_root`."""
     small = x < 1.1754943508222875e-38
     r = tl.rsqrt(tl.where(small, x * 16777216.0, x))
     return tl.where(small, r * 4096.0, r)
@@ -64,13 +64,13 @@ def inverse_root(x):
     "sine": '''
 @triton.jit
 def sine(x):
-    """sin(x) in single precision: a device's takes numbers below 2^-126 for 0."""
+    """Return sin(x) in single precision, x itself near 0: devices flush operands below 2^-126 to 0."""
     return tl.where(tl.abs(x) < 0.0001, x, tl.sin(x))
 ''',
     "error_function": '''
 @triton.jit
 def error_function(x):
-    """erf(x) in single precision: a device's takes numbers below 2^-126 for 0."""
+    """Return erf(x) in single precision, linear near 0: devices flush operands below 2^-126 to 0."""
     return tl.where(tl.abs(x) < 0.0001, x * 1.1283791670955126, tl.erf(x))
 ''',
 }

@@ -19,7 +19,7 @@ FUNCTIONS: dict[str, str] = {
     "tanh_f32": '''
 @triton.jit
 def tanh_f32(x):
-    """Hyperbolic tangent to 2 ulp; a polynomial near 0, where 1 - 2 / (exp(2x) + 1) cancels (Cephes' tanhf)."""
+    """Return tanh(x) to 2 ulp, near 0 by a polynomial (Cephes' tanhf): 1 - 2 / (exp(2x) + 1) cancels there."""
     s = x * x
     p = (((-5.70498872745e-3 * s + 2.06390887954e-2) * s - 5.37397155531e-2) * s + 1.33314422036e-1) * s - 3.33332819422e-1
     far = 2 * tl.sigmoid(2 * x) - 1
@@ -28,7 +28,7 @@ def tanh_f32(x):
     "expm1": '''
 @triton.jit
 def expm1(x):
-    """exp(x) - 1 without cancellation (Kahan)."""
+    """Return exp(x) - 1 without cancellation (Kahan)."""
     u = tl.exp(x)
     near = tl.where(u == 1, x, (u - 1) * x / tl.log(tl.where((u == 1) | (u == 0), 2, u)))
     return tl.where(tl.abs(x) < 1, near, u - 1)
@@ -36,7 +36,7 @@ def expm1(x):
     "log1p": '''
 @triton.jit
 def log1p(x):
-    """log(1 + x) without cancellation (Kahan)."""
+    """Return log(1 + x) without cancellation (Kahan)."""
     u = 1 + x
     near = tl.where(u == 1, x, tl.log(u) * x / tl.where(u == 1, 1, u - 1))
     return tl.where(tl.abs(x) < 1, near, tl.log(u))
@@ -44,7 +44,7 @@ def log1p(x):
     "tanh_f64": '''
 @triton.jit
 def tanh_f64(x):
-    """Hyperbolic tangent from exp(-2|x|) - 1."""
+    """Return tanh(x), computed from exp(-2|x|) - 1."""
     a = tl.abs(x)
     e = expm1(-2 * a)
     t = -e / (e + 2)
@@ -53,7 +53,7 @@ def tanh_f64(x):
     "cbrt": '''
 @triton.jit
 def cbrt(x):
-    """Cube root: exp and log give a start, one Newton step the rest."""
+    """Return the cube root, by one Newton step from exp(log(x) / 3)."""
     a = tl.abs(x)
     safe = tl.where(a == 0, 1, a)
     y = tl.exp(tl.log(safe) / 3)
@@ -64,7 +64,7 @@ def cbrt(x):
     "round_even": '''
 @triton.jit
 def round_even(x, big):
-    """Round to nearest, ties to even: adding and taking away `big` = 2^(mantissa bits) drops the fraction."""
+    """Round to nearest, ties to even. Adding and subtracting `big` = 2^(mantissa bits) drops the fraction."""
     a = tl.abs(x)
     r = tl.where(a < big, (a + big) - big, a)
     return tl.where(x < 0, r * -1.0, r)
@@ -81,19 +81,19 @@ def round_away(x):
     "sign_of": '''
 @triton.jit
 def sign_of(x):
-    """-1, 0 or 1; NaN stays NaN."""
+    """Return -1, 0 or 1, or NaN for NaN."""
     return tl.where(x > 0, x * 0 + 1, tl.where(x < 0, x * 0 - 1, x))
 ''',
     "sign_of_float": '''
 @triton.jit
 def sign_of_float(x):
-    """-1, 0 or 1; NaN stays NaN. Infinity must not be multiplied by 0."""
+    """Return -1, 0 or 1, or NaN for NaN. Unlike `sign_of`, this does not multiply infinity by 0."""
     return tl.where(x > 0, 1.0, tl.where(x < 0, -1.0, x))
 ''',
     "power": '''
 @triton.jit
 def power(x, y):
-    """x ** y for floats: a negative base needs an integral exponent; infinities and zeros with their signs as IEEE has it."""
+    """Return x ** y for floats as IEEE defines it. A negative base with a fractional exponent yields NaN."""
     x, y = tl.broadcast(x, y)
     a = tl.abs(x)
     r = tl.exp2(y * tl.log2(tl.where(a == 0, 1, a)))
@@ -109,7 +109,7 @@ def power(x, y):
     "integer_power": '''
 @triton.jit
 def integer_power(x, y):
-    """x ** y for integers by squaring, over all bits of y; a negative exponent gives 0, or a power of -1 or 1."""
+    """Return x ** y for integers, by squaring. A negative exponent yields 0 unless x is -1 or 1."""
     r = x * 0 + y * 0 + 1
     base = x
     left = tl.where(y < 0, 0 - y, y)
@@ -123,7 +123,7 @@ def integer_power(x, y):
     "erf_inv": '''
 @triton.jit
 def erf_inv(x):
-    """Inverse error function in single precision (Giles, "Approximating the erfinv function", 2010)."""
+    """Return the inverse error function in single precision (Giles, "Approximating the erfinv function", 2010)."""
     w = -tl.log((1 - x) * (1 + x))
     c = w - 2.5
     p = 2.81022636e-08 * c + 3.43273939e-07
@@ -150,7 +150,7 @@ def erf_inv(x):
     "erf_inv_f64": '''
 @triton.jit
 def erf_inv_f64(x):
-    """Newton steps from single precision: on erf where that is not near 1, else on log(erfc) as a continued fraction."""
+    """Refine `erf_inv` by Newton steps: on erf, or near 1 on log(erfc) as a continued fraction."""
     a = tl.abs(x)
     near = a < 0.96
     safe = tl.where(a < 1, a, 0.5)
@@ -169,13 +169,13 @@ def erf_inv_f64(x):
     "is_negative": '''
 @triton.jit
 def is_negative(x):
-    """Whether the sign is set, of -0 too."""
+    """Whether the sign bit is set, also for -0."""
     return (x < 0) | ((x == 0) & (1 / x < 0))
 ''',
     "steepness": '''
 @triton.jit
 def steepness(y, x):
-    """The smaller of |x| and |y| over the larger; NaN if one is."""
+    """Return the smaller of |x| and |y| over the larger, or NaN if either is NaN."""
     a = tl.abs(x)
     b = tl.abs(y)
     low = tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
@@ -185,7 +185,7 @@ def steepness(y, x):
     "octant": '''
 @triton.jit
 def octant(t):
-    """The angle of a steepness from 0 to 1, in single precision: a polynomial (Cephes' atanf)."""
+    """Return atan(t) for t from 0 to 1 in single precision, by a polynomial (Cephes' atanf)."""
     steep = t > 0.4142135623730950
     z = tl.where(steep, (t - 1) / (t + 1), t)
     s = z * z
@@ -196,7 +196,7 @@ def octant(t):
     "around": '''
 @triton.jit
 def around(r, y, x):
-    """The angle of (x, y) from that in its octant."""
+    """Return the angle of (x, y), given the angle `r` in its octant."""
     r = tl.where(tl.abs(y) > tl.abs(x), 1.5707963267948966 - r, r)
     r = tl.where(is_negative(x), 3.141592653589793 - r, r)
     return tl.where(is_negative(y), r * -1.0, r)
@@ -204,13 +204,13 @@ def around(r, y, x):
     "arc_tangent": '''
 @triton.jit
 def arc_tangent(y, x):
-    """Angle of (x, y)."""
+    """Return the angle of (x, y) in single precision."""
     return around(octant(steepness(y, x)), y, x)
 ''',
     "arc_tangent_f64": '''
 @triton.jit
 def arc_tangent_f64(y, x):
-    """Angle of (x, y): what single precision misses is the angle of what remains when (x, y) is turned back by it."""
+    """Return the angle of (x, y): the single-precision angle, plus that of (x, y) rotated back by it."""
     t = steepness(y, x)
     r = octant(t)
     c = tl.cos(r)
@@ -220,19 +220,19 @@ def arc_tangent_f64(y, x):
     "saturated": '''
 @triton.jit
 def saturated(x, low, high):
-    """The number from `low` to `high` that is nearest; 0 for NaN."""
+    """Clamp x to [low, high]. NaN becomes 0."""
     return tl.where(x == x, tl.minimum(tl.maximum(x, low), high), 0.0)
 ''',
     "to_f8e4m3fn": '''
 @triton.jit
 def to_f8e4m3fn(x):
-    """Rounded to 8 bits: what would be above 448 is NaN (a device's conversion saturates)."""
+    """Round to 8 bits. Results above 448 become NaN (a device's conversion saturates)."""
     return tl.where(tl.abs(x) > 464.0, float("nan"), x).to(tl.float8e4nv)
 ''',
     "to_f8e5m2": '''
 @triton.jit
 def to_f8e5m2(x):
-    """Rounded to 8 bits: what would be above 57344 is infinite (a device's conversion saturates)."""
+    """Round to 8 bits. Results above 57344 become infinite (a device's conversion saturates)."""
     bits = x.to(tl.float8e5).to(tl.uint8, bitcast=True)
     infinite = tl.where(x < 0, 252, 124).to(tl.uint8)
     return tl.where(tl.abs(x) >= 61440.0, infinite, bits).to(tl.float8e5, bitcast=True)
@@ -240,7 +240,7 @@ def to_f8e5m2(x):
     "signed_quotient": '''
 @triton.jit
 def signed_quotient(x, y):
-    """x / y rounded to 0; -1 for y = 0."""
+    """Return x / y rounded toward 0, or -1 for y = 0."""
     plain = (y != 0) & (y != -1)
     r = x // tl.where(plain, y, y * 0 + 1)
     return tl.where(y == 0, x * 0 - 1, tl.where(y == -1, 0 - x, r))
@@ -248,7 +248,7 @@ def signed_quotient(x, y):
     "signed_remainder": '''
 @triton.jit
 def signed_remainder(x, y):
-    """x - y * (x / y), with the sign of x; x for y = 0."""
+    """Return x - y * (x / y) with the sign of x, or x for y = 0."""
     plain = (y != 0) & (y != -1)
     r = x % tl.where(plain, y, y * 0 + 1)
     return tl.where(y == 0, x, r)
@@ -256,25 +256,25 @@ def signed_remainder(x, y):
     "unsigned_quotient": '''
 @triton.jit
 def unsigned_quotient(x, y):
-    """x / y rounded down; all bits for y = 0."""
+    """Return x / y rounded down, or the integer with all bits set for y = 0."""
     return tl.where(y == 0, x * 0 - 1, x // tl.where(y == 0, y + 1, y))
 ''',
     "unsigned_remainder": '''
 @triton.jit
 def unsigned_remainder(x, y):
-    """x - y * (x / y); x for y = 0."""
+    """Return x - y * (x / y), or x for y = 0."""
     return tl.where(y == 0, x, x % tl.where(y == 0, y + 1, y))
 ''',
     "nan_maximum": '''
 @triton.jit
 def nan_maximum(a, b):
-    """Maximum that keeps NaN."""
+    """Return the maximum, or NaN if an operand is NaN."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 ''',
     "nan_minimum": '''
 @triton.jit
 def nan_minimum(a, b):
-    """Minimum that keeps NaN."""
+    """Return the minimum, or NaN if an operand is NaN."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 ''',
     "product": """

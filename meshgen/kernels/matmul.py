@@ -57,8 +57,7 @@ class Tile:
         return self.threads - (32 * self.num_warps if self.is_specialized else 0)
 
 
-# Warp groups multiply 64 rows at once. Operands of 32 columns take longer to read from shared memory than to
-# multiply.
+# Warp groups multiply 64 rows at once. With 32 columns, reading operands takes longer than multiplying.
 _SM90 = (
     Tile(128, 256, 64, 8, 3, 1.0), Tile(128, 128, 64, 8, 3, 1.0), Tile(64, 256, 64, 4, 4, 1.0), Tile(128, 64, 64, 4, 4, 1.0),
     Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 256, 4, 3, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
@@ -80,8 +79,7 @@ _F32 = (
     Tile(128, 64, 16, 8, 3, 1.0), Tile(64, 64, 16, 4, 3, 0.9), Tile(64, 32, 32, 4, 3, 0.7),
     Tile(32, 32, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.4), Tile(16, 32, 32, 4, 3, 0.25),
 )  # fmt: skip
-# f32 multiplied by three tf32 matmuls on tensor cores: both operands are in registers, each as a high and a
-# low part.
+# f32 multiplied by three tf32 matmuls: both operands are in registers, each as a high and a low part.
 _TF32X3 = (
     Tile(128, 64, 32, 8, 3, 1.0), Tile(64, 64, 32, 4, 3, 0.8), Tile(64, 32, 32, 4, 3, 0.5),
     Tile(32, 64, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.3), Tile(16, 32, 64, 4, 3, 0.15),

@@ -65,7 +65,7 @@ SPECIAL: dict[str, str] = {
     "erfc_f32": f'''
 @triton.jit
 def erfc_f32(x):
-    """1 - erf(x) to 4 ulp: far from 0 a polynomial times exp(-x^2), of which what rounding x^2 loses is a factor of its own."""
+    """Return 1 - erf(x) to 4 ulp, far from 0 as a polynomial times exp(-x^2), corrected for the rounding of x^2."""
     a = tl.minimum(tl.abs(x), 30.0)
     t = (a - 3) / (a + 3)
     {_horner("p", "t", _ERFC_F32)}
@@ -78,7 +78,7 @@ def erfc_f32(x):
     "erfc_f64": f'''
 @triton.jit
 def erfc_f64(x):
-    """1 - erf(x); far from 0 as in single precision, with x^2 in two parts of which the first has few digits."""
+    """Return 1 - erf(x), far from 0 as in `erfc_f32`, but with x^2 split into an exact part and a remainder."""
     a = tl.minimum(tl.abs(x), 30.0)
     t = (a - 3) / (a + 3)
     {_horner("p", "t", _ERFC_F64)}
@@ -91,7 +91,7 @@ def erfc_f64(x):
     "sinh": '''
 @triton.jit
 def sinh(x):
-    """(exp(x) - exp(-x)) / 2; far from 0 as a square of exp(x / 2), which does not overflow before the result."""
+    """Return sinh(x), far from 0 by the square of exp(x / 2), which does not overflow before the result."""
     a = tl.abs(x)
     e = expm1(tl.minimum(a, 30.0))
     h = tl.exp(a * 0.5)
@@ -101,14 +101,14 @@ def sinh(x):
     "cosh": '''
 @triton.jit
 def cosh(x):
-    """(exp(x) + exp(-x)) / 2, as a square of exp(x / 2)."""
+    """Return cosh(x), by the square of exp(x / 2)."""
     h = tl.exp(tl.abs(x) * 0.5)
     return 0.5 * h * h + 0.5 / h / h
 ''',
     "asinh": '''
 @triton.jit
 def asinh(x):
-    """log(|x| + sqrt(x^2 + 1)) with the sign of x, without cancellation."""
+    """Return log(|x| + sqrt(x^2 + 1)) with the sign of x, without cancellation."""
     a = tl.abs(x)
     s = tl.minimum(a, 1e8)
     near = log1p(s + s * s / (1 + tl.sqrt(s * s + 1)))
@@ -118,7 +118,7 @@ def asinh(x):
     "acosh": '''
 @triton.jit
 def acosh(x):
-    """log(x + sqrt(x^2 - 1)), without cancellation near 1."""
+    """Return log(x + sqrt(x^2 - 1)), without cancellation near 1."""
     t = x - 1
     near = log1p(t + tl.sqrt(t * (t + 2)))
     return tl.where(x < 1, float("nan"), tl.where(x < 1e8, near, tl.log(x) + 0.6931471805599453))
@@ -126,7 +126,7 @@ def acosh(x):
     "atanh": '''
 @triton.jit
 def atanh(x):
-    """log((1 + x) / (1 - x)) / 2."""
+    """Return log((1 + x) / (1 - x)) / 2."""
     a = tl.abs(x)
     r = 0.5 * log1p(2 * a / (1 - a))
     return tl.where(x < 0, r * -1.0, tl.where(a > 0, r, x))
@@ -134,19 +134,19 @@ def atanh(x):
     "asin": '''
 @triton.jit
 def asin(x):
-    """The angle of (sqrt(1 - x^2), x)."""
+    """Return the angle of (sqrt(1 - x^2), x)."""
     return arc_tangent_f64(x, tl.sqrt((1 - x) * (1 + x)))
 ''',
     "acos": '''
 @triton.jit
 def acos(x):
-    """The angle of (x, sqrt(1 - x^2))."""
+    """Return the angle of (x, sqrt(1 - x^2))."""
     return arc_tangent_f64(tl.sqrt((1 - x) * (1 + x)), x)
 ''',
     "lgamma": f'''
 @triton.jit
 def lgamma(x):
-    """log |gamma(x)|: Stirling's series from 12 on, recurrence up to there, and reflection below 0.5."""
+    """Return log |gamma(x)|, by Stirling's series from 12 on, recurrence below, and reflection below 0.5."""
     reflected = x < 0.5
     y = tl.where(reflected, 1 - x, x)
     product = y * 0 + 1
@@ -166,7 +166,7 @@ def lgamma(x):
     "digamma": f'''
 @triton.jit
 def digamma(x):
-    """The derivative of log gamma: its asymptotic series from 12 on, recurrence up to there, and reflection below 0.5."""
+    """Return the derivative of log gamma, by a series from 12 on, recurrence below, and reflection below 0.5."""
     reflected = x < 0.5
     y = tl.where(reflected, 1 - x, x)
     r = y * 0
@@ -186,7 +186,7 @@ def digamma(x):
     "zeta": f'''
 @triton.jit
 def zeta(s, q):
-    """Hurwitz's zeta by Euler and Maclaurin's formula, for q from -12 on; NaN below."""
+    """Return Hurwitz's zeta by the Euler-Maclaurin formula for q from -12 on, and NaN below."""
     s, q = tl.broadcast(s, q)
     total = q * 0
     end = q
@@ -208,7 +208,7 @@ def zeta(s, q):
     "polygamma": '''
 @triton.jit
 def polygamma(n, x):
-    """The n-th derivative of digamma; NaN if n is negative or not an integer."""
+    """Return the n-th derivative of digamma, or NaN if n is negative or not an integer."""
     n, x = tl.broadcast(n, x)
     r = tl.exp(lgamma(n + 1)) * zeta(n + 1, x)
     r = tl.where(tl.floor(n * 0.5) * 2 == n, r * -1.0, r)
@@ -218,7 +218,7 @@ def polygamma(n, x):
     "bessel_i1e": f'''
 @triton.jit
 def bessel_i1e(x):
-    """exp(-|x|) I1(x) by polynomials of x and of 1 / x."""
+    """Return exp(-|x|) I1(x), by polynomials of x and of 1 / x."""
     a = tl.abs(x)
     t = tl.minimum(a, 8.0) * 0.25 - 1
     {_horner("near", "t", _I1_NEAR)}

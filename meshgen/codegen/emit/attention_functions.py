@@ -84,8 +84,8 @@ def factored(region: Graph) -> tuple[Graph, float]:
 
     Returns:
         The function without the multiplication, and the constant. The constant is 1.0 without such a multiplication,
-        and 0.0 if the function does more than scale the scores: masked scores may be as large as floats
-        can be, and must not be scaled.
+        and 0.0 if the function does more than scale the scores: masked scores may be as large as floats can be, and
+        must not be scaled.
     """
     if not _is_plain(region):
         return region, 0.0

@@ -1,4 +1,4 @@
-"""Loop bounds of masked attention: the blocks of keys, or of rows, that a tile visits (`fusion/attention_bounds.py`)."""
+"""Loop bounds of masked attention: the blocks of keys or rows that a tile visits (`fusion/attention_bounds.py`)."""
 
 from __future__ import annotations
 

@@ -285,11 +285,10 @@ class Operands:
         return evaluator.loaded(_SIDES[operand_index], integer(pointer), mask, zero(load.value.type.dtype))
 
     def copied(self, operand_index: int, name: str, tma: TmaTile | None, subtile: int = 0) -> str:
-        """Return a TMA tile, transposed if k does not run along the side that the matmul needs."""
+        """Return a TMA tile, transposed if the matmul needs k along the other side."""
         assert tma is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
-        # Triton 3.6 derives the rows of the second warp group by adding to this expression, so no other code may use
-        # it.
+        # Triton 3.6 derives the rows of the second warp group from this expression, so no other code may use it.
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
         column_offset = f" + {subtile} * (BLOCK_N // {self.tile.parts})" if subtile else ""
         starts = {

@@ -67,8 +67,8 @@ def _place_forwarded(body: Graph, space: Space, positions: Sequence[int]) -> Non
 
 
 def place_of(space: Space, value: Value) -> Index | None:
-    """Return the index of a value in the space of its body, or None if the space does not contain it. Each lane
-    holds all of a scalar.
+    """Return the index of a value in the iteration space of its body, or None if the space does not contain it. A
+    scalar has index ().
     """
     return space.locate(value) if value.type.rank else ()
 
@@ -82,8 +82,8 @@ def _writes_all(node: Node) -> bool:
 
 
 def _is_written_once(body: Graph, space: Space) -> bool:
-    """Whether each result varies with all kept dims or with none of them; the first program alone stores the
-    latter.
+    """Whether each result varies with all kept dims or with none of them. The first program alone stores a result
+    that varies with none.
     """
     kept = {v for v in space.dims if v not in space.reduced}
     output_vars = [_variables(place_of(space, value) or ()) for value in body.outputs]

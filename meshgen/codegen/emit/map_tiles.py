@@ -67,7 +67,7 @@ class Flat:
         return max(1, self.block // 256)
 
     def begin(self, evaluator: Evaluator, program: Int) -> Index:
-        """Write the tile's index variable for index `program` of the program, and return the index in the output."""
+        """Write the tile's index variable for program `program`, and return the tile's index in the output."""
         size, block = math.prod(self.box.sizes), self.block
         if size > 1:
             name = evaluator.constant("BLOCK", block)
@@ -106,7 +106,7 @@ class Square:
         return 4
 
     def begin(self, evaluator: Evaluator, program: Int) -> Index:
-        """Write the tile's index variables for index `program` of the program, and return the index in the output."""
+        """Write the tile's index variables for program `program`, and return the tile's index in the output."""
         sizes, steps, let = self.box.sizes, self.steps, evaluator.let
         rows, cols = sizes[self.across], sizes[self.last]
         outer = [sizes[d] for d in self.other_dims]

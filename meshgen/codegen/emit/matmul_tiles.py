@@ -42,7 +42,8 @@ _BARRIER_BYTES = 512  # bytes of shared memory that are left for the barriers of
 
 
 def rank_tiles(products: Sequence[Product], device: Device, held: int = 0) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile) for matmuls that each program computes one after the other, fastest first.
+    """Return (predicted seconds, tile) pairs for matmuls that each program computes one after the other, fastest
+    first.
 
     Args:
         held: the number of result tiles that wait in registers, besides the accumulator of the current matmul.
@@ -54,7 +55,7 @@ def rank_tiles(products: Sequence[Product], device: Device, held: int = 0) -> li
 
 
 def rank_joint_tiles(accumulators: Sequence[Accumulator], device: Device) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile) for matmuls that each program computes, fastest first.
+    """Return (predicted seconds, tile) pairs for matmuls that each program computes, fastest first.
 
     The times exclude the launch and device memory. Two matmuls that share a main loop are timed as one matmul
     with the columns of both; each gets half the columns of the tile.
@@ -67,8 +68,8 @@ def rank_joint_tiles(accumulators: Sequence[Accumulator], device: Device) -> lis
 
 
 def rank_side_by_side_tiles(dots: Sequence[Node], device: Device) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile) for matmuls in one launch, of which each program computes a tile of one,
-    fastest first.
+    """Return (predicted seconds, tile) pairs for matmuls in one launch, fastest first. Each program computes a
+    tile of one matmul.
     """
     products = [_product(dot) for dot in dots]
 
@@ -79,7 +80,7 @@ def rank_side_by_side_tiles(dots: Sequence[Node], device: Device) -> list[tuple[
 
 
 def _ranked(tiles: Iterable[Tile], seconds: Callable[[Tile], float]) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile), fastest first. Tiles with equal times keep the order of the table."""
+    """Return (predicted seconds, tile) pairs, fastest first. Tiles with equal times keep the order of the table."""
     return sorted(((seconds(tile), tile) for tile in tiles), key=lambda timed: _rounded(timed[0]))
 
 
@@ -155,8 +156,7 @@ def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Devic
     both = Product(batch, m, 2 * n, k, dtype)
 
     def forms(tile: Tile) -> list[Tile]:
-        # The two accumulators are halves of a tile of 256 columns. Halves of a tile of 128 columns have no shorter
-        # loop.
+        # The two accumulators are halves of a tile of 256 columns; halves of a tile of 128 have no shorter loop.
         special = specialized_tiles(replace(tile, n=2 * tile.n), [both], device, is_wide)
         halves = dict.fromkeys(replace(form, n=form.n // 2, parts=1) for form in special if form.n > 128)
         return _ordered_forms(tile, list(halves))

@@ -46,10 +46,10 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _shapes(space: Space, device: Device) -> Iterator[Shape]:
-    """Yield blocks of lanes in the order in which they are tried.
+    """Yield tile shapes in the order in which they are tried.
 
-    First four elements per thread if these fill the device, then one, then fewer threads. Smaller blocks need
-    fewer registers.
+    First four elements per thread if these fill the device, then one per thread, then fewer threads. Smaller
+    tiles need fewer registers.
     """
     sizes = [[v.high + 1 for v in space.dims if (v in space.reduced) == is_reduced] for is_reduced in (False, True)]
     kept, reduced = map(math.prod, sizes)

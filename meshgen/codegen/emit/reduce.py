@@ -68,7 +68,9 @@ class Reduction:
         return self.shape.kept == 1 or self.shape.reduced == 1
 
     def slot(self, is_out: bool) -> str:
-        """Return the subscript that turns a one-dim range into a row or column of the tile."""
+        """Return the subscript, `[:, None]` or `[None, :]`, that turns a one-dim range into a row or column of the
+        tile.
+        """
         if self.flat:
             return ""
         return "[:, None]" if is_out == self.shape.rows_reduced else "[None, :]"
@@ -160,7 +162,9 @@ class Reduction:
         return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {held_as(node)})")
 
     def _add_online(self, total: Node, online: OnlineSum, partial: dict[Node, str], part: str) -> None:
-        """Add a chunk to an online sum, rescaled if the lane's maximum grows. An infinite maximum is not subtracted."""
+        """Add a chunk to an online sum per lane, which is rescaled if the lane's maximum grows. An infinite maximum is
+        not subtracted.
+        """
         evaluator, before = self.evaluator, partial[online.maximum]
         greatest = evaluator.assign("greatest", combined(evaluator, online.maximum, before, part))
         scale = evaluator.assign("scale", f"tl.where(tl.abs({greatest}) == float('inf'), 0.0, {greatest})")

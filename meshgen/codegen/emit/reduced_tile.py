@@ -59,7 +59,7 @@ def reduced(evaluator: Evaluator, node: Node, part: str, axis: int, keep_dims: b
     extremum = kind in ("maximum", "minimum")
     if kind in ("add", "xor") or (extremum and not is_float(dtype)):
         name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
-        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # Triton returns 32 bits for these
+        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # Triton widens these to 32 bits
         return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
     helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
     return f"tl.reduce({part}, {axis}, {evaluator.helper(helper)}{keep})"

@@ -19,7 +19,7 @@ from meshgen.ops.triton.registers import Code, register_type
 
 
 def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
-    """Add a function that computes the region's results to the kernel, and return its name. Arguments keep their
+    """Add a function to the kernel that computes the region's results, and return its name. Arguments keep their
     order.
 
     Raises:

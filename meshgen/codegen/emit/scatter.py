@@ -131,7 +131,7 @@ class _Scatter:
             evaluator.write(f"{total} = tl.where({taken}, {new}, {total})")
 
     def _apply_unsorted(self, totals: list[str]) -> None:
-        """Write a loop over all updates, which applies those with the index of the row."""
+        """Write a loop over all updates that applies the updates of the row."""
         evaluator = self.evaluator
         evaluator.loop("k", 0, self.num_updates)
         at = ex.variable("k", self.num_updates)

@@ -52,8 +52,8 @@ class Segments(NamedTuple):
 
 
 def segmented(joining: Callable[[], Sequence[Template]]) -> Template:
-    """Return the template for several segments, each of which some joining template can generate: all of them
-    GEMMs, or none.
+    """Return the template for several segments that templates of `joining` can generate: all segments are GEMMs,
+    or none is.
     """
 
     def match(body: Graph, device: Device) -> KernelPlan | None:

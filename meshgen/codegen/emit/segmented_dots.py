@@ -121,8 +121,7 @@ def _segment_of(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -
     plan = DOT.match(body, device)
     if plan is None or plan.space is None:
         return None
-    # The tile may belong to another matmul, so rows and columns are bounds-checked even if tiles divide the
-    # sizes.
+    # The tile may belong to another matmul: rows and columns need masks even if tiles divide the sizes.
     gemm = gemm_of(evaluator, body, plan.space, tile, device, masks_all=True)
     if gemm.problem.batch > 1 or not is_usable(gemm):
         return None
