@@ -25,11 +25,11 @@ CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
 
 
 def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Diagnostic]:
-    """Return all faults of a collective or another op on mesh axes.
+    """Return all faults of a collective or of another op over mesh axes.
 
     Args:
-        exact: local sizes must divide evenly, as upstream MLIR requires; otherwise the last tile may be short,
-            and a size S over n devices is ceil(S / n) locally.
+        exact: local sizes must divide evenly, as upstream MLIR requires. Otherwise the last tile may be short, and a
+            size S over n devices is ceil(S / n) locally.
     """
     faults = list(axis_faults(axes_of(node.attrs), mesh))
     if not faults and node.operands:

@@ -22,8 +22,9 @@ QUERIES, KEYS, VALUES, ROWS, DELTA, GRADIENT = range(6)
 FORWARD = "attention"
 QUERY_GRADIENT, KEY_GRADIENT = "attention_gradient_queries", "attention_gradient_keys"
 KEYLESS = -5e7
-"""If the log-sum-exp of a row is below this bound, all its scores are masked by large negative numbers. The
-log of the sum is then rounded away, and the probabilities of the row are equal.
+"""A bound on the log-sum-exp of a row, in natural log units: below it, all scores of the row are masked by large
+negative
+numbers. The log of the sum is then lost to f32 rounding (spacing 4), and the probabilities of the row are equal.
 """
 RESULTS = {FORWARD: 2, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
 """Results per op: the output and the log-sum-exp; the gradient of the queries; the gradients of keys and values."""

@@ -63,7 +63,7 @@ class KnownSizes:
     refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def same(self, old: Value, new: Value) -> None:
-        """Record that `new` equals `old`."""
+        """Record that `new` equals `old`, so that a folded value of `old` also applies to `new`."""
         if old in self.numbers:
             self.numbers[new] = self.numbers[old]
         if old in self.of_sizes:

@@ -80,7 +80,7 @@ class SelectWindow(Attributes):
 
 
 class Window(SelectWindow):
-    """The windows of `reduce_window`: also the dilation of the operand and of the window."""
+    """Attributes of `reduce_window`: the windows, and the dilations of the operand and of the windows."""
 
     base_dilations: Ints
     window_dilations: Ints

@@ -33,7 +33,7 @@ class Dims(Attributes):
 
 
 class Transpose(Attributes):
-    """For each result dim, the operand dim."""
+    """The operand dim of each result dim."""
 
     perm: Ints
 
