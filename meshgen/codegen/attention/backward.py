@@ -125,7 +125,7 @@ class Backward:
         return node in self.inside or node in self.attention.members
 
     def _gradient_product(self) -> Node:
-        """Return the matmul that computes `dp`: the only one with a result of the scores' size on these paths."""
+        """Return the matmul that computes `dp`, the gradient of the probabilities."""
         scores, found = self.attention.scores, dict[Node, None]()
         for node in self.inside:
             stack = [v for v in node.operands if v.type.size == scores.result.type.size]
@@ -217,7 +217,7 @@ class Backward:
     # ---- what is written
 
     def _gradient(self, roles: Roles) -> tuple[Region, Value]:
-        """Return a region that computes the gradient of a score from `ds` and the score, with its output."""
+        """Return a region that computes the gradient of a score from `ds` and the score, and the region's output."""
         forward = self.forward
         scores, inside = forward.at(self.attention.scores.result), {*self.inside, *self.attention.members}
         ends = [end for role, end in roles.ends.items() if role != VALUES]
@@ -231,7 +231,7 @@ class Backward:
             kept = forward.elements.kept()
             try:
                 output = region.element(ends[0].value, ends[0].index)
-            except UnformedError:  # The nodes after this value also need other values.
+            except UnformedError:  # The nodes after this value also need other values: try the next candidate.
                 forward.elements.restore(kept)
                 continue
             return region, Builder(region.graph).convert(output, ends[0].value.type.dtype)

@@ -90,8 +90,10 @@ class Forward:
             raise UnformedError
 
     def written(self, rows: Mapping[Value, Index]) -> Mapping[Node, list[Node]]:
-        """Return the nodes that replace the second dot. `rows` maps values that become the second result of the op to
-        their indices.
+        """Return the nodes that replace the second dot.
+
+        Args:
+            rows: maps each value that becomes the second result of the op to its index.
         """
         _, made = self.write()
         builder = Builder(self.layouts.graph, self.attention.product.loc)
@@ -163,7 +165,7 @@ class Forward:
         return element
 
     def _normalization(self, uses: Uses) -> tuple[Mapping[Node, int], bool]:
-        """Return the node that divides by the row sum, with the number of its other operand, and whether rows without
+        """Return the node that divides by the row sum, with the number of the divided operand, and whether rows without
         keys yield 0.
         """
         attention, producer = self.attention, self.layouts.producer
@@ -186,8 +188,9 @@ class Forward:
         return {node: number}, attention.keeps_empty and math.isfinite(factors[0])
 
     def _division(self, uses: Uses) -> tuple[Node, int, Index]:
-        """Return the node that divides the probabilities or the result by the row sum, the number of its other operand,
-        and its index.
+        """Return the node that divides the probabilities or the result by the row sum.
+
+        Also returns the number of the divided operand, and the index at which the node reads the divisor.
         """
         if self.attention.scales:
             ((node, number),) = self.attention.scales

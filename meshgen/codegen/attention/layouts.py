@@ -74,8 +74,8 @@ class Layouts:
         self._made: dict[tuple[Value, Names, str], Value] = {}
 
     def chain(self, value: Value, index: Index) -> Iterator[tuple[Value, Index]]:
-        """Yield the value that is read at an index, then the values behind it through layout ops and at most one
-        conversion.
+        """Yield the value read at an index, then each value behind layout ops and at most one conversion, with its
+        index.
         """
         is_converted = False
         while True:
@@ -88,14 +88,14 @@ class Layouts:
             index, value = index if node.op == "convert" else backward(node, index), node.operands[0]
 
     def element(self, value: Value, index: Index, *, is_whole: bool = False) -> Element | None:
-        """Return the value that is read at `index`, looking through layout ops as long as each dim is one loop.
+        """Return the value that is read at `index`, going upstream through layout ops as long as each dim is one loop.
 
         A value is converted before a broadcast repeats it, but layout ops alone cause no second conversion.
 
         Args:
             is_whole: whether the returned value must vary with every variable of the index.
         Returns:
-            None if the value has no such form.
+            The value and its factors, or None if the value has no such form.
         """
         found = None
         varies = {v for place in index for v in variables(place)}

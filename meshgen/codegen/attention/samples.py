@@ -160,7 +160,7 @@ class Samples:
 
 
 class _Draw:
-    """Random arguments, and the values of functions of them."""
+    """Random arguments, and the values of functions of these arguments."""
 
     def __init__(self, of: Samples, exponential: Value, first: Mapping[Value, Array], elements: Mapping[object, Array]) -> None:  # fmt: skip
         region, weight = of.share
@@ -184,7 +184,7 @@ class _Draw:
         self.values = _evaluated(self._nodes, self.values)
 
     def share_of(self, function: Value) -> tuple[Array, Array]:
-        """Return a function divided by a probability times its gradient, and where the divisor is large enough."""
+        """Return the ratio of a function to a probability times its gradient, and where the divisor is large enough."""
         divisor = self.shares * self.change
         is_valid = np.abs(divisor) > _LEAST
         value = np.broadcast_to(np.asarray(self.values[function], np.float64), (COUNT,))

@@ -200,7 +200,7 @@ def multiplied_in(node: Node) -> str:
 
 
 def _products(node: Node) -> list[tuple[str, str, Names]]:
-    """Return the dtypes of both multiplied operands, and the precision, of each matmul."""
+    """Return, for each matmul, the dtypes of both multiplied operands, and the precision."""
     attrs = node.attrs
     queries, keys, values = (value.type.dtype for value in node.operands[: VALUES + 1])
     weights, scores = node.regions[1].outputs[0].type.dtype, (queries, keys, attrs.precision)

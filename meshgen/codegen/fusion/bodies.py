@@ -1,4 +1,4 @@
-"""Bodies of kernels: how they are cut out of a graph, shared if equal, and named after their ops."""
+"""Bodies of kernels. A body is cut out of a graph, shared by equal kernels, and named after its ops."""
 
 from __future__ import annotations
 

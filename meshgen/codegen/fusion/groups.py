@@ -152,7 +152,7 @@ class Grouping:
         space, probe = (attention_space(node, self.copied) for _ in range(2))
         epilogue = dict.fromkeys(n for value in node.results for n in self._with_epilogue(node, probe, value)[1:])
         added = [space.add(member) for member in sorted(epilogue, key=self.position.__getitem__)]
-        assert all(added), "they were tried before"
+        assert all(added), "the probe accepted the same epilogue"
         once = frozenset(source for value in read_once(node) for source in self.free.sources(value))
         group = Group(len(self.groups), KernelForm.ATTENTION, space, once=once)
         self.groups.append(group)
@@ -230,7 +230,7 @@ class Grouping:
         if form is not KernelForm.OPAQUE:
             for node in nodes[1:]:
                 is_added = space.add(node)
-                assert is_added, "an epilogue was tried before"
+                assert is_added, "`_with_epilogue` accepted the same nodes"
         for node in nodes:
             self._take(group, node)
         return group

@@ -1,4 +1,5 @@
-"""Loads of a kernel per element of a value: which values in memory it reads, and at how many indices.
+"""Loads of a kernel per element of a value: the values that it reads from memory, and the number of indices at which it
+reads each of them.
 
     y = x[::2] * x[1::2]          2 loads of x
     z = pad(y) + pad(y, 1)        4: y is computed at two indices, with two loads each time

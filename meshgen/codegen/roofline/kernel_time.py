@@ -81,7 +81,7 @@ def _longer(node: Node, body: Graph) -> float:
 
 
 def _seconds_together(body: Graph, device: Device) -> float:
-    """Return the time of several GEMMs in one launch with a common tile, or 0 for other bodies."""
+    """Return the time in seconds of several GEMMs in one launch with a common tile, or 0 for other bodies."""
     dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
     if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
         return 0.0

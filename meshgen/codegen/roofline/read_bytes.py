@@ -32,7 +32,7 @@ def read_bytes(body: Graph) -> int:
 
 
 def _needed_of(node: Node, number: int, most: int) -> int:
-    """Return how many elements of operand `number` the node needs to compute `most` elements of its result."""
+    """Return the number of elements of operand `number` that the node needs for `most` elements of its result."""
     if node.op == UPDATE and not number:
         return 0
     if node.op in _ELEMENT_BY_ELEMENT or (node.op in TAKING and not number):

@@ -1,1 +1,1 @@
-"""Tiles measured on devices: how they are chosen, stored in tables, and applied to modules."""
+"""Measurement of tiles on devices, tables of measured tiles, and their application to modules."""

@@ -23,9 +23,7 @@ from meshgen.runtime.signatures import signed
 
 
 class PredictedTimer:
-    """A timer that returns the predicted time of the kernel for each of its forms, so that no form is faster than the
-    shipped one.
-    """
+    """A timer that returns the same predicted time for every form of a kernel, so that the shipped form always stays."""
 
     def __init__(self, device: Device, body: Graph) -> None:
         major, minor = device.capability

@@ -196,7 +196,7 @@ class _Measurement:
             raise RuntimeFailure(Diagnostic(why.code, text, why.loc, why.notes, hint=REPORT)) from failure
 
     def _text(self, form: Form, problem: str) -> str:
-        assert form.source, "a candidate"
+        assert form.source, "only candidates are reported"
         return f"kernel '{self.job.name}' with tile {form.source.tile} on {self.device}: {problem}"
 
     def _medians(self, timer: Timer, launches: Mapping[int, Launch]) -> dict[int, Timing]:
