@@ -23,8 +23,7 @@ FORWARD = "attention"
 QUERY_GRADIENT, KEY_GRADIENT = "attention_gradient_queries", "attention_gradient_keys"
 KEYLESS = -5e7
 """A bound on the log-sum-exp of a row, in natural log units: below it, all scores of the row are masked by large
-negative
-numbers. The log of the sum is then lost to f32 rounding (spacing 4), and the probabilities of the row are equal.
+negative numbers. The log of the sum is then lost to f32 rounding (spacing 4), and the probabilities are equal.
 """
 RESULTS = {FORWARD: 2, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
 """Results per op: the output and the log-sum-exp; the gradient of the queries; the gradients of keys and values."""
