@@ -30,7 +30,7 @@ def reduce_kernel(kind: str, source: str, target: str, count: int) -> PtxKernel:
     Raises:
         MissingError: MG0602, for dtypes that the kernel does not support.
     """
-    if not _is_known(kind, source, target):
+    if not _is_supported(kind, source, target):
         text = f"no kernel reduces {source} to {target} by {kind} on a device"
         raise MissingError(
             Diagnostic("MG0602", text, hint="--device reference does; or reduce in another element type")
@@ -58,7 +58,7 @@ def _element_bytes(dtype: str) -> int:
     return 2 * _FLOATS[_COMPLEX[dtype][0]] if dtype in _COMPLEX else (_FLOATS | _INTEGERS)[dtype]
 
 
-def _is_known(kind: str, source: str, target: str) -> bool:
+def _is_supported(kind: str, source: str, target: str) -> bool:
     if source in _COMPLEX:
         return source == target and kind in ("sum", "product")
     if source in _FLOATS and target in _FLOATS:

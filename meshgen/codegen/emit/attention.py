@@ -142,8 +142,8 @@ class _Attention(AttentionWriter):
     def _unnormalized_weights(self, function: Graph) -> str:
         """Return the exponentials after the weight function, in the dtype of the values.
 
-        They are not yet divided by the softmax sum. Dividing the result instead is valid because the function is
-        linear.
+        They are not yet divided by the softmax sum. Dividing the result instead is valid because the weight
+        function is linear.
         """
         text = self.functions.value(function, Code("weights", "f32")).text
         text, helpers = rounded(text, self.node.operands[VALUES].type.dtype)

@@ -60,7 +60,7 @@ class Functions:
         return evaluator.value(region.outputs[0], ())
 
     def inside(self, region: Graph, mask: Mask | None) -> Graph:
-        """Return `region` specialized to rows and keys inside the bounds of `mask`."""
+        """Return `region` specialized to rows and keys inside the bounds of `mask`, where its comparisons are known."""
         return region if mask is None else self.positions.where(region, mask.tests)
 
     def _used_elements(self, region: Graph) -> Iterator[tuple[Value, tuple[Value, Names]]]:
@@ -84,7 +84,7 @@ def factored(region: Graph) -> tuple[Graph, float]:
 
     Returns:
         The function without the multiplication, and the constant. The constant is 1.0 without such a multiplication,
-        and 0.0 if the function does more than scale the scores: masked scores may be as large as floats can be, and
+        and 0.0 if the function does more than scale the scores. Masked scores may be as large as floats can be, so they
         must not be scaled.
     """
     if not _is_plain(region):

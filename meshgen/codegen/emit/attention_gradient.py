@@ -114,9 +114,7 @@ class _Gradient(AttentionWriter):
     def head(self) -> None:
         """Write the prologue before all loops, and zero the accumulators."""
         evaluator, is_of_queries = self.evaluator, self.node.op == QUERY_GRADIENT
-        self.sums = {
-            accumulator: f"sum_{number}" for number, accumulator in enumerate(_accumulators(self.node, self.body))
-        }
+        self.sums = {accumulator: f"sum_{i}" for i, accumulator in enumerate(_accumulators(self.node, self.body))}
         self.widths = dict.fromkeys((self.loops.depth, self.loops.width))
         evaluator.names.take(*self.sums.values(), *(f"d{size}" for size in self.widths))
         self.before_loop, self.in_loop = ((QUERIES, GRADIENT), (KEYS, VALUES))[:: 1 if is_of_queries else -1]
@@ -145,7 +143,7 @@ class _Gradient(AttentionWriter):
 
     def before_steps(self) -> None:
         """Load the tiles and elements that are the same in all steps."""
-        self.before = {number: self._tile_before(number) for number in self.before_loop}
+        self.before = {operand_index: self._tile_before(operand_index) for operand_index in self.before_loop}
         if self.node.op == QUERY_GRADIENT:
             self._row_statistic(ROWS)
             self._row_statistic(DELTA)
@@ -209,7 +207,7 @@ class _Gradient(AttentionWriter):
     def _probabilities(self, scores: Code, function: Graph) -> Code:
         """Return the block's probabilities, computed as powers of two.
 
-        If the function only scales the scores, the exponent takes one multiplication and one subtraction.
+        If the score function only scales, the exponent takes one multiplication and one subtraction.
         """
         factor = 0.0
         if self.node.operands[QUERIES].type.dtype != "f32":

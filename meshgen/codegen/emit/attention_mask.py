@@ -46,7 +46,7 @@ def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int
 
 
 def _tightest(bounds: Sequence[Expr], m: Var, greatest: bool, pick: Callable[[Int, Int], Int]) -> Int:
-    """Return the tightest bound. Each bound is taken at its least or greatest value over the rows of the tile."""
+    """Return the tightest of `bounds`, each at its least or greatest value over the rows of the tile."""
     return functools.reduce(pick, (integer(_extreme(bound, m, greatest)) for bound in bounds))
 
 

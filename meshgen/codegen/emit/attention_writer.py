@@ -90,7 +90,7 @@ class AttentionWriter(ABC):
         return {var: integer(var.text).below(sizes[var]) if sizes[var] % block else "" for var, block in blocks.items()}
 
     def index(self, operand_index: int, table: Table) -> tuple[Expr, ...]:
-        """Return the index of an operand, with the factors at the positions of `table`."""
+        """Return the index of an operand, built from the index expressions of its factors in `table`."""
         return tuple(table[f] for f in self.factors.operands[operand_index])
 
     @property

@@ -146,8 +146,8 @@ class _Lowering:
         like = TensorType(tuple(shape), self.node.result.type.dtype)
         value = self._op("dot_general", [image.value, kernel.value], {**attrs, "precision": self.attrs.precision}, like)
         first_free = len(shape) - 1 - len(image.free)
-        i = {dim: first_free + number for number, dim in enumerate(sorted(image.free))}
-        perm = (*range(first_free), *(i[dim] for dim in image.free), len(shape) - 1)
+        position_of = {dim: first_free + i for i, dim in enumerate(sorted(image.free))}
+        perm = (*range(first_free), *(position_of[dim] for dim in image.free), len(shape) - 1)
         return self._op("transpose", [value], {"perm": perm})
 
     def _multiply_and_sum(self, image: _Side, kernel: _Side) -> Value:

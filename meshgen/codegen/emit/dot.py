@@ -153,9 +153,9 @@ class GemmWriter:
         """Write the main loops: one loop for all matmuls if they share it, otherwise the loops of one accumulator after
         the other.
         """
-        evaluator, kind = self.evaluator, register_type(self.gemm.problem.accumulator)
+        evaluator, dtype = self.evaluator, register_type(self.gemm.problem.accumulator)
         columns = f"BLOCK_N // {self.tile.parts}" if len(self.names[0]) > 1 else "BLOCK_N"
-        zeroing = f"{{name}} = tl.zeros((BLOCK_M, {columns}), {kind})"
+        zeroing = f"{{name}} = tl.zeros((BLOCK_M, {columns}), {dtype})"
         if self.gemm.shares_loop:
             for name in (name for names in self.names for name in names):
                 evaluator.write(zeroing.format(name=name))

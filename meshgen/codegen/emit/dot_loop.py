@@ -108,7 +108,7 @@ class MainLoop:
 
     def _multiply_elements(self, accumulator: str) -> None:
         """Write `accumulator += a[m] * b[n]` for each k."""
-        evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
+        evaluator, dtype = self.evaluator, register_type(self.problem.accumulator)
         evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
         evaluator.loop("k", *self._steps())
         evaluator.let("k_col", full_of(integer("k"), "tl.int64") if evaluator.wide else integer("k"))
@@ -118,7 +118,7 @@ class MainLoop:
         if self.problem.accumulator == "i1":
             evaluator.write(f"{accumulator} = {accumulator} | ({left.text} & {right.text})")
         else:
-            evaluator.write(f"{accumulator} += {left.text}.to({kind}) * {right.text}.to({kind})")
+            evaluator.write(f"{accumulator} += {left.text}.to({dtype}) * {right.text}.to({dtype})")
         evaluator.close()
 
     def _multiply_tiles(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:

@@ -203,11 +203,11 @@ class Evaluator(Writer):
     def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
         return self.index_value(index[node.attrs.dim], node.result.type.dtype, "iota")
 
-    def index_value(self, number: Expr, dtype: str, preferred: str) -> Code:
+    def index_value(self, expr: Expr, dtype: str, preferred: str) -> Code:
         """Return an index expression as a value of `dtype`."""
-        if number.is_constant:
-            return Code(literal(number.const, dtype), dtype)
-        return self.as_index(preferred, integer(number).bracketed().to(register_type(dtype)), dtype)
+        if expr.is_constant:
+            return Code(literal(expr.const, dtype), dtype)
+        return self.as_index(preferred, integer(expr).bracketed().to(register_type(dtype)), dtype)
 
     def as_index(self, preferred: str, value: Int, dtype: str = "i32") -> Code:
         """Assign an integer that index expressions use to a variable.

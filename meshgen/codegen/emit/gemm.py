@@ -92,7 +92,7 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
     """Describe the GEMM kernel of a body with tiles of one shape.
 
     Args:
-        evaluator: emitter of the kernel; index maps of the operands may add parameters to it.
+        evaluator: emitter of the kernel; index maps of the operands may add kernel parameters to it.
         loop: the class of the main loops.
         masks_all: whether rows and columns are bounds-checked even if tiles divide the result evenly.
     """
@@ -117,7 +117,7 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
 
 
 def _tile_var(text: str, size: int) -> Var:
-    """Return a variable of the tile, even if it has only one value."""
+    """Return a tile variable for `size` values. Unlike `ex.variable`, it remains a variable for a single value."""
     return Var(text, 0, size - 1)
 
 

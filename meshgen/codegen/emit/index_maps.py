@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """A read by a layout op: a value, its index, the conditions, and the value where they do not hold (None:
-    undefined).
+    """A read by a layout op.
+
+    Attributes:
+        conditions: guards of the read.
+        fill: the result where a guard does not hold; None if the result is undefined there.
     """
 
     value: Value

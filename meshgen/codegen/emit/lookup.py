@@ -64,13 +64,13 @@ def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> S
         a.given.get("operand_batching_dims", ()), a.given.get("start_indices_batching_dims", ()), strict=True
     ):
         inner[d] = inner[d] + batch[places[at - (at > vector)]]
-    for number, d in enumerate(a.start_index_map):
-        where = list(batch)
+    for component, d in enumerate(a.start_index_map):
+        index_of_start = list(batch)
         if vector < indices.type.rank:
-            where.insert(vector, ex.constant(number))
-        code = evaluator.in_register((yield indices, tuple(where), guards))
+            index_of_start.insert(vector, ex.constant(component))
+        code = evaluator.in_register((yield indices, tuple(index_of_start), guards))
         room = operand.type.sizes[d] - a.slice_sizes[d] + 1
-        inner[d] = inner[d] + _data_index(evaluator, code, room, tuple(where))
+        inner[d] = inner[d] + _data_index(evaluator, code, room, tuple(index_of_start))
     return (yield operand, tuple(inner), guards)
 
 

@@ -145,7 +145,7 @@ def _forms_of_best(
 
 
 def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Device) -> Callable[[Tile], Sequence[Tile]]:
-    """Return a function from a tile to its forms, for matmuls that each program computes."""
+    """Return a function that lists the forms of a tile, for matmuls that each program computes."""
     dots = [dot for accumulator in accumulators for dot in accumulator.products]
     is_wide, (batch, m, n, k, dtype) = _has_wide_tiles(body, dots), _product(dots[0])
     if len(accumulators) == 1:
@@ -167,7 +167,7 @@ def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Devic
 def _forms_of(
     products: Sequence[Product], left_bytes: int, device: Device, is_wide: bool
 ) -> Callable[[Tile], Sequence[Tile]]:
-    """Return a function from a tile to its forms, for one matmul or several side by side.
+    """Return a function that lists the forms of a tile, for one matmul or several side by side.
 
     Args:
         left_bytes: bytes that are copied per element of the left operand.

@@ -151,13 +151,13 @@ def _multiply(evaluator: Evaluator, segments: Sequence[_Segment], tile: Tile) ->
             evaluator.close()
     first.write_lanes()
     loop, operands = first.loop, first.loop.operands
-    kind, columns = (
+    dtype, columns = (
         register_type(first.gemm.problem.accumulator),
         f"BLOCK_N // {tile.parts}" if tile.parts > 1 else "BLOCK_N",
     )
     names = [evaluator.names.fresh("acc") for _ in range(tile.parts)]
     for name in names:
-        write(f"{name} = tl.zeros((BLOCK_M, {columns}), {kind})")
+        write(f"{name} = tl.zeros((BLOCK_M, {columns}), {dtype})")
     steps = _selected(segments, [integer(segment.gemm.problem.k) for segment in segments])
     evaluator.loop("start", 0, steps, "BLOCK_K", call="tl.range", options=", warp_specialize=True")
     left, right = (load.tma if load else None for load in operands.loads)
