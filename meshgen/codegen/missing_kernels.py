@@ -80,6 +80,6 @@ def _fault(parts: Sequence[_Unsupported], kernels: int, runs: int) -> Diagnostic
     locations = list(dict.fromkeys(part.loc for part in parts if part.loc))
     hint = "compile it with --target cpu: it runs on the reference device"
     if parts[0].what in _OF_COMPLEX:
-        hint = f"an operation has no form for real and imaginary parts (factorisations, products over devices); {hint}"
+        hint = f"an operation has no form for real and imaginary parts (factorizations, products over devices); {hint}"
     text, first = f"{parts[0].what}{of}{others}{frequency}", locations[0] if locations else None
     return Diagnostic("MG0301", text, first, tuple(other_places(locations[1:])), hint)

@@ -91,7 +91,7 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
         dtype = values[kind][index].type.dtype
         if dtype not in SIGNATURE_TYPES:
             raise CodegenError(
-                Diagnostic("MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton lacks")
+                Diagnostic("MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton does not support")
             )
         types.append(f"*{SIGNATURE_TYPES[dtype]}")
     return Request(

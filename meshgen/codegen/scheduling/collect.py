@@ -75,9 +75,9 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
         raise CodegenError(
             Diagnostic(
                 "MG0301",
-                f"'{node.op}' has transfers to or from another mesh in its body, and does not count to a constant",
+                f"'{node.op}' has transfers to or from another mesh in its body, and its trip count is not constant",
                 node.loc,
-                hint="count to a constant, or move the transfer out of it",
+                hint="make the trip count a constant, or move the transfer out of the body",
             )
         )
     outside = tuple(captured(node))
