@@ -1,4 +1,4 @@
-"""Queries about producers and users of values, for passes before fusion that depend on which kernels absorb an access."""
+"""Queries about producers and users of values, for passes that depend on which kernels absorb an access."""
 
 from __future__ import annotations
 

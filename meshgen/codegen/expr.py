@@ -6,7 +6,7 @@ other index maps become expressions over the tile's variables. `(x // 4) * 4 + x
 reshapes costs nothing. Division rounds down; divisors are positive.
 
 Triton's `//` and `%` round towards zero. Dividends are therefore never negative while the variables are in range: `(2 -
-x) // 3` for x < 15 is stored as `(-x + 14) // 3 - 4`, which has the same value with either rounding.
+x) // 3` for x < 15 is stored as `(-x + 14) // 3 - 4`, which either rounding evaluates alike.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _raised(rest: Expr, by: int) -> Expr:
 
 
 def _split(rest: Expr, by: int) -> tuple[int, Expr, Expr] | None:
-    """Return (g, u, v) with rest = g*u + v and 0 <= v < g for the largest possible divisor g > 1 of `by`, or None."""
+    """Return (g, u, v) with rest = g*u + v and 0 <= v < g for the largest divisor g > 1 of `by`, or None."""
     steps = sorted({math.gcd(f, by) for _, f in rest.terms}, reverse=True)
     for step in steps:
         if step == 1:

@@ -3,11 +3,11 @@
     before   %p0n = kernel @update(%p0, %g0)    %p1n = kernel @update_2(%p1, %g1)
     after    %p0n, %p1n = kernel @update_update_2(%p0, %g0, %p1, %g1)           a range of thread blocks each
 
-A kernel is delayed to the position of a later one if no launch in between reads its results, or moved up to an earlier
-one if its operands are ready there. In neither case may the step need more memory. To delay no collective, both kernels
-must depend on the same collectives and precede the same ones. Kernels after all collectives, such as parameter updates,
-may depend on different collectives: they are merged unless the predicted step becomes longer. GEMMs are merged only
-with GEMMs, if one tile size suits all.
+A kernel is delayed to the position of a later one if no launch in between reads its results. Otherwise it is moved up
+to an earlier one if its operands are ready there. In neither case may the step need more memory. To delay no
+collective, both kernels must depend on the same collectives and precede the same ones. Kernels after all collectives,
+such as parameter updates, may depend on different collectives: they are merged unless the predicted step becomes
+longer. GEMMs are merged only with GEMMs, if one tile size suits all.
 """
 
 from __future__ import annotations

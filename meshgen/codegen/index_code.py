@@ -1,9 +1,9 @@
 """Index code: the integer expressions, loops and branches of a kernel that decide which elements it loads and stores.
 
-    tile = tl.program_id(0)                      Let("tile", program_id())
-    i = tile * 64 + tl.arange(0, BLOCK)          Let("i", integer("tile") * 64 + lanes("BLOCK"))
-    x = tl.load(x_ptr + i, mask=i < 100)         Touch("tl.load(x_ptr + i, mask=i < 100)", moved(integer("x_ptr"), "i"),
-    integer("i").below(100))
+    tile = tl.program_id(0)                 Let("tile", program_id())
+    i = tile * 64 + tl.arange(0, BLOCK)     Let("i", integer("tile") * 64 + lanes("BLOCK"))
+    x = tl.load(x_ptr + i, mask=i < 100)    Touch("tl.load(x_ptr + i, mask=i < 100)", moved(integer("x_ptr"), "i"),
+                                                  integer("i").below(100))
 
 Emitters build these expressions. The kernel source is printed from them, and its accesses are proven to be in bounds
 (`bounds/`). All other parts of a kernel are plain text, which affects no address.

@@ -78,7 +78,7 @@ class Planner:
         return Candidate(self._fused(module), self.target, self.memory_limit, self.context)
 
     def with_chunks(self, module: Module, decisions: tuple[ChunkDecision, ...], memory_cap: int) -> Module:
-        """Record in a local program how it was split into chunks. The cached fusion and schedule stay valid."""
+        """Record in a local program the decisions that split it into chunks. The cached fusion and schedule stay valid."""
 
         def changed(original: Module) -> Module:
             return replace(original, chunks=decisions, memory_cap=memory_cap)

@@ -1,11 +1,10 @@
 """Fuse GEMMs whose results are combined element-wise into one kernel: sums share one accumulator, gated units use two.
 
     before   %d0 = kernel @dot(%q, %wq)    %d = kernel @dot_add(%k, %wk, %d0)
-    after    %d = kernel @dot_dot_add(%q, %wq, %k, %wk)          the main loops run one after the other; %d0 is never
-    written
+    after    %d = kernel @dot_dot_add(%q, %wq, %k, %wk)       two main loops, one after the other; %d0 is never written
 
 The user of a GEMM's result may be an element-wise kernel or the epilogue of another GEMM. The GEMM is delayed to the
-position of that user if no launch in between reads the result, and if the step needs no more memory. Both must depend
+position of that user. No launch in between may read the result, and the step may not need more memory. Both must depend
 on the same collectives and precede the same ones. The predicted time must not increase: an additional accumulator takes
 registers, so tiles may have to be smaller.
 """

@@ -91,7 +91,9 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
         dtype = values[kind][index].type.dtype
         if dtype not in SIGNATURE_TYPES:
             raise CodegenError(
-                Diagnostic("MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton does not support")
+                Diagnostic(
+                    "MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton does not support"
+                )
             )
         types.append(f"*{SIGNATURE_TYPES[dtype]}")
     return Request(
@@ -295,7 +297,7 @@ def toolchain(arch: str) -> dict[str, str]:
 
 @functools.cache
 def assembled_architectures(arch: str) -> tuple[str, ...]:
-    """Return the architectures that meshgen and the ptxas for `arch` both support; empty if ptxas lists none."""
+    """Return the architectures that meshgen and the ptxas for `arch` support, or none if ptxas lists none."""
     help_text = subprocess.run([_binary(_tool_of(arch)), "--help"], capture_output=True, text=True, check=False).stdout
     supported = {*re.findall(r"'(sm_\d+)'", help_text)}
     return tuple(name for name in ARCHITECTURES if name in supported)

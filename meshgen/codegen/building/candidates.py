@@ -3,10 +3,10 @@
 Candidates are built in the order of `candidate_sources`: the measured tile, then by predicted time. A measured tile may
 spill, because its measured time includes that.
 
-The register use of a tile is known only after it is built with its epilogue. Further candidates are built only if a
-kernel spills registers, exceeds a device limit, or does not use the tensor cores or asynchronous copies that its GEMMs
-could use. If all candidates have faults, the one that spills least is shipped; ties go to the one that misses fewest of
-these instructions. Candidates that do not compile are dropped.
+The register use of a tile is known only after it is built with its epilogue. Further candidates are built only for a
+kernel with a fault: it spills registers, exceeds a device limit, or does not use tensor cores or asynchronous copies
+although its GEMMs could. If all candidates have faults, the one that spills least is shipped; ties go to the one that
+misses fewest of these instructions. Candidates that do not compile are dropped.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Candidate:
 
 
 def missing(instructions: Mapping[str, int], arch: str) -> int:
-    """Return how much a GEMM kernel misses: 2 if it uses no tensor cores, plus 1 if it uses no asynchronous copies."""
+    """Return a penalty for a GEMM kernel: 2 if it uses no tensor cores, plus 1 if it uses no asynchronous copies."""
     return 2 * (not any(map(instructions.get, tensor_cores(arch).instructions))) + (
         not any(map(instructions.get, _ASYNCHRONOUS))
     )

@@ -1,8 +1,8 @@
 """Resources of a cubin, read from its ELF sections: registers, stack, and counts of characteristic instructions.
 
 No CUDA tool is run, because `nvdisasm` takes 0.3 s per kernel, longer than most compilations. The tests compare with
-`cuobjdump` and `nvdisasm`. Source: the ELF-64 specification; the layout of `.nv.info` and the opcodes (low 12 bits of
-each 128-bit instruction, the same on sm_80 and sm_90) were derived from the output of these two tools.
+`cuobjdump` and `nvdisasm`. Source: the ELF-64 specification; the output of these two tools for the layout of `.nv.info`
+and the opcodes. An opcode is the low 12 bits of a 128-bit instruction, the same on sm_80 and sm_90.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
              %1 = %3 converted back to the float that it encodes
 
 Maxima and minima: NCCL uses `fmaxf` and `fminf`, which return the other operand if one is NaN, but StableHLO propagates
-NaN. The pass therefore reduces integers. It interprets the bits of a float as a signed integer and inverts all bits but
-the sign of negative numbers, so that integers compare as the floats do. A NaN becomes the largest integer (the
+NaN. The pass therefore reduces integers. It interprets the bits of a float as a signed integer. For negative numbers it
+inverts all bits but the sign, so that the integers compare as the floats do. A NaN becomes the largest integer (the
 smallest, for a minimum).
 
 Floats of 8 bits: NCCL has no such type, or rounds to it after every device, so they are reduced as f32. 16-bit maxima

@@ -1,13 +1,12 @@
 """Move a collective from an inner dim to the outermost one, so that kernels read and write its packed layout.
 
-    before   %1 = all_gather %0 {dim = 1}                        f32[64,2] -> f32[64,8]      64 runs of each tile to
-    copy
-    after    %1 = all_gather (reshape %0) {dim = 0}              f32[1,64,2] -> f32[4,64,2]
-             %2 = reshape (transpose %1 {perm = (1, 0, 2)})      f32[4,64,2] -> f32[64,8]
+    before   %1 = all_gather %0 {dim = 1}                      f32[64,2] -> f32[64,8]     copies 64 runs of each tile
+    after    %1 = all_gather (reshape %0) {dim = 0}            f32[1,64,2] -> f32[4,64,2]
+             %2 = reshape (transpose %1 {perm = (1, 0, 2)})    f32[4,64,2] -> f32[64,8]
 
-Networks transfer contiguous memory, so a collective along an inner dim copies to or from scratch memory. As a transpose
-in the graph, this copy is an index map that fuses at no cost into the kernel that produces the operand or the kernels
-that read the result.
+Networks transfer contiguous memory, so a collective along an inner dim copies to or from scratch memory. Expressed as a
+transpose in the graph, this copy is an index map. It fuses at no cost into the kernel that produces the operand or the
+kernels that read the result.
 
 The pass leaves a collective alone if no kernel can absorb the transpose, unless the copy can overwrite the operand's
 bytes. A `retile` without such kernels is left alone even then: it unpacks only the data that it receives, which is

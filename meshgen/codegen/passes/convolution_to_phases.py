@@ -130,7 +130,7 @@ class _PhasedConvolution:
         return self.builder.reshape(kernel, sizes)
 
     def _interleaved(self, value: Value) -> Value:
-        """Move the phases from the feature dim back to the spatial dims, where they interleave."""
+        """Interleave the phases: move them from the feature dim back to the spatial dims."""
         if not self.phases:
             return value
         feature, counts = self.attrs.output_feature, [dim_phases.count for dim_phases in self.phases]

@@ -1,7 +1,11 @@
 """Replace composites that no kernel implements by the ops that they stand for.
 
-before   %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"} after    %s = dot_general %q, %k
-%m = reduce maximum %s    %e = exponential (%s - %m)    ...    %o = dot_general %p, %v
+before   %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"}
+after    %s = dot_general %q, %k
+         %m = reduce maximum %s
+         %e = exponential (%s - %m)
+         ...
+         %o = dot_general %p, %v
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Fetch only the rows that a device does not hold itself, and concatenate them with its own tile.
 
-    before   %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[9,4]     copies the device's own eight
-    rows
-    after    %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[1,4]
-             %2 = concatenate %1, %0 {dim = 0}                 f32[1,4], f32[8,4] -> f32[9,4]
+    before   %1 = fetch_rows %0 base = -1          f32[8,4] -> f32[9,4]     copies the device's own eight rows
+    after    %1 = fetch_rows %0 base = -1          f32[8,4] -> f32[1,4]
+             %2 = concatenate %1, %0 {dim = 0}     f32[1,4], f32[8,4] -> f32[9,4]
 
 A stencil kernel then reads its own tile in place and the halo from a separate buffer, because the concatenation is
 fused into it. Fetches whose result has users other than such kernels are left alone.
@@ -26,7 +25,7 @@ from meshgen.mesh import Mesh
 
 
 class _RowRange(NamedTuple):
-    """A range of `rows` result rows: rows from `start` on of the device's own operand, or (`fetched`) of other devices."""
+    """A range of `rows` result rows: from row `start` of the device's own operand, or (`fetched`) of other devices."""
 
     start: int
     rows: int

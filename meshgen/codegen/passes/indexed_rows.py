@@ -1,7 +1,7 @@
 """Analysis of gathers and scatters that use one index per row: which operand dims count rows, and which are looked up.
 
-logits[arange(n), labels]    operand [n, words], indices [n, 2]: the first component counts rows, the second is looked
-up take_along_axis              indices [n, 1, 1] with batching dims, which count the rows
+logits[arange(n), labels]    operand [n, words], indices [n, 2]: component 0 counts rows, component 1 is looked up
+take_along_axis              indices [n, 1, 1] with batching dims, which count the rows
 """
 
 from __future__ import annotations

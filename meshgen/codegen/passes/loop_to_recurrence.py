@@ -1,9 +1,7 @@
 """Replace loops whose iterations are independent per element by recurrences, each of which runs as one kernel.
 
-    before   %h, %ys = while (%i = 0, %h0, %ys) { %i < 1024 } { h = a[i] * h + b[i]; ys[i] = dot h, c[i] }        1,024
-    launches
-    after    %h, %ys = recurrence 1024 (%h0, rows of %ys, %a, %b, %c) { h = a * h + b; sum (h * c) }              1
-    launch
+    before   %h, %ys = while (%i = 0, %h0, %ys) { %i < 1024 } { h = a[i] * h + b[i]; ys[i] = dot h, c[i] }
+    after    %h, %ys = recurrence 1024 (%h0, rows of %ys, %a, %b, %c) { h = a * h + b; sum (h * c) }
 
 The carried values stay in registers; with a launch per iteration, each iteration would write and read them. A
 matrix-vector dot becomes a sum of element-wise products, because it would not fill a tile of the matrix unit.

@@ -1,7 +1,8 @@
 """Replace loops with a known trip count by scans, which have no condition and access one row of a stack per iteration.
 
-    before   %h, %ys = while (%i = 0, %s, %stack) { %i < 24 } { %w = dynamic_slice %weights[%i]; dynamic_update_slice
-    %stack, %y[%i] }
+    before   %h, %ys = while (%i = 0, %s, %stack) { %i < 24 } {
+                 %w = dynamic_slice %weights[%i]; dynamic_update_slice %stack, %y[%i]
+             }
     after    %h, %ys = scan 24 (%s, row of %stack, row of %weights) { %w; %y }
 
 The address of each iteration's row is known at compile time, so rows are read and written in place, without copies. All

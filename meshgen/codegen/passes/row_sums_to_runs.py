@@ -1,16 +1,15 @@
 """Split a column sum in two, so that its first part fuses into a kernel that already reduces rows of the same matrix.
 
-    before   %s = reduce add %g, dims [0, 1]                       bf16[4,2048,4096] -> bf16[4096]
+    before   %s = reduce add %g, dims [0, 1]        bf16[4,2048,4096] -> bf16[4096]
     after    %f = convert %g
-             %c = reshape %f                                       f32[256,32,4096]
-             %p = reduce add %c, dims [1]                          f32[256,4096]: in the kernel that reduces the rows of
-             %g
-             %t = reduce add %p, dims [0]                          f32[4096]
+             %c = reshape %f                        f32[256,32,4096]
+             %p = reduce add %c, dims [1]           f32[256,4096]: in the kernel that reduces the rows of %g
+             %t = reduce add %p, dims [0]           f32[4096]
              %s = convert %t
 
-Each thread block of the row kernel also sums its run of rows, so the gradients of a norm's input and of its weights
-read the rows once. The pass changes only sums that fusion can then merge into such a kernel, and only if their partial
-sums have fewer bytes than the operand. The shapes alone decide the order of each sum.
+Each thread block of the row kernel also sums its run of rows. For example, the gradients of a norm's input and of its
+weights then read the rows once. The pass changes only sums that fusion can then merge into such a kernel. Their partial
+sums must have fewer bytes than the operand. The shapes alone decide the order of each sum.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rewrite a scatter to one that updates entire rows in sorted order, so that a kernel can search the updates of a row.
 
     before   scatter f32[1000,64] at i32[32,16,1] of f32[32,16,64]
-    after    keys = row index of each update, 1000 (no row) if it is out of bounds
-    i32[512]
+    after    keys = row index of each update, 1000 (no row) if it is out of bounds                i32[512]
              order = sort (keys, 0, 1, 2, ...) by keys
              scatter f32[1000,64] at (sorted keys) of (gather updates at order)   {indices_are_sorted = true}
 
@@ -10,12 +9,11 @@ The sort is stable, so updates of one element are combined in the same order as 
 share the sort. A window dim that is shorter than the operand's dim becomes part of the row index: each of its elements
 is a separate update. A few updates are not sorted.
 
-Many updates of few rows, such as gradients of a relative position table, become a reduction per row where that takes
-less time than the sort, which compares each key with all others:
+Many updates of few rows, such as gradients of a relative position table, become a reduction per row if that is faster.
+The sort compares each key with all others, which is slow for many keys.
 
     before   scatter f32[32,3] at i32[262144,1] of f32[262144,3]
-    after    add operand, reduce (select keys = row, updates, 0) over updates
-    f32[32,262144,3]
+    after    add operand, reduce (select keys = row, updates, 0) over updates         f32[32,262144,3] -> f32[32,3]
 """
 
 from __future__ import annotations

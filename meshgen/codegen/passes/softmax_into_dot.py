@@ -13,8 +13,8 @@
              %l = gather %pl at %labels / 128
 
 Each block of 128 columns is within one tile of the GEMM, so the logits (1 GB) are never written. If other users need
-the logits (a gradient), gathers are left alone, and rows are blocked only if they are too long for registers, which
-saves one read of them.
+the logits (a gradient), gathers are left alone. Rows are then blocked only if they are too long for registers, which
+saves one read of the logits.
 
 Sums are computed in another order, relative to the maximum of the block (Milakov and Gimelshein, Online normalizer
 calculation for softmax, 2018). An infinite maximum is not subtracted; a block of only -inf adds nothing.

@@ -206,7 +206,7 @@ class _UserVisitor:
         return source if is_along and is_whole else None
 
     def _inside(self) -> tuple[set[Node], set[Node]]:
-        """Return the nodes between the dot's result and its sums of exponentials or gathers, and the sums and gathers."""
+        """Return the nodes between the dot's result and its softmax sums or gathers, and the sums and gathers."""
         sums = {node for node, row in self.found.reductions.items() if row.shift is not None}
         paths = [*map(self._way, sums), *(look_up.way for look_up in self.found.lookups.values())]
         return {node for path in paths for node in path}, sums | {*self.found.lookups}

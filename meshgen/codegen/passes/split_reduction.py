@@ -1,8 +1,7 @@
 """Split a long reduction with a small result into partial results and their combination, if that fills the device.
 
-    before   %2 = dot_general %x, %w        bf16[128, 16384], bf16[16384, 128] -> bf16[128, 128]
-    after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128, 16, 1024], bf16[16, 1024, 128] -> f32[16, 128,
-    128]
+    before   %2 = dot_general %x, %w                           bf16[128,16384], bf16[16384,128] -> bf16[128,128]
+    after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128,16,1024], bf16[16,1024,128] -> f32[16,128,128]
              %2 = convert (reduce add %1 over 0)
 
 The record of an op defines its partial results and their combination (`ops/parts`): dots, convolutions, attention,

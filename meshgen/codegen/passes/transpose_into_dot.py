@@ -5,8 +5,8 @@
     after    %2 = dot_general %x, %dy, contracting_dims = [0] x [0]     -> f32[768,192]
 
 Gradients of weight matrices have this form. The GEMM kernel then writes the layout that messages and results need, so
-no user has to transpose, and the GEMMs that share `%x` can run side by side in one kernel. A dot with other users is
-left alone.
+no user has to transpose. The GEMMs that share `%x` can run side by side in one kernel. A dot with other users is left
+alone.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def list_order(tasks: Sequence[Task], priority: Priority, budget: Budget | None 
     """Return an issue order in which no stream idles while a ready task fits.
 
     Among ready tasks, the one with the least priority value comes first. If both streams can start something at the
-    same time, the collective is issued first, because a kernel that is launched before it occupies all multiprocessors.
-    If nothing fits, the most urgent task is issued anyway.
+    same time, the collective is issued first: a kernel launched before it would occupy all multiprocessors. If nothing
+    fits, the most urgent task is issued anyway.
     """
     return _ListScheduler(tasks, priority, budget).run()
 

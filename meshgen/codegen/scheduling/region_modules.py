@@ -15,9 +15,9 @@ from meshgen.spec import Sharding
 def region_module(module: Module, node: Node, region: Graph, outside: Sequence[Value]) -> Module:
     """Return a region of a node as a module. The captured values `outside` follow the region's own arguments.
 
-    A value that the body of a scan carries is donated to its next value, so it is updated in place where its last use
-    allows it. The same holds for rows that the body only writes. A next value that does not depend on the current one
-    is not paired, since it may be computed while the current one is still in use.
+    A value that the body of a scan carries is donated to its next value: it is updated in place if its last use allows
+    that. The same holds for rows that the body only writes. No value is donated to a next value that does not depend on
+    it, which may be computed while the old value is in use.
     """
     graph = Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
     donations = {n: n for n in range(len(node.results)) if _follows(region, n)} if is_scan(node) else {}
