@@ -14,7 +14,7 @@ from meshgen.ops.classes import ATTENTIONS, GENERATED, NESTS
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.plan import Schedule
 
-_SHOWN = 3  # number of operand types that a diagnostic lists per op  # types of operands per op
+_SHOWN = 3  # operand types that a diagnostic lists per op (chosen: they fit on a line)
 _HOLDS = "kernels cannot hold elements of type {}"
 _OF_COMPLEX = {_HOLDS.format(dtype) for dtype in COMPLEX_PARTS}
 

@@ -25,7 +25,7 @@ from meshgen.locks import replacing
 VARIABLE = "MESHGEN_CACHE_DIR"
 _FOLDER = "kernels"
 _DAY = 24 * 3600  # seconds
-_UNUSED = 30 * _DAY  # Seconds without a read or write after which an entry is deleted (chosen).
+_UNUSED = 30 * _DAY  # seconds without use after which an entry is deleted (chosen: a month)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 

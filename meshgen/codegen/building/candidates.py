@@ -28,10 +28,10 @@ from meshgen.ops.dot_dims import is_depthwise
 if TYPE_CHECKING:
     from meshgen.codegen.building.build import Progress
 
-WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
+WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)  # up to the limit of 1,024 threads per block
 _WARPS = "warps"  # The field of a measured tile with the number of warps, if only that was tuned.
-_MAX_WARPS = 16  # Chosen: with more warps, a block occupies more than half of a multiprocessor's threads.
-# Number of candidates that are built for a kernel that launches without spills but misses instructions (chosen).
+_MAX_WARPS = 16  # chosen: a block of more warps takes half of a multiprocessor's threads
+# Candidates to build for a kernel without spills that misses instructions (chosen: each costs one compilation).
 _MAX_TRIALS_FOR_SPEED = 3
 # Instructions that copy to shared memory asynchronously; see `cubin.Resources`.
 _ASYNCHRONOUS = ("UTMALDG", "LDGSTS")

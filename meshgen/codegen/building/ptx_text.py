@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 
-SOURCE = (
-    # The file name of the kernel's source. It does not contain the kernel's name, so equal code has equal text.
-    "kernel.py"
-)
+# The file name of the kernel's source. It does not contain the kernel's name, so equal code has equal text.
+SOURCE = "kernel.py"
 _COMMENT = re.compile(r"[ \t]*//[^\n]*")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"[^\n]*\n', re.M)
 _SECTION = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{[^{}]*\}[^\n]*\n", re.M)

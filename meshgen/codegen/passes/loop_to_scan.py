@@ -35,11 +35,8 @@ from meshgen.runtime.plan import ROW_ALIGNMENT
 Numbers = np.ndarray[Any, Any]
 _EVALUATED = POINTWISE & with_meaning()
 Rewrite = Callable[[Node, Mapping[Value, Node], set[Value]], "list[Node] | None"]
-MOST_NODES = (
-    # Largest number of nodes of all iterations of an unrolled loop or a scan: each launch becomes a node of the step's
-    # CUDA graph (chosen).
-    100_000
-)
+# Largest number of nodes in all iterations of an unrolled loop or scan (chosen: each is a node of the CUDA graph).
+MOST_NODES = 100_000
 
 
 @module_pass("loop-to-scan", "partition")

@@ -21,8 +21,7 @@ _PAIRS_BUDGET = 100_000
 
 Clock = tuple[int, ...]
 MOST_BYTES = (1 << 62) - 1  # Offsets are signed 64-bit numbers, and module files hold counts below 2^62.
-# Batch size in storages: `least_bytes` looks at the writes of this many, `interferences` compares this many at a time
-# (chosen).
+# Number of storages that `least_bytes` examines, and batch size of `interferences` (chosen: bounds time and memory).
 LOOKS = 256
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

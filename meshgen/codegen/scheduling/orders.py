@@ -19,7 +19,7 @@ from meshgen.codegen.scheduling.memory import Clock, join
 from meshgen.codegen.scheduling.timeline import Task
 from meshgen.runtime.plan import STREAMS
 
-# Ready tasks that are tried for one that fits the budget (chosen).
+# Ready tasks that are tried for one that fits the budget (chosen: bounds the time per issued task).
 _LOOK_AHEAD = 8
 
 Priority = Callable[[int], tuple[float, int]]
