@@ -25,11 +25,14 @@ from meshgen.sharding.partitioners.registry import PARTITIONERS
 PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))
 from api_page import api_page  # noqa: E402
+from architecture_pictures import pictures  # noqa: E402
+from decisions_page import decisions_page  # noqa: E402
 from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is no package)
 from functions_page import functions_page, stub  # noqa: E402
 from kernel_examples import kernels_of  # noqa: E402
 from passes_page import passes_page  # noqa: E402
 from questions import questions_page  # noqa: E402
+from stage_excerpts import with_excerpts  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
@@ -201,6 +204,9 @@ def pages() -> dict[Path, str]:
         PLACE / "passes.md": passes_page(NOTE),
         PLACE / "cost-model.md": cost_model(),
         PLACE / "questions.md": questions_page(NOTE),
+        PLACE / "architecture.md": with_excerpts((PLACE / "architecture.md").read_text()),
+        PLACE / "decisions" / "index.md": decisions_page(NOTE),
+        **{PLACE / "images" / name: picture for name, picture in pictures().items()},
     }
 
 

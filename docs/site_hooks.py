@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 _SWITCHED = '<style id="hljs-light"></style><style id="hljs-dark"></style>'
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
 
 
 def on_config(config: Any) -> Any:
@@ -28,9 +27,10 @@ def _files(nav: Any) -> Iterator[str]:
             yield from _files(each)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Files of the repository are not part of the site."""
-    return _OUTSIDE.sub(r"`\2`", markdown)
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """Replace links out of docs/ by the names of their files, which are not part of the site."""
+    up = "../" * (1 + (page.file.src_uri.count("/") if page else 0))
+    return re.sub(rf"\[([^\]]+)\]\({re.escape(up)}([^)]+)\)", r"`\2`", markdown)
 
 
 def on_post_page(output: str, **_: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import re
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.errors import CODES
-from tests.sources import FILES, ROOT, TESTS, lines_of, place, refuse
+from tests.sources import FILES, ROOT, TESTS, lines_of, place, refuse, tree_of
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def generator() -> Any:
@@ -54,6 +55,52 @@ def test_docs_and_docstrings_name_sources_that_exist() -> None:
     known = OF_OTHERS | {"/".join(parts[start:]) for parts in sources for start in range(len(parts))}
     named = ((path, name) for path in (*DOCUMENTS, *FILES, *TESTS) for name in _NAMED.findall(path.read_text()))
     refuse([f"{path.relative_to(ROOT)}: {name}" for path, name in named if name not in known])
+
+
+def missing_definitions(document: Path) -> Iterator[str]:
+    """Names `file::name` in a document that the file does not define at top level, and commands of modules and tests that are missing."""
+    text = document.read_text()
+    for path, name in re.findall(r"`([\w/.]+\.py)::(\w+)`", text):
+        if name not in definitions(ROOT / path):
+            yield f"{path}::{name}"
+    for module in re.findall(r"python -m ((?:tests|bench|meshgen)[\w.]*)", text):
+        path = ROOT / module.replace(".", "/")
+        if not (path.is_dir() or path.with_suffix(".py").exists()):
+            yield f"python -m {module}"
+    tested = [word for command in re.findall(r"`pytest ([^`]*)`", text) for word in command.split() if "/" in word]
+    yield from (f"pytest {path}" for path in tested if not (ROOT / path).exists())
+
+
+def definitions(path: Path) -> set[str]:
+    """The functions, classes and values at the top level of a file; none of a file that is missing."""
+    defined: set[str] = set()
+    for statement in tree_of(path).body if path.exists() else ():
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            defined.add(statement.name)
+        targets = [*getattr(statement, "targets", ()), getattr(statement, "target", None)]
+        defined |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return defined
+
+
+def test_documents_name_functions_and_commands_that_exist() -> None:
+    refuse([f"{document.name}: {each}" for document in DOCUMENTS for each in missing_definitions(document)])
+
+
+def test_missing_functions_and_commands_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`tests/sources.py::refuse`, `tests/sources.py::no`, `python -m tests.near`, `python -m tests.no`, `pytest -k a tests/no.py`"
+    )
+    assert [*missing_definitions(page)] == ["tests/sources.py::no", "python -m tests.no", "pytest tests/no.py"]
+
+
+def test_decision_records_have_four_parts_on_half_a_page() -> None:
+    generator()  # makes the files beside it importable
+    page = importlib.import_module("decisions_page")
+    for record in page.decisions():
+        text = record.path.read_text()
+        assert tuple(re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE)) == page.PARTS, record.path.name
+        assert len(text.split()) <= 260, record.path.name
 
 
 def unknown_numbers(path: Path) -> Iterator[str]:

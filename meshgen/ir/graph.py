@@ -1,7 +1,7 @@
 """The IR that every pass works on: values, nodes, graphs and modules.
 
 Plain Python over NumPy, so that a deployment machine can execute it without xDSL, which only reads, prints and verifies
-the text form (`mlir/text.py`). `docs/architecture.md` lists the ops and their attributes (`attributes/`).
+the text form (`mlir/text.py`). `docs/ir.md` lists the ops and their attributes (`attributes/`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,248 @@
+"""Draws the pictures of docs/architecture.md from the code: the pipeline, where state is kept, a step on a GPU, the layers of imports.
+
+`docs/generate.py` writes them to docs/images. The stages, their entry files and passes come from `meshgen/pipeline.py` and `meshgen/passes.py`,
+fields from the dataclasses, the step from a plan, and the layers from `tests/test_layering.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svg import GRAY, Picture, width_of
+
+import meshgen as mg
+from meshgen import pipeline
+from meshgen.compilation import Compilation, PassRecord
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.passes import BY_STAGE
+from meshgen.runtime.plan import Buffer, Item, Schedule
+
+ROOT = Path(__file__).resolve().parents[1]
+COLORS = {"frontend": "blue", "mlir": "blue", "sharding": "green", "codegen": "orange", "runtime": "purple"}
+AFTER = {
+    "import": "global tensors, some annotations",
+    "propagate": "a sharding for every operand and result",
+    "materialize": "collectives on the edges that need them",
+    "optimize": "fewer and smaller collectives",
+    "partition": "local shapes: the program of one device",
+    "fuse": "one node per kernel launch",
+    "schedule": "streams, events, offsets in the arena",
+    ".mgx": "manifest, stages, kernels, constants",
+    "step": "launches on the GPUs of all ranks",
+}
+MADE_BY = {
+    "import": "frontend/programs.py",
+    "propagate": "sharding/propagate.py",
+    "materialize": "sharding/materialize.py",
+    "optimize": "sharding/optimize.py",
+    "partition": "sharding/partition.py",
+    "fuse": "codegen/fuse.py",
+    "schedule": "codegen/scheduling/schedule.py",
+    ".mgx": "codegen/packaging/package.py",
+    "step": "runtime/cuda/execute.py",
+}  # files below meshgen/
+MEMBERS = {
+    "manifest.json": "the plan; inputs, outputs, kernels; digests of all members",
+    "stages/": "the program after each stage, as text",
+    "decisions.json.gz": "decisions of propagation and chunks, for explain",
+    "kernels/, ptx/, cubins/": "Triton source, PTX, machine code of each kernel",
+    "constants.safetensors": "constants, each stored once",
+}
+
+
+def pipeline_picture() -> Picture:
+    """A row per stage: its name, the file that makes it, its passes, and what the program is after it."""
+    assert list(AFTER) == list(MADE_BY) == ["import", *pipeline.STAGES, ".mgx", "step"]
+    rows, height, top = list(AFTER), 46, 92
+    picture = Picture(860, top + height * len(rows) + 14, "The pipeline of meshgen: stages, files and passes")
+    picture.labeled(
+        20, 16, 820, 32, "Python, JAX, PyTorch (.pt2), ONNX, MLIR (stablehlo, chlo, sdy, linalg, tosa, ...)", "gray"
+    )
+    for x, title in ((20, "stage"), (166, "made by meshgen/..."), (446, "passes"), (530, "after it the program has")):
+        picture.text(x, 76, title, color=GRAY)
+    for number, stage in enumerate(rows):
+        y, path = top + number * height, MADE_BY[stage]
+        assert (ROOT / "meshgen" / path).exists(), path
+        picture.labeled(20, y, 126, 30, stage, COLORS[path.partition("/")[0]], bold=True)
+        picture.text(166, y + 20, path, room=275)
+        picture.text(446, y + 20, str(len(BY_STAGE[stage])) if stage in BY_STAGE else "", room=80)
+        picture.text(530, y + 20, AFTER[stage], size=13)
+        picture.arrow(83, y - 16 if number else 48, 83, y - 1)
+    return picture
+
+
+def fields_of(kind: type[Any]) -> list[str]:
+    """Return the names of the public fields of a class."""
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    names = [each.name for each in fields] or list(getattr(kind, "_fields", ()))
+    return [name for name in names if not name.startswith("_")]
+
+
+def wrapped(names: Sequence[str], room: float, size: float) -> list[str]:
+    """Join names with commas into lines that fit."""
+    lines = [names[0]]
+    for name in names[1:]:
+        longer = f"{lines[-1]}, {name}"
+        if width_of(longer + ",", size) > room:
+            lines[-1] += ","
+            lines.append(name)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def state_picture() -> Picture:
+    """Three columns: the context of a compilation, the program, and the plan; below them what a module file keeps."""
+    kept = ["results of analyses, by graph", "programs that passes made", "the last large analysis"]
+    decided = ["propagate: labels and costs", "chunks: chains and gains"]
+    session = ["donated arguments", "state on the devices"]
+    columns = (
+        ("one compilation", "compilation.py", "green", [(Compilation, "Compilation"), (kept, "kept, and dropped with it"), (PassRecord, "PassRecord"), (decided, "decisions by stage")]),
+        ("the program", "ir/graph.py", "blue", [(Module, "Module"), (Graph, "Graph"), (Node, "Node"), (Value, "Value")]),
+        ("the plan", "runtime/plan.py", "orange", [(Schedule, "Schedule"), (Item, "Item"), (Buffer, "Buffer"), (session, "runtime/sessions: Session")]),
+    )  # fmt: skip
+    width, size, line = 266, 13, 18
+    blocks = [[(title, wrapped(fields_of(what) if isinstance(what, type) else what, width - 36, size)) for what, title in parts]
+              for *_, parts in columns]  # fmt: skip
+    tallest = max(sum(34 + line * len(lines) for _, lines in column) for column in blocks)
+    drawn = {name for names in MEMBERS for name in names.split(", ")} | {"manifest.sha256"}
+    assert drawn == member_kinds(), drawn ^ member_kinds()
+    picture = Picture(860, tallest + 148 + line * len(MEMBERS), "Where state is kept during a compilation")
+    for number, ((title, path, color, _), column) in enumerate(zip(columns, blocks, strict=True)):
+        x, y = 16 + number * (width + 15), 16
+        picture.box(x, y, width, tallest + 54, color)
+        picture.text(x + 12, y + 22, title, bold=True, room=width)
+        picture.text(x + 12, y + 41, f"meshgen/{path}", size=size, color=GRAY, room=width)
+        y += 54
+        for name, lines in column:
+            picture.box(x + 8, y, width - 16, 26 + line * len(lines))
+            picture.text(x + 16, y + 17, name, size=size, bold=True, room=width - 24)
+            for row, text in enumerate(lines):
+                picture.text(x + 16, y + 35 + row * line, text, size=size, room=width - 24)
+            y += 34 + line * len(lines)
+    y = tallest + 94
+    picture.arrow(430, y - 23, 430, y - 2)
+    picture.box(16, y, 828, 36 + line * len(MEMBERS), "purple")
+    picture.text(28, y + 22, "the module file (.mgx)", bold=True)
+    picture.text(300, y + 22, "meshgen/runtime/module_file", size=size, color=GRAY)
+    for row, (names, what) in enumerate(MEMBERS.items()):
+        picture.text(28, y + 44 + row * line, names, size=size)
+        picture.text(300, y + 44 + row * line, what, size=size)
+    return picture
+
+
+def member_kinds() -> set[str]:
+    """Return the names of the members of a module: its files, and its folders once."""
+    text = "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  %y = stablehlo.tanh %x : tensor<8xf32>\n  return %y : tensor<8xf32>\n}\n"
+    members = mg.compile(text, {"x": 2}, target="cuda:sm_90").members()
+    return {f"{name.partition('/')[0]}/" if "/" in name else name for name in members}
+
+
+BACKWARD = """
+func.func @main(%x: tensor<8192x1024xbf16>, %w1: tensor<1024x4096xbf16>, %w2: tensor<4096x1024xbf16>, %dy: tensor<8192x1024xbf16>)
+    -> (tensor<1024x4096xbf16>, tensor<4096x1024xbf16>) {
+  %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<8192x1024xbf16>, tensor<1024x4096xbf16>) -> tensor<8192x4096xbf16>
+  %dw2 = stablehlo.dot_general %h, %dy, contracting_dims = [0] x [0] : (tensor<8192x4096xbf16>, tensor<8192x1024xbf16>) -> tensor<4096x1024xbf16>
+  %dh = stablehlo.dot_general %dy, %w2, contracting_dims = [1] x [1] : (tensor<8192x1024xbf16>, tensor<4096x1024xbf16>) -> tensor<8192x4096xbf16>
+  %dw1 = stablehlo.dot_general %x, %dh, contracting_dims = [0] x [0] : (tensor<8192x1024xbf16>, tensor<8192x4096xbf16>) -> tensor<1024x4096xbf16>
+  return %dw1, %dw2 : tensor<1024x4096xbf16>, tensor<4096x1024xbf16>
+}
+"""
+
+
+def step_picture() -> Picture:
+    """The plan of two gradients on 4 devices: launches on two streams with events, and the arena over the same time."""
+    plan = mg.compile(BACKWARD, {"dp": 4}, in_specs={"x": mg.P("dp"), "dy": mg.P("dp")}, target="cpu").plan
+    picture = Picture(860, 560, "A step: launches on two streams, and the arena over time")
+    left, right = 118, 846
+    scale = (right - left) / plan.step_seconds
+    lanes = {0: ("compute", "orange", 52), 1: ("communicate", "green", 118)}
+    picture.text(12, 26, "streams", bold=True)
+    picture.text(left, 26, f"predicted step: {plan.step_seconds * 1e6:.0f} us on each of 4 devices (axis dp)", size=13, color=GRAY)  # fmt: skip
+    for name, _, y in lanes.values():
+        picture.text(12, y + 25, name, size=13, room=left - 14)
+    records = {item.records: item for item in plan.items if item.records is not None}
+    for item in plan.items:
+        _, color, y = lanes[item.stream]
+        x, width = left + item.start * scale, item.seconds * scale
+        results = ", ".join(plan.buffers[number].name for number in item.outputs)
+        picture.box(x + 1, y, width - 2, 40, color)
+        picture.text(x + width / 2, y + 17, item.op if item.is_collective else item.kernel, size=13, room=width - 4, anchor="middle")  # fmt: skip
+        picture.text(x + width / 2, y + 34, results, size=13, room=width - 4, color=GRAY, anchor="middle")
+        for event in item.waits:
+            at = left + records[event].end * scale
+            picture.arrow(at - 12, 92, at + 8, 117)
+            picture.text(at - 24, 110, f"event {event}", size=13, room=90, color=GRAY, anchor="end")
+    _arena(picture, plan, left, scale, 196, 320)
+    picture.text(left, 546, "time", size=13, color=GRAY)
+    picture.arrow(left + 40, 541, right, 541)
+    return picture
+
+
+def _arena(picture: Picture, plan: Schedule, left: float, scale: float, top: float, height: float) -> None:
+    """Draw the bytes of the arena from top to bottom, each buffer while it is alive."""
+    unit = height / plan.arena_bytes
+    picture.text(12, top + 14, "arena", bold=True)
+    for row, text in enumerate(("0 bytes", "")):
+        picture.text(12, top + 34 + row * 18, text, size=13, room=100, color=GRAY)
+    picture.text(12, top + height - 2, f"{plan.arena_bytes / 1e6:.1f} MB", size=13, room=100, color=GRAY)
+    colors = {"input": "gray", "temporary": "blue", "output": "purple"}
+    for number, (begin, end) in lifetimes(plan).items():
+        buffer = plan.buffers[number]
+        x, y, width, tall = left + begin * scale, top + buffer.offset * unit, (end - begin) * scale, buffer.type.nbytes * unit  # fmt: skip
+        picture.box(x + 1, y + 1, width - 2, tall - 2, colors[buffer.kind])
+        picture.text(x + 9, y + tall / 2 + 5, f"{buffer.name} ({buffer.kind})", size=13, room=width - 10)
+
+
+def lifetimes(plan: Schedule) -> Mapping[int, tuple[float, float]]:
+    """Return for each buffer the predicted seconds at which its bytes begin and end to be in use."""
+    spans: dict[int, tuple[float, float]] = dict.fromkeys(plan.inputs, (0.0, plan.step_seconds))
+    for item in plan.items:
+        for number in item.outputs:
+            spans[number] = item.start, plan.step_seconds if plan.buffers[number].kind == "output" else item.end
+        for number in item.inputs:
+            begin, end = spans[number]
+            replaced = any(plan.buffers[other].offset == plan.buffers[number].offset for other in item.outputs)
+            spans[number] = begin, item.start if replaced else max(end, item.end)
+    return spans
+
+
+def layers_picture() -> Picture:
+    """The layers of imports in two columns: a module imports its own layer and those below."""
+    layers, size, row_height = _layers(), 13, 30
+    rows = -(-len(layers) // 2)
+    picture = Picture(860, 52 + row_height * rows, "Layers of imports")
+    picture.text(16, 26, "a package imports its own layer and the layers below it", size=size, color=GRAY)
+    for number, parts in enumerate(layers):
+        column, row = divmod(number, rows)
+        x, y = 44 + column * 424.0, 40 + row * row_height
+        picture.text(x - 28, y + 17, str(number + 1), size=size, color=GRAY)
+        for name in (part for part in parts if not part.startswith("__")):
+            is_folder = (ROOT / "meshgen" / name).is_dir()
+            label = name + "/" * is_folder
+            picture.labeled(x, y, width_of(label, size) + 14, 24, label, COLORS.get(name, "gray" if is_folder else "white"), size=size)  # fmt: skip
+            x += width_of(label, size) + 20
+        assert x < 440 + column * 424, parts
+    return picture
+
+
+def _layers() -> tuple[tuple[str, ...], ...]:
+    """Return the table that tests/test_layering.py checks."""
+    tree = ast.parse((ROOT / "tests" / "test_layering.py").read_text())
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS")
+    return ast.literal_eval(next(assigned).value)
+
+
+def pictures() -> dict[str, str]:
+    """Return the texts of all pictures by file name."""
+    drawn = {"pipeline": pipeline_picture, "state": state_picture, "step": step_picture, "layers": layers_picture}
+    return {f"{name}.svg": draw().svg() for name, draw in drawn.items()}
+
+
+if __name__ == "__main__":
+    for name, text in pictures().items():
+        (ROOT / "docs" / "images" / name).write_text(text)
