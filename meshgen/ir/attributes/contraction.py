@@ -26,12 +26,10 @@ class Ragged(Attributes):
     """Attributes of a matmul of groups of rows with one matrix per group.
 
     Fields:
-        contracts: the rows are contracted, so each group produces a matrix; otherwise each row is multiplied by the
-        matrix
-            of its group.
+        contracts: the rows are contracted, so each group produces a matrix. Otherwise each row is multiplied by
+            the matrix of its group.
         disjoint: no row belongs to two groups.
-        total_groups: the number of groups on all devices, which costs depend on; 0 means that this device has all
-        groups.
+        total_groups: the number of groups on all devices, which costs depend on; 0: this device has all groups.
         group_axes: the mesh axes that shard the groups.
     """
 

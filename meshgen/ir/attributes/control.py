@@ -58,9 +58,8 @@ class Manual(Attributes):
 
     Fields:
         in_shardings, out_shardings: shardings of operands and results over the manual axes.
-        in_free, out_free: if free axes may shard operands and results: per value the sharding over free axes, and per
-        dim
-            whether propagation may add axes (empty: it may not).
+        in_free, out_free: per operand / result the sharding over free axes, and for each dim whether propagation
+            may add axes (empty: it may not). None if free axes must not shard operands and results.
     """
 
     in_shardings: Shardings
