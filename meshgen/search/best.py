@@ -44,7 +44,7 @@ MUTATIONS = 4
 # Maximal number of solutions under a memory cap; each plan lowers the next cap by its excess (chosen: bounds the
 # plans).
 ROUNDS = 4
-# Fraction of an estimate by which plans differ from it for reasons outside of the cost model (chosen).
+# Fraction of an estimate by which a plan usually differs from it (chosen: effects outside of the cost model).
 LEAST_DOUBT = 0.03
 
 
@@ -77,7 +77,7 @@ def _refuse(module: Module, options: Options) -> None:
     elif not module.mesh.is_static:
         text = f"the sizes of {module.mesh} are not known"
     elif options.strict:
-        text = "a search and strict exclude each other: every candidate would have to be without gathers"
+        text = "a search cannot be strict: every candidate would have to do without gathers"
     if text:
         raise UsageError(Diagnostic("MG0001", text))
 
@@ -133,7 +133,7 @@ class _Search:
         return Found(best.module, best.planned, shardings, *estimate_and_gap, best.solution is None)
 
     def _candidates(self, problem: Problem) -> Iterator[_Candidate]:
-        """Yield the original program, solutions within the memory, and candidates near the last of these."""
+        """Yield the original program, solutions that fit the memory limit, and variations of the last solution."""
         if any(self.module.in_annotations) and (original := self._plan_module(self.module)):
             yield original
         limit = self.options.memory_limit
@@ -160,8 +160,7 @@ class _Search:
         """Yield the first solution with only its arguments annotated, and likewise solutions of changed problems.
 
         Estimates are trusted as far as the first estimate agrees with its plan, but never below `LEAST_DOUBT`: a
-        solution whose
-        estimate exceeds the first by more than that is not planned.
+        solution whose estimate exceeds the first by more than that is not planned.
         """
         yield from self._with_arguments_only(first)
         if first.solution is None:
@@ -181,7 +180,10 @@ class _Search:
                 yield from self._with_arguments_only(candidate)
 
     def _with_arguments_only(self, candidate: _Candidate) -> list[_Candidate]:
-        """Return the candidate with annotated arguments only, if that is new, time is left and it can be planned."""
+        """Plan a candidate with only its arguments annotated.
+
+        Returns an empty list if that is not new, cannot be planned, or no time is left.
+        """
         is_new = self._left() > 0 and self._is_new(candidate.arguments, {})
         planned = self._plan_module(self._annotated(candidate.arguments, {})) if is_new else None
         return [replace(planned, solution=candidate.solution, arguments=candidate.arguments)] if planned else []
@@ -217,7 +219,10 @@ class _Search:
         return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=bool(change))
 
     def _new(self, problem: Problem, solution: Solution) -> _Candidate | None:
-        """Plan a solution, without annotated matmul results if these are refused; None if it was planned before."""
+        """Plan a solution, or return None if it was planned before.
+
+        Annotations on matmul results are dropped if the compiler refuses them.
+        """
         arguments, products = problem.shardings(solution.labels), problem.products(solution.labels)
         if not self._is_new(arguments, products):
             return None
@@ -227,7 +232,7 @@ class _Search:
         return None
 
     def _is_new(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> bool:
-        """Whether these shardings are new; remembers them."""
+        """Whether these shardings are new. Also records them as seen."""
         shardings = [*arguments], dict(products)
         is_new = shardings not in self._seen
         self._seen.extend([shardings] * is_new)
@@ -260,9 +265,9 @@ class _Search:
             self.progress(phase, 0, 1)
 
 
-def _does_not_fit(limit: int, least: int, *, is_cut_short: bool) -> CodegenError:
+def _does_not_fit(limit: int, least_bytes: int, *, is_cut_short: bool) -> CodegenError:
     text = f"no sharding that was found fits into {bytes_text(limit)} per device"
-    text += f": the least is {bytes_text(least)}" if least else ""
+    text += f": the smallest needs {bytes_text(least_bytes)}" if least_bytes else ""
     hint = "give more memory, or a mesh of more devices"
     hint = f"the search was cut short: give it more time (--seconds), or {hint}" if is_cut_short else hint
     return CodegenError(Diagnostic("MG0303", text, hint=hint))

@@ -59,7 +59,7 @@ def _neighborhood(
 
     The number of users does not matter.
     """
-    ends = (producers.get(value) for value in site.node.operands)  # None for splats
+    ends = (producers.get(value) for value in site.node.operands)  # None for splats, which have no producer
     producer_colors = tuple(end and (colors[end[0]], end[1]) for end in ends)
     user_colors = tuple(
         tuple(sorted({(colors[user], i) for user, i in users.get(value, ())})) for value in site.node.results

@@ -198,54 +198,56 @@ class _Tables:
     def add_edge(self, value: Value, producer: tuple[int, int], uses: Sequence[tuple[int, int]]) -> None:
         """Add the cost of resharding a value from its producer to its users. Several users share a variable."""
         site, cluster = self.sites[producer[0]], self.clusters[producer[0]]
-        made = self.strategies[cluster].of_result(producer[1])
+        produced = self.strategies[cluster].of_result(producer[1])
         readers = {(self.clusters[user], i): self.sites[user] for user, i in uses}
         source = cluster
         if len(readers) > 1:
             key = cluster, producer[1]
             if key not in self.shared:
                 read = [self.strategies[user].of_operand(i) for user, i in readers]
-                states = list(dict.fromkeys(placing for side in (made, *read) for placing in side))
+                states = list(dict.fromkeys(placing for side in (produced, *read) for placing in side))
                 self.shared[key] = len(self.sizes), states
                 self.sizes.append(len(states))
             source, states = self.shared[key]
-            self._add(cluster, source, value, site.times, made, states)
-            made = states
+            self._add(cluster, source, value, site.times, produced, states)
+            produced = states
         for (user, i), reader in readers.items():
             is_changed = is_changed_carry(site.node)
             times = reader.times if is_changed else site.times
-            self._add(source, user, value, times, made, self.strategies[user].of_operand(i))
+            self._add(source, user, value, times, produced, self.strategies[user].of_operand(i))
 
     def _add(
-        self, first: int, second: int, value: Value, times: float, made: Sequence[Placing], read: Sequence[Placing]
+        self, first: int, second: int, value: Value, times: float, produced: Sequence[Placing], read: Sequence[Placing]
     ) -> None:
-        key = value.type.nbytes, times, tuple(made), tuple(read)
+        key = value.type.nbytes, times, tuple(produced), tuple(read)
         if key not in self.known:
             self.known[key] = len(self.arrays)
-            self.arrays.append(times * reshard_seconds(self.links, value.type.nbytes, made, read))
+            self.arrays.append(times * reshard_seconds(self.links, value.type.nbytes, produced, read))
         self.counts[first, second, self.known[key]] += 1
 
 
-def reshard_seconds(links: Sequence[Link], nbytes: float, made: Sequence[Placing], read: Sequence[Placing]) -> Array:
-    """Return the seconds to reshard from each placing in `made` to each in `read`, axis by axis in the better order."""
+def reshard_seconds(
+    links: Sequence[Link], nbytes: float, produced: Sequence[Placing], read: Sequence[Placing]
+) -> Array:
+    """Return the seconds from each placing in `produced` to each in `read`, axis by axis in the better order."""
     orders = {tuple(range(len(links))), tuple(reversed(range(len(links))))}
-    results = [(order, _in_order(links, nbytes, made, read, order)) for order in sorted(orders)]
+    results = [(order, _in_order(links, nbytes, produced, read, order)) for order in sorted(orders)]
     return np.minimum.reduce([seconds for _, seconds in results])
 
 
 def _in_order(
-    links: Sequence[Link], nbytes: float, made: Sequence[Placing], read: Sequence[Placing], order: Sequence[int]
+    links: Sequence[Link], nbytes: float, produced: Sequence[Placing], read: Sequence[Placing], order: Sequence[int]
 ) -> Array:
     """Return the seconds to reshard axis by axis in this order.
 
     Axes that are done split the value as it is read, the remaining axes as it is produced.
     """
-    total = np.zeros((len(made), len(read)))
+    total = np.zeros((len(produced), len(read)))
     for position, axis in enumerate(order):
         done, remaining = order[:position], order[position + 1 :]
-        tiles = nbytes / np.outer(_split(made, links, remaining), _split(read, links, done))
+        tiles = nbytes / np.outer(_split(produced, links, remaining), _split(read, links, done))
         rate, fixed = _prices(
-            links[axis], tuple(placing[axis] for placing in made), tuple(placing[axis] for placing in read)
+            links[axis], tuple(placing[axis] for placing in produced), tuple(placing[axis] for placing in read)
         )
         total += rate * tiles + fixed
     return total
@@ -258,10 +260,10 @@ def _split(placings: Sequence[Placing], links: Sequence[Link], axes: Sequence[in
     )
 
 
-def _prices(link: Link, made: Sequence[State], read: Sequence[State]) -> tuple[Array, Array]:
+def _prices(link: Link, produced: Sequence[State], read: Sequence[State]) -> tuple[Array, Array]:
     """Return the seconds per byte and the fixed seconds between states along one axis."""
-    sources, targets = list(dict.fromkeys(made)), list(dict.fromkeys(read))
+    sources, targets = list(dict.fromkeys(produced)), list(dict.fromkeys(read))
     fixed = np.array([[link.seconds(s, t, 0.0) for t in targets] for s in sources])
     rate = np.array([[link.seconds(s, t, 1.0) for t in targets] for s in sources]) - fixed
-    cells = np.ix_([sources.index(state) for state in made], [targets.index(state) for state in read])
+    cells = np.ix_([sources.index(state) for state in produced], [targets.index(state) for state in read])
     return rate[cells], fixed[cells]

@@ -35,8 +35,9 @@ PRICE_COUNT, PRICE_RATIO = 12, 1.1
 # Fraction of the remaining time for an integer program whose relaxation is not integral (chosen: planning needs the
 # rest).
 INTEGER_SHARE = 0.25
-RELAXED_SECONDS = 60.0  # Time limit in seconds of a linear program whose solution is needed (chosen).
-LEAST_SECONDS = 1.0  # Minimal time limit in seconds of an integer program (chosen).
+# Time limit in seconds of a linear program whose solution is needed (chosen: without it, only elimination is left).
+RELAXED_SECONDS = 60.0
+LEAST_SECONDS = 1.0  # Minimal time limit in seconds of an integer program (chosen: a last attempt at the deadline).
 SCALE = 1e6  # Seconds to microseconds, the magnitude that the solver's absolute tolerances of 1e-7 suit.
 
 
@@ -159,13 +160,13 @@ class _Program:
         """Return the bytes of the variables that have only one label left."""
         return sum(float(self.memory[v][self.network.labels[v][0]]) for v in self.memory if v not in self.columns)
 
-    def solution(self, labels: Mapping[int, int], least: float) -> Solution:
-        """Complete the labels of the remaining variables to a solution. `least` is a bound for the reduced program."""
+    def solution(self, labels: Mapping[int, int], lower_bound: float) -> Solution:
+        """Complete the labels of the remaining variables to a solution, which gets the lower bound of this program."""
         network = self.network.copy()
-        least += network.constant
+        lower_bound += network.constant
         for variable, label in labels.items():
             network.fix(variable, label)
-        return Solution(network.chosen(), network.constant, min(least, network.constant))
+        return Solution(network.chosen(), network.constant, min(lower_bound, network.constant))
 
     def relaxed(self, seconds: float) -> _Relaxed | None:
         """Solve the linear program. Returns None if no labelling is within the cap, or the time limit is exceeded."""

@@ -38,13 +38,13 @@ class Strategies:
     labels: list[tuple[Label, ...]]
     seconds: Array
 
-    def of_operand(self, number: int) -> list[Placing]:
+    def of_operand(self, index: int) -> list[Placing]:
         """Return for each strategy the state of an operand along every axis."""
-        return [tuple(label.operands[number] for label in strategy) for strategy in self.labels]
+        return [tuple(label.operands[index] for label in strategy) for strategy in self.labels]
 
-    def of_result(self, number: int) -> list[Placing]:
+    def of_result(self, index: int) -> list[Placing]:
         """Return for each strategy the state of a result along every axis."""
-        return [tuple(label.results[number] for label in strategy) for strategy in self.labels]
+        return [tuple(label.results[index] for label in strategy) for strategy in self.labels]
 
 
 class StrategyLists:

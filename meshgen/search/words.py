@@ -5,7 +5,7 @@ One sentence covers all arguments with similar names and the same sharding:
     32 arguments like layers.*.wq, bf16[4096,4096]: by columns over tp
     32 arguments like layers.*.wo, bf16[4096,4096]: by rows over tp
     x, bf16[8,2048,4096]: dim 0 over dp
-    32 arguments like layers.*.scale, f32[4096]: whole on every device
+    32 arguments like layers.*.scale, f32[4096]: replicated
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def way_of(sharding: Sharding, kind: TensorType) -> str:
     words = MATRIX if kind.rank == 2 else [f"dim {dim}" for dim in range(kind.rank)]
     parts = [f"{word} over {' and '.join(axes)}" for word, axes in zip(words, sharding.dims, strict=True) if axes]
     if not parts:
-        return "whole on every device"
+        return "replicated"
     return ("by " if kind.rank == 2 else "") + ", ".join(parts)
 
 

@@ -24,6 +24,6 @@ def test_arguments_that_are_alike_share_a_sentence() -> None:
     assert sentences(inputs, {name: parse_sharding(spec) for name, spec in specs.items()}) == [
         "2 arguments like layers.*.w, f32[8,4]: by columns over tp",
         "x, f32[2,3,4]: dim 0 over dp, dim 2 over tp and sp",
-        "layers.0.b, f32[4]: whole on every device",
+        "layers.0.b, f32[4]: replicated",
         "layers.1.b, f32[4]: dim 0 over tp",
     ]

@@ -1,4 +1,4 @@
-"""Candidates with slices expressed in the frames of dims that annotations may split: shifts of rows become halos."""
+"""Candidates in which slices keep the row numbering of the full dim, so that shifts of rows become halo exchanges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.sharding.rewrites.slice_to_halo import in_frames, slice_to_halo
 
 
 def framed(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program in frames.
+    """Yield the program with slices in the frame of the full dim, where annotations may split that dim.
 
     Annotations may reach values in it that they did not reach before, so the search runs this generator again.
     """

@@ -95,23 +95,23 @@ class Search:
         """
         tried = list(candidates)
         # Candidates with faults violate a required annotation: they have no plan, and so no cost.
-        valid = [each for each in tried if not each.solved.faults]
-        promising = [each for each in valid if self._may_be_cheaper(each.solved, first)]
+        valid = [candidate for candidate in tried if not candidate.solved.faults]
+        promising = [candidate for candidate in valid if self._may_be_cheaper(candidate.solved, first)]
         best = self.cheapest_planned(first, promising)
-        chosen_passes = next((each.passes for each in promising if each.solved is best), ())
-        for each in tried:
-            rewrite, *other_passes = each.passes
+        chosen_passes = next((candidate.passes for candidate in promising if candidate.solved is best), ())
+        for candidate in tried:
+            rewrite, *other_passes = candidate.passes
             if other_passes:
                 continue
-            if each.solved.faults:
+            if candidate.solved.faults:
                 self.context.record(rewrite.name).note(kept=False)
                 continue
-            is_planned = any(each is other for other in promising)
+            is_planned = any(candidate is other for other in promising)
             with self.context.timed(rewrite) as record:
                 cost = (lambda solved: self.seconds(solved).total) if is_planned else self.estimate
-                record.note(kept=rewrite in chosen_passes, before=cost(first), after=cost(each.solved), unit="s")
-        for each in chosen_passes:
-            self.context.changed(each.name, best.module)
+                record.note(kept=rewrite in chosen_passes, before=cost(first), after=cost(candidate.solved), unit="s")
+        for candidate in chosen_passes:
+            self.context.changed(candidate.name, best.module)
         return best
 
     def cheapest_planned(self, first: Solved, candidates: Iterable[Candidate]) -> Solved:

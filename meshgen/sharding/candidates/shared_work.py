@@ -18,9 +18,8 @@ def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
     if not repeated:
         return
     axes = solved.axes.with_offers(repeated)
-    unpinned = solved.start._replace(
-        pins=False
-    )  # Decided first: if it moves no argument, it is optimal with pins as well.
+    # The start without pins is decided first: if it moves no argument, its decision is optimal with pins as well.
+    unpinned = solved.start._replace(pins=False)
     starts = dict.fromkeys((unpinned, solved.start))
     decided = {start: axes.decide_again(start, solved.decisions) for start in starts}
     limit = DEFAULT.rewriting.worth * search.estimate(solved)

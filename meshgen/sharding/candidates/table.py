@@ -13,8 +13,7 @@ from meshgen.sharding.candidates.rewritten import rewritten
 from meshgen.sharding.candidates.search import Generator, Search
 from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
 
-# Maximal rounds of the frame generator, chosen: a program in frames, and once more for values that only the frames let
-# annotations reach.
+# Maximal rounds of the frame generator (chosen: values that become reachable only in frames need a second round).
 _FRAMES = 2
 
 GENERATORS = (

@@ -108,7 +108,7 @@ class Flow:
 
     def _neighbors(self, node: Node, loop: Loop, count: int) -> list[tuple[Node, Loop]]:
         """Return the producers and users that can run on the same chunks of rows, with their loops over these rows."""
-        key = node, loop.result, count  # A dim of the result has one loop.
+        key = node, loop.result, count  # `loop.result` identifies the loop, since each dim of the result has one.
         if (neighbors := self._near.get(key)) is None:
             neighbors = self._near[key] = [
                 (neighbor, cut) for neighbor, cut in self._around(node, loop, count) if cut is not None

@@ -159,7 +159,9 @@ class _Search:
             if candidate.seconds + self._longer.get(candidate.chain.cut, 0.0) > target_seconds and not _may_hide_more(
                 candidate, best
             ):
-                continue  # Another chunk count lengthened the step, and this one deviates as far from its estimate.
+                # Another chunk count of this chain missed its estimate. Skip this count if an equal miss makes it too
+                # slow.
+                continue
             scheduled = self._schedule(state, candidate, target_seconds)
             if scheduled and scheduled.plan.step_seconds < target_seconds:
                 best = scheduled

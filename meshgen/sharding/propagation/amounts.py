@@ -1,4 +1,4 @@
-"""Bytes and work that the decision along one mesh axis sees, given how the other axes shard the program.
+"""Per-device bytes and work: the input to the decision along one mesh axis, given how the other axes shard the program.
 
 Example, `%h = dot_general %a, %w -> f32[64,96]` on x=4, y=2: y shards the rows of `%h`, so the decision along x sees
 12 kB per device instead of 24 kB.
@@ -25,13 +25,13 @@ from meshgen.sharding.propagation.sites import Site
 class UnsplitProgram:
     """Unsharded sizes of a program: bytes of each value, seconds of work of each site, and the edges.
 
-    Values and sites are identified by their index.
+    Sites are the nodes, inputs and outputs of the program. Values and sites are identified by their index.
     """
 
     sites: Sequence[Site]
     edges: list[Edge]
-    numbers: dict[Value, int]
-    operands: list[tuple[int, ...]]  # operand indices of each site, as indices of values
+    value_indices: dict[Value, int]
+    operands: list[tuple[int, ...]]  # per site, the value indices of its operands
     results: list[tuple[int, ...]]
     nbytes: list[float]
     work: list[float]
@@ -56,11 +56,11 @@ class UnsplitProgram:
 
     @cached_property
     def joints(self) -> list[Joint]:
-        """Return the edges with their costs' parts that do not depend on any decision."""
+        """Return the edges, with the part of their costs that no decision changes."""
         return joints_of(self.sites, self.edges, self.placed)
 
     @cached_property
-    def places(self) -> dict[Site, int]:
+    def site_indices(self) -> dict[Site, int]:
         """Return the index of each site."""
         return {site: index for index, site in enumerate(self.sites)}
 
@@ -93,7 +93,7 @@ class View(NamedTuple):
 
     def nbytes(self, value: Value) -> float:
         """Return the bytes of a value at its producer."""
-        return self.local[self.whole.numbers[value]]
+        return self.local[self.whole.value_indices[value]]
 
     def used_bytes(self, use: tuple[int, int]) -> float:
         """Return the bytes of an operand at its use. `use` is a (site, operand) pair."""
@@ -101,11 +101,11 @@ class View(NamedTuple):
 
     def work(self, site: Site) -> float:
         """Return the seconds of work of a site."""
-        return self.seconds[self.whole.places[site]]
+        return self.seconds[self.whole.site_indices[site]]
 
     def parts(self, site: Site, factor: int) -> int:
         """Return the number of parts into which the other axes split a loop."""
-        return self.split.get((self.whole.places[site], factor), 1) if self.split else 1
+        return self.split.get((self.whole.site_indices[site], factor), 1) if self.split else 1
 
 
 def view_of(whole: UnsplitProgram, labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> View:

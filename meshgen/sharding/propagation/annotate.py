@@ -148,16 +148,17 @@ def _manual_operand_shardings(node: Node, value_shardings: dict[Value, Sharding]
 
 def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     """Return a reason per axis: manual axes are fixed by the program, free axes by the body, others are replicated."""
-    free = "free here: the body decides" if is_open(node) else "not manual here: the body's values are whole along it"
+    free = (
+        "free here: the body decides" if is_open(node) else "not manual here: the body's values are replicated along it"
+    )
     return tuple(f"{axis} is {'manual here' if axis in node.attrs.axes else free}" for axis in mesh.names)
 
 
 def _with_user_spelling(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     """Restore the user's spelling of an annotation that was followed: axes of size 1, halo and offsets."""
     annotated_sharding = site.asked
-    if (
-        annotated_sharding is None or annotated_sharding.rank != sharding.rank
-    ):  # The second result of a transfer is its token, which has no annotation.
+    # The second result of a transfer is its token, which has no annotation.
+    if annotated_sharding is None or annotated_sharding.rank != sharding.rank:
         return sharding
     if site.misfits:
         is_kept = site.annotation is not None and site.annotation.required and site.node.op not in MANUAL_ENDS

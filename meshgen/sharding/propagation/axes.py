@@ -80,9 +80,8 @@ class Axes:
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _history: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
     _caches: dict[Link, ProblemCaches] = field(default_factory=dict[Link, ProblemCaches])
-    _latest: dict[str, tuple[Label, ...]] = field(
-        default_factory=dict[str, tuple[Label, ...]]
-    )  # decided along each axis
+    # the latest labels along each axis, as a first guess
+    _latest: dict[str, tuple[Label, ...]] = field(default_factory=dict[str, tuple[Label, ...]])
     _reached: dict[object, Reached] = field(default_factory=dict)
 
     @cached_property
@@ -121,7 +120,7 @@ class Axes:
         return (other for pins in pinned for last in orders if (other := Start(last, pins)) != start)
 
     def _depends_on_order(self, start: Start) -> bool:
-        """Whether some axis was decided differently after the others. If not, the order of axes does not matter."""
+        """Whether the decision along some axis changed between rounds. If not, the order of axes does not matter."""
         histories = (self._history.get((axis, start), []) for axis in self.names)
         return any(
             decision.solution.labels != history[0][1].solution.labels
@@ -141,13 +140,13 @@ class Axes:
         )
 
     def repeated(self, decisions: dict[str, Decision]) -> dict[str, tuple[int, ...]]:
-        """Return per axis the sites whose expensive work is repeated on all its devices, most work first.
+        """Return per axis the sites whose expensive work all its devices repeat, most work first.
 
         Axes that split nothing are left out.
         """
         repeated_sites: dict[str, tuple[int, ...]] = {}
         for axis, decision in decisions.items():
-            other_decisions = {other: each for other, each in decisions.items() if other != axis}
+            other_decisions = {other: decision_along for other, decision_along in decisions.items() if other != axis}
             work = work_left(self.whole, parts_of(labels_of_axes(other_decisions), self.module.mesh))
             labels = decision.solution.labels
             share = 1 - 1 / self.module.mesh.axis_size(axis)
@@ -175,12 +174,12 @@ class Axes:
         work = [1.0] * len(self.sites)
         traffic = 0.0
         for decision in decisions.values():
-            problem, left = decision.problem, decision.problem.view.seconds
-            traffic += decision.solution.seconds - sum(left)
+            problem, remaining_seconds = decision.problem, decision.problem.view.seconds
+            traffic += decision.solution.seconds - sum(remaining_seconds)
             for index, label in enumerate(decision.solution.labels):
                 if label.factor is not None:
                     share = problem.share(self.sites[index], label)
-                    traffic += left[index] * (1 - share)
+                    traffic += remaining_seconds[index] * (1 - share)
                     work[index] *= share
         return traffic, sum(seconds * share for seconds, share in zip(self.whole.work, work, strict=True))
 
@@ -249,7 +248,7 @@ class Axes:
 
     def _decision(self, axis: str, other_decisions: dict[str, Decision], start: Start) -> Decision:
         split = labels_of_axes(other_decisions)
-        # `split` already shows the order.
+        # The order of axes shows in `split`, so starts that differ only in order share a history.
         history = self._history.setdefault((axis, start._replace(is_last_first=False)), [])
         decision = next(
             (earlier_decision for earlier_split, earlier_decision in history if earlier_split == split), None
@@ -273,7 +272,10 @@ class Axes:
         return decision
 
     def _without_pins(self, axis: str, split: _Split, start: Start) -> Decision | None:
-        """Return the decision without pins if pins leave its cost unchanged: they never make another one cheaper."""
+        """Return the decision of the start without pins, if pins would not raise its cost.
+
+        It is then optimal with pins as well.
+        """
         unpinned_start = start._replace(is_last_first=False, pins=False)
         history = self._history.get((axis, unpinned_start), []) if start.pins else []
         unpinned = next((decision for earlier_split, decision in history if earlier_split == split), None)
@@ -285,7 +287,7 @@ class Axes:
         return unpinned._replace(problem=pinned) if next(edge_seconds) == next(edge_seconds) else None
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
-        """Return the decision of another start in which the other axes split the same loops: it has the same labels."""
+        """Return a decision from another start with the same split by the other axes, and so with the same labels."""
         of_axis = (decisions for (other, _), decisions in self._history.items() if other == axis)
         return next(
             (decision for history in of_axis for earlier_split, decision in history if earlier_split == split), None
@@ -309,7 +311,7 @@ def _decide(axes: Axes, link: Link, other_decisions: dict[str, Decision], guess:
     origins = reached.table
     caches = axes.caches(link)
 
-    states = [tuple(origins.get(value, ())) for value in axes.whole.numbers]
+    states = [tuple(origins.get(value, ())) for value in axes.whole.value_indices]
 
     def cached_labels(index: int, site: Site) -> list[Label]:
         """Return the labels of a site.

@@ -94,7 +94,11 @@ class Reasons:
 
     def note(self, value: Value) -> str:
         """Return an explanation for a value that needed no decision, or an empty string for other values."""
-        return "" if value in self._producers else "it is one number everywhere: each device makes what its uses read"
+        return (
+            ""
+            if value in self._producers
+            else "it is one number everywhere: each device computes the shards that its uses read"
+        )
 
     def states(self, value: Value) -> dict[str, State]:
         """Return the state of the value along each axis, at its producer."""

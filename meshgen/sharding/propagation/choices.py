@@ -59,8 +59,8 @@ class AxisProblem:
     """The labelling problem of one axis.
 
     Its variables are the sites with several labels and the shared copies. Its tables cost work, annotations and edges.
-    Sites of equal structure share one list in `labels`; `caches` key on the identity of these lists and keep them
-    alive.
+    Sites of equal structure share one list in `labels`. The keys of `caches` contain the identities of these lists, so
+    `caches` keeps the lists alive.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class AxisProblem:
         labels = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(labels, solution.cost, solution.is_exact)
 
-    def edge_seconds(self, numbers: Sequence[int], labels: Sequence[Label]) -> float:
+    def edge_seconds(self, edges: Sequence[int], labels: Sequence[Label]) -> float:
         """Return the total seconds of reshards on some edges, given the label of each site."""
         ids, seconds = list(map(id, self.labels)), 0.0
-        for edge in numbers:
+        for edge in edges:
             joint = self.view.whole.joints[edge]
             positions = [self.labels[site].index(labels[site]) for site in joint.scope]
             seconds += self._edge_of(edge, joint, ids).at(positions)
@@ -135,7 +135,7 @@ class AxisProblem:
         return least_cost(self.sizes, self.tables)
 
     def _costs_alone(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
-        """Yield for each site the costs of its labels, without its edges."""
+        """Yield the costs of each site's labels, excluding reshards on edges."""
         view, cached_costs = self.view, self.caches.costs
         values, local, seconds = view.whole.values, view.local, view.seconds
         for index, site in enumerate(self.sites):
@@ -145,7 +145,7 @@ class AxisProblem:
             yield costs
 
     def alone(self, site: Site, label: Label) -> float:
-        """Return the cost of a label without edges: the work per device, plus penalties for violated annotations."""
+        """Return the cost of a label without reshards: the work per device, plus penalties for violated annotations."""
         cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
         cost += self._fetching(site, label) + self._masking(site, label)
         if site.option is not None:
@@ -179,7 +179,7 @@ class AxisProblem:
 
     def _masking(self, site: Site, label: Label) -> float:
         """Return the seconds for masking splats that are read as partial sums: all devices but one need zeros."""
-        count = sum(isinstance(label.operands[number], str) for number in site.splats)
+        count = sum(isinstance(label.operands[operand], str) for operand in site.splats)
         return count * site.times * DEFAULT.propagation.slice_seconds
 
     def fetched(self, site: Site, label: Label) -> list[float]:
@@ -231,7 +231,7 @@ class AxisProblem:
         return edge_tables(joint.scope, produced_states, used_states, prices, weights, barriers)
 
     def _use_penalties(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
-        """Return a penalty for each label of a user that violates the for-users annotation of its operand."""
+        """Return a penalty for each label of a user that reads the value against the annotation on the value's uses."""
         producer, penalty = self.sites[joint.maker[0]], DEFAULT.propagation.use_seconds
         states = [label.operands[use[1]] for label in self.labels[use[0]]]
         return np.array([0.0 if is_as_asked(producer, state, self.link.axis) else penalty for state in states])

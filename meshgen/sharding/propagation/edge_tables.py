@@ -52,33 +52,35 @@ class EdgeTables(NamedTuple):
 
 
 def edge_tables(
-    scope: Sequence[int], made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float],
+    scope: Sequence[int], producer_states: Sequence[State], use_states: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float],
     barriers: Sequence[bool],
 ) -> EdgeTables:  # fmt: skip
     """Build the tables of an edge.
 
     Args:
         scope: the site that produces the value, then the site of each use.
-        made: the state of the value for each label of its producer.
-        wanted: the state of the value for each label of each use.
+        producer_states: the state of the value for each label of its producer.
+        use_states: the state of the value for each label of each use.
         prices: reshard seconds of each use.
         weights: factor on the seconds of each use.
         barriers: whether each use is an optimization barrier.
     """
-    if all(state == made[0] for side in (made, *wanted) for state in side):  # No choice of labels reshards anything.
+    if all(
+        state == producer_states[0] for side in (producer_states, *use_states) for state in side
+    ):  # No choice of labels reshards anything.
         return EdgeTables(0, [], 0.0)
     direct = [
-        np.array([[price[m, w] * weight for w in states] for m in made])
-        for states, price, weight in zip(wanted, prices, weights, strict=True)
+        np.array([[price[m, w] * weight for w in states] for m in producer_states])
+        for states, price, weight in zip(use_states, prices, weights, strict=True)
     ]
     tables: list[_Placed] = [((0, use), costs) for use, costs in enumerate(direct, 1)]
-    shared = _Shared.of(made, wanted, prices, weights, direct, barriers)
+    shared = _Shared.of(producer_states, use_states, prices, weights, direct, barriers)
     copies = 0
     if shared is not None:
         tables = [tables[use] for use in range(len(direct)) if use not in shared.users]
         copies, shared_tables = shared.tables(direct)
         tables += shared_tables
-    return _in_order_of_sites(scope, [len(made), *map(len, wanted), copies], copies, tables)
+    return _in_order_of_sites(scope, [len(producer_states), *map(len, use_states), copies], copies, tables)
 
 
 class _Shared(NamedTuple):
@@ -90,19 +92,21 @@ class _Shared(NamedTuple):
 
     @staticmethod
     def of(
-        made: Sequence[State], wanted: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float], direct: Sequence[Array],
+        producer_states: Sequence[State], use_states: Sequence[Sequence[State]], prices: Sequence[Prices], weights: Sequence[float], direct: Sequence[Array],
         barriers: Sequence[bool],
     ) -> _Shared | None:  # fmt: skip
-        """Return the profitable copies, or None if resharding for each use alone is never more expensive."""
-        copies = _shared_states(made, wanted)
+        """Return the profitable copies, or None if no copy is ever cheaper than one reshard per use."""
+        copies = _shared_states(producer_states, use_states)
         if not copies:
             return None
         largest_weight = max(weights)
-        price = np.array([[max(table[m, c] for table in prices) * largest_weight for c in copies] for m in made])
-        is_reduced = np.array([isinstance(state, str) for state in made])[:, None, None]
+        price = np.array(
+            [[max(table[m, c] for table in prices) * largest_weight for c in copies] for m in producer_states]
+        )
+        is_reduced = np.array([isinstance(state, str) for state in producer_states])[:, None, None]
         read = [
             np.where(is_reduced | (not is_barrier), [[price[c, w] * weight for w in states] for c in copies], np.inf)
-            for states, price, weight, is_barrier in zip(wanted, prices, weights, barriers, strict=True)
+            for states, price, weight, is_barrier in zip(use_states, prices, weights, barriers, strict=True)
         ]
         saved = [np.maximum(d[:, None] - r, 0).max(axis=2) for d, r in zip(direct, read, strict=True)]
         is_profitable = (np.sum(saved, axis=0) > price).any(axis=0)
@@ -134,21 +138,28 @@ class _Shared(NamedTuple):
         return 0, [((0, *[position for positions, _ in user_tables for position in positions]), total.min(axis=-1))]
 
 
-def _shared_states(made: Sequence[State], wanted: Sequence[Sequence[State]]) -> list[State]:
+def _shared_states(producer_states: Sequence[State], use_states: Sequence[Sequence[State]]) -> list[State]:
     """Return the states that at least two users may need and that the producer may have to reshard to."""
-    if len(wanted) < 2 or (len(made) == 1 and all(set(states) == {made[0]} for states in wanted)):
+    if len(use_states) < 2 or (
+        len(producer_states) == 1 and all(set(states) == {producer_states[0]} for states in use_states)
+    ):
         return []
     count: dict[State, int] = {}
-    for states in wanted:
+    for states in use_states:
         for state in dict.fromkeys(states):
             count[state] = count.get(state, 0) + 1
-    return [state for state, users in count.items() if users > 1 and any(m not in (state, None) for m in made)]
+    return [
+        state for state, users in count.items() if users > 1 and any(m not in (state, None) for m in producer_states)
+    ]
 
 
 def _in_order_of_sites(
     scope: Sequence[int], sizes: Sequence[int], copies: int, tables: Sequence[_Placed]
 ) -> EdgeTables:
-    """Return the tables with positions in rising order of sites; a site that occurs twice keeps only its diagonal."""
+    """Return the tables with positions in rising order of sites.
+
+    A table that contains the same site twice is reduced to the diagonal of these positions.
+    """
     sites = [*scope, max(scope) + 1]
     ordered_tables: list[_Placed] = []
     seconds = 0.0

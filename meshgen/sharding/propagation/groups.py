@@ -88,9 +88,17 @@ def annotation_of_group(
 
     Appends a fault to `faults` if the annotations of members contradict each other.
     """
-    member_annotations = [each for value in (*node.operands, *node.results) for each in annotations.get(value, ())]
-    required = [each for each in member_annotations if each.required]
-    binding = [each for each in required if each.sharding.used_axes or not all(each.open_dims or (False,))]
+    member_annotations = [
+        member_annotation
+        for value in (*node.operands, *node.results)
+        for member_annotation in annotations.get(value, ())
+    ]
+    required = [member_annotation for member_annotation in member_annotations if member_annotation.required]
+    binding = [
+        member_annotation
+        for member_annotation in required
+        if member_annotation.sharding.used_axes or not all(member_annotation.open_dims or (False,))
+    ]
     if not binding:
         return None
     closed_annotations = [annotation for annotation in binding if not any(annotation.open_dims)]
@@ -115,7 +123,10 @@ def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
     open_dims = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
     sides = ([_splitting_parts(axes, parts) for axes in side.sharding.dims] for side in (annotation, best))
     dims = zip(*sides, open_dims, strict=True)
-    return all(here == best_axes or (is_open and best_axes[: len(here)] == here) for here, best_axes, is_open in dims)
+    return all(
+        member_axes == best_axes or (is_open and best_axes[: len(member_axes)] == member_axes)
+        for member_axes, best_axes, is_open in dims
+    )
 
 
 def _splitting_parts(refs: Sequence[str], parts: AxisParts) -> list[str]:

@@ -54,7 +54,7 @@ class Joint(NamedTuple):
     kind: int
     ends: tuple[End, ...]
     has_argument: bool
-    asking: tuple[tuple[int, int], ...]  # the uses that a for-users annotation of the producer applies to
+    asking: tuple[tuple[int, int], ...]  # the uses that the producer's annotation on its uses applies to
 
 
 def edges_of(sites: Sequence[Site]) -> list[Edge]:

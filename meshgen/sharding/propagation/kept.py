@@ -33,7 +33,7 @@ def violated_annotations(sites: Sequence[Site], labels: Mapping[str, Sequence[La
 
 
 def unusable_annotations(sites: Sequence[Site]) -> list[Diagnostic]:
-    """Return faults for for-users annotations that no user can follow.
+    """Return faults for annotations on a value's uses that no user can follow.
 
     Such an annotation factors an axis differently from the rest of the program.
     """

@@ -31,8 +31,8 @@ from meshgen.sharding.propagation.states import Link, State, state_of
 class Label:
     """The states of a site's operands and results along one axis.
 
-    `factor` is the loop that the axis splits. `way` is the linear use of partial operands. Both are None if all is
-    replicated.
+    `factor` is the loop that the axis splits. `way` names the operands whose partial values a linear op passes on. Both
+    are None if all values are replicated.
     """
 
     factor: int | None
@@ -57,11 +57,11 @@ class Label:
 
 
 def labels_of(
-    site: Site, link: Link, origins: dict[Value, Origins], covered: Covered, others: Callable[[Site, int], int]
+    site: Site, link: Link, origins: dict[Value, Origins], covered: Covered, parts_elsewhere: Callable[[Site, int], int]
 ) -> list[Label]:
     """Return the labels whose states annotations reach, sharded ones first.
 
-    `others` returns the number of parts into which the other axes split a loop of a site.
+    `parts_elsewhere` returns the number of parts into which the other axes split a loop of a site.
     """
     labels: list[Label] = []
     rule, node = site.rule, site.node
@@ -71,7 +71,7 @@ def labels_of(
         if (
             loop.kind == "whole"
             or not _is_reached(site, factor, origins)
-            or not _is_splittable(site, factor, link, others)
+            or not _is_splittable(site, factor, link, parts_elsewhere)
         ):
             continue
         operands, results = rule.places(factor)
@@ -79,8 +79,8 @@ def labels_of(
         label = Label(factor, None, tuple(operands), ends)
         if is_expressible(site, factor, covered):
             labels.append(label)
-    labels += _picked(site, link, origins, others)
-    labels += _free_dim_instead_of_contracted(site, link, labels, covered, others)
+    labels += _picked(site, link, origins, parts_elsewhere)
+    labels += _free_dim_instead_of_contracted(site, link, labels, covered, parts_elsewhere)
     kinds = {state for v in node.operands for state in origins.get(v, {}) if isinstance(state, str)}
     for way in rule.linear:
         for kind in sorted(kinds & set(way.kinds)):
@@ -94,9 +94,8 @@ def labels_of(
         and site.annotation.required
         and not _has(site, labels, annotated_state)
     ):
-        factor = (rule.results or rule.operands)[0][annotated_state][
-            0
-        ]  # The dim has a single row, so there is nothing to split.
+        # The dim has a single row, so there is nothing to split.
+        factor = (rule.results or rule.operands)[0][annotated_state][0]
         operands, results = rule.places(factor)
         labels.append(Label(factor, None, tuple(operands), tuple(results)))
     if isinstance(annotated_state, str) and all(
@@ -143,21 +142,24 @@ def is_as_asked(site: Site, state: State, axis: str) -> bool:
     )
 
 
-def asks_use(maker: Site, user: Site) -> bool:
-    """Whether the annotation of `maker` constrains how `user` reads the value.
+def asks_use(producer: Site, user: Site) -> bool:
+    """Whether the annotation of `producer` constrains how `user` reads the value.
 
-    Only a required for-users annotation does, and only if the user has no annotation of its own for that operand.
+    Only a required annotation on the value's uses does, and only if the user has no annotation of its own for that
+    operand.
     """
-    is_bound = is_annotation(maker.node) and maker.annotation is not None and maker.annotation.required
+    is_bound = is_annotation(producer.node) and producer.annotation is not None and producer.annotation.required
     return (
         is_bound
-        and not maker.node.attrs.as_result
+        and not producer.node.attrs.as_result
         and not (user.annotation is not None and user.asks_operand)
         and not is_annotation(user.node)
     )
 
 
-def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Callable[[Site, int], int]) -> list[Label]:
+def _picked(
+    site: Site, link: Link, origins: dict[Value, Origins], parts_elsewhere: Callable[[Site, int], int]
+) -> list[Label]:
     """Return labels that leave selected rows of a split dim partial.
 
     No other axis may split the dim, and no option may require another axis for it.
@@ -168,7 +170,8 @@ def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Calla
         for state in origins.get(value, {})
         if site.rule.picks and isinstance(state, int)
         for pick in picks_of(site, 0, state, link.size)
-        if others(site, pick.window.factor) == 1 and not _option_uses_other_axes(site, pick.window.factor, link.axis)
+        if parts_elsewhere(site, pick.window.factor) == 1
+        and not _option_uses_other_axes(site, pick.window.factor, link.axis)
     ]
 
 
@@ -178,9 +181,9 @@ def _option_uses_other_axes(site: Site, factor: int, axis: str) -> bool:
 
 
 def _free_dim_instead_of_contracted(
-    site: Site, link: Link, labels: list[Label], covered: Covered, others: Callable[[Site, int], int]
+    site: Site, link: Link, labels: list[Label], covered: Covered, parts_elsewhere: Callable[[Site, int], int]
 ) -> list[Label]:
-    """Return a label that splits a free dim of a dot's larger operand instead of its contracted dim.
+    """Return at most one label, which splits a free dim of a dot's larger operand instead of its contracted dim.
 
     Annotations do not reach that dim. It is offered if the result is larger than both operands: then to reshard the
     operands moves less data than to reduce partial sums.
@@ -197,7 +200,7 @@ def _free_dim_instead_of_contracted(
         for factor, loop in enumerate(rule.factors)
         if loop.kind in ("parallel", "indexed") and factor not in reached_factors
         if rule.places(factor)[0][larger] is not None and rule.places(factor)[0][1 - larger] is None
-        if _is_splittable(site, factor, link, others) and is_expressible(site, factor, covered)
+        if _is_splittable(site, factor, link, parts_elsewhere) and is_expressible(site, factor, covered)
     ]
     best = max(free, key=lambda factor: (rule.factors[factor].size, -factor), default=None)
     if best is None:
@@ -207,24 +210,25 @@ def _free_dim_instead_of_contracted(
 
 
 def _has(site: Site, labels: list[Label], state: State) -> bool:
-    """Whether a label gives the annotated value, or the input or output of the program, this state."""
+    """Whether one of `labels` puts the site's annotated value in `state`."""
     return any(asked_face(site, label) == state for label in labels)
 
 
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    if is_propagation_barrier(site.node):  # A barrier's result has only the states that may flow to it.
+    # An operand's states may not pass a propagation barrier; the states of its result take that into account.
+    if is_propagation_barrier(site.node):
         pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
 
 
-def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
+def _is_splittable(site: Site, factor: int, link: Link, parts_elsewhere: Callable[[Site, int], int]) -> bool:
     """Whether the axis may split the factor: evenly, or as a dim of its own whose uneven tiles need not nest.
 
     Never if another axis leaves the rows of the factor partial.
     """
-    loop, split = site.rule.factors[factor], others(site, factor)
+    loop, split = site.rule.factors[factor], parts_elsewhere(site, factor)
     if not split:
         return False
     if loop.size % (link.size * split) == 0:

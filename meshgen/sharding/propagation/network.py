@@ -41,7 +41,7 @@ class _Step(NamedTuple):
     variable: int
     labels: Scope
     others: Scope
-    known: tuple[Scope, ...]  # the labels that each of the others had
+    known: tuple[Scope, ...]  # the labels that each neighbor had at that time
     best: Any
 
     def label(self, labels: Sequence[int]) -> int:
@@ -71,7 +71,7 @@ class Network:
         self._changed = set(self._left)  # variables whose labels are to be compared again
         # `_new`: variables that changed since the last reduction, which was to `_reduced` cells
         self._new, self._reduced = set(self._left), 0
-        # by the source array, which the value keeps alive
+        # (id, shape) of a source array -> the array, which keeps its id valid, and its reshaped copy
         squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
         for variables, costs in tables:
             multi_label = (
@@ -128,8 +128,8 @@ class Network:
         """Eliminate variables and drop dominated labels, as long as either is possible.
 
         A variable is eliminated, narrow ones first, only if its joined table has at most `cells` cells. Once no
-        variable is narrow enough, labels are compared, of all variables that changed since, before any is compared
-        again. Variables in `kept` stay as they are: their labels differ in more than cost.
+        variable is narrow enough, the labels of all changed variables are compared, each variable once. Variables in
+        `kept` stay as they are: their labels differ in more than cost.
         """
         narrow, wide = list[tuple[int, int]](), set[int]()
         left, widths = self._left, self._widths
@@ -208,8 +208,8 @@ class Network:
             self._widths[other] = self._sizes[other] * self._cells(self._near[other])
         for group in groups:
             scope = tuple(sorted(set().union(*group)))
-            _, least = self._joined(variable, scope, group)
-            self._insert(tuple(v for v in scope if v != variable), least)
+            _, least_costs = self._joined(variable, scope, group)
+            self._insert(tuple(v for v in scope if v != variable), least_costs)
             self._new.update(scope)
         self._left.discard(variable)
 
@@ -283,8 +283,8 @@ class Network:
                 total = total + costs.reshape([self._sizes[v] if v in scope else 1 for v in variables])
             axis = variables.index(variable)
             best = total.argmin(axis=axis)
-            least = self._memo.one(np.array(total.min(axis=axis), order="C"))
-            self._memo.joins[key] = best.astype(np.min_scalar_type(total.shape[axis])), least
+            least_costs = self._memo.one(np.array(total.min(axis=axis), order="C"))
+            self._memo.joins[key] = best.astype(np.min_scalar_type(total.shape[axis])), least_costs
         return self._memo.joins[key]
 
     def _eliminate(self, variable: int) -> set[int]:
@@ -296,11 +296,11 @@ class Network:
             self.labels[variable], self._sizes[variable] = self.labels[variable][:1], 1
             return set()
         variables = tuple(sorted([variable, *neighbors]))
-        best, least = self._joined(variable, variables, tables)
+        best, least_costs = self._joined(variable, variables, tables)
         neighbors = tuple(sorted(neighbors))
         neighbor_labels = tuple([self.labels[other] for other in neighbors])
         self._steps.append(_Step(variable, self.labels[variable], neighbors, neighbor_labels, best))
-        self._insert(neighbors, least)
+        self._insert(neighbors, least_costs)
         self._changed.update(neighbors)
         return {*neighbors}
 
@@ -339,8 +339,8 @@ class Network:
         extra_costs = np.zeros((count, count))  # [i, j]: the least amount by which label i costs more than label j
         for scope, costs in self._tables[variable].items():
             extra_costs = extra_costs + self._memo.dearer(costs, scope.index(variable))
-        kept, extra_cost_rows = list(range(count)), extra_costs.tolist()
+        undominated, extra_cost_rows = list(range(count)), extra_costs.tolist()
         for label in reversed(range(count)):
-            if any(extra_cost_rows[label][other] >= 0 for other in kept if other != label):
-                kept.remove(label)
-        return tuple(kept)
+            if any(extra_cost_rows[label][other] >= 0 for other in undominated if other != label):
+                undominated.remove(label)
+        return tuple(undominated)

@@ -80,7 +80,7 @@ class Reached:
         self._ties = _Ties(size, covered)
         self._queue: deque[tuple[Value, State]] = deque()
         self._touching: dict[Value, list[Site]] = {}
-        # Other values are splats, over which nothing spreads.
+        # Values without a producer are splats; states do not spread over them.
         produced_values = {value for site in sites for value in site.node.results}
         for site in sites:
             for value in produced_values.intersection(site.values):
@@ -157,7 +157,7 @@ def _offered(site: Site, size: int) -> list[tuple[Value, State]]:
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     """Return the states along an axis that a site's annotation or option requests, each with the annotation as text."""
     seeded: list[tuple[Value, State, str]] = []
-    # The annotation of a group is the annotation of one of its members.
+    # The member of the group already seeds its annotation.
     if site.annotation and not is_sharding_group(site.node):
         state = state_of(site.annotation.sharding, axis)
         strength = "required" if site.annotation.required else "hint"
@@ -183,7 +183,7 @@ def crossing_text(site: Site) -> str:
     return f"transfer {channel} {route} %{site.value.name or '?'} as {site.asked}"
 
 
-def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
+def _sources(value: Value, state: State, producers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
     """Return the operand states that can produce a partial value: reductions of its kind that the axis splits.
 
     The search goes back through ops that are linear in the partial value.
@@ -191,7 +191,7 @@ def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -
     sources: list[tuple[Value, State]] = []
     pending = [value] if isinstance(state, str) else []
     for value in pending:  # `pending` grows during the loop.
-        if site := makers.get(value):
+        if site := producers.get(value):
             for index, factor in enumerate(site.rule.factors):
                 if factor.kind == "reduce" and factor.reduction == state and fits(site.rule, index, size):
                     sources += _states_of_factor(site, index)
@@ -294,7 +294,7 @@ def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
 def _largest_free_loop(
     site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
 ) -> list[tuple[Value, State]]:
-    """Return the states for the operand's largest parallel loop, if the op needs the split dim unsplit."""
+    """Return the states for the operand's largest parallel loop, if the op needs all of `dim` on each device."""
     factors = site.rule.factors
     if not any(factors[f].kind == "whole" and factors[f].size > 1 for f in dims[dim]):
         return []

@@ -79,9 +79,8 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
     """Yield the overridden hints, in program order."""
     for index, site in enumerate(solved.sites):
         annotation = site.annotation
-        if (
-            annotation is None or annotation.required or is_transfer(site.node)
-        ):  # hints from another mesh are not the user's
+        # A hint from another mesh comes from the compiler, not from the user.
+        if annotation is None or annotation.required or is_transfer(site.node):
             continue
         yield from _misfit_hints(site)
         for axis, decision in solved.decisions.items():

@@ -79,7 +79,7 @@ class Site:
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     def left(self, factor: int, share: float) -> float:
-        """Return the share of the work left for a device that runs `share` of a loop; ranking may not shrink."""
+        """Return the share of work left to a device with `share` of a loop; a scatter's ranking does not shrink."""
         ranking, operand = self._ranking, ranked_operand(self.node)
         is_ranked = ranking and operand is not None and self.rule.places(factor)[0][operand] is None
         return ranking + (1 - ranking) * share if is_ranked else share
@@ -219,7 +219,7 @@ def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value
     node_rule = _rule(node)
     if node_rule.picks and node.result in joined:  # Rotated or shifted rows are fetched once.
         node_rule = replace(node_rule, picks=())
-    if turn(node, makers.get) is not None:  # Its rows move once; their cost is counted at the slices.
+    if turn(node, makers.get) is not None:  # The rows of a rotation move once; the slices in it count their cost.
         node_rule = replace(node_rule, windows=())
     return node_rule
 
@@ -320,7 +320,7 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
 
 def _seconds(node: Node) -> float:
     """Estimate the seconds of one execution on one device: arithmetic or memory traffic, whichever takes longer."""
-    if node.op in PSEUDO_OPS or node.op in UNSTORED:  # Their work is counted at their users.
+    if node.op in PSEUDO_OPS or node.op in UNSTORED:  # The work of unstored ops is counted at their users.
         return 0.0
     return max(_arithmetic_seconds(node), _traffic_seconds(node)) + _ranking_seconds(node)
 

@@ -79,7 +79,7 @@ class Solved:
 
     @property
     def faults(self) -> list[Diagnostic]:
-        """Return the violated required annotations, and the for-users annotations that no user can follow."""
+        """Return the violated required annotations, and the annotations on uses that no user can follow."""
         return [*violated_annotations(self.sites, self.labels), *unusable_annotations(self.sites)]
 
 
@@ -92,9 +92,8 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
         cuts: additional sub-axes over which the program is solved.
     """
     solved = _solve(module, cuts)
-    if (
-        not cuts and solved.faults
-    ):  # Uneven tiles of sub-axes do not nest, so retry without cutting sub-axes that options name for annotations.
+    # Uneven tiles of sub-axes do not nest, so retry without cutting sub-axes that options name for annotations.
+    if not cuts and solved.faults:
         return _solve(module, (), only_options=True)
     return solved
 

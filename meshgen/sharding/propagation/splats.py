@@ -92,6 +92,4 @@ def _read_as(node: Node, rule: Rule, reads: Sequence[Sharding], mesh: Mesh) -> N
     operands = tuple(
         Sharding(tuple(axes.get(factors[0], ()) if factors else () for factors in dims)) for dims in rule.operands
     )
-    return NodeSharding(
-        operands, (result_sharding,), tuple(axes.get(number, ()) for number in range(len(rule.factors)))
-    )
+    return NodeSharding(operands, (result_sharding,), tuple(axes.get(index, ()) for index in range(len(rule.factors))))

@@ -67,9 +67,8 @@ class Link(NamedTuple):
         if source is None:
             return DEFAULT.propagation.slice_seconds
         weights, share = DEFAULT.propagation, (self.size - 1) / self.size
-        argument_weight = (
-            weights.behind if is_argument else 1.0
-        )  # Among equal plans, prefer to leave arguments in place.
+        # Among equal plans, prefer to leave arguments in place.
+        argument_weight = weights.behind if is_argument else 1.0
         is_pinned = is_argument and self.pins
         # reduce_scatter, or all_reduce (with a mask if the target is partial of another kind)
         if isinstance(source, str):

@@ -167,7 +167,10 @@ class _Regions:
         return self._wanted
 
     def _common(self, want: Split, have: Split) -> Numbers:
-        """Return for each region the rows of a dim that it both needs and holds, in the time of sorting the devices."""
+        """Return for each region the rows of a dim that it both needs and holds.
+
+        Takes the time of sorting the devices.
+        """
         row_counts = self._common_rows.get((want, have))
         if row_counts is None:
             needed_tiles, held_tiles = self._tiles(want), self._tiles(have)

@@ -170,9 +170,8 @@ def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], 
         return None
     if len({kind for _, kind in (*state.partial, *target_partial)}) != 1:
         return None
-    pairs_by_devices: dict[int, tuple[tuple[str, str], ...]] = {
-        1: ()
-    }  # device count -> the most pairs, and the first of these
+    # device count -> the most pairs, and the first of these
+    pairs_by_devices: dict[int, tuple[tuple[str, str], ...]] = {1: ()}
     for pair in reversed(target_partial):
         size = problem.parts((pair[0],))
         extended = {devices * size: (pair, *pairs) for devices, pairs in pairs_by_devices.items()}

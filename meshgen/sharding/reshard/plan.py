@@ -199,9 +199,8 @@ def _steps(
         if "sharding" in attrs:
             attrs["sharding"] = after
         elif "source" in attrs and state.partial == move.sharding.partial:
-            partial = tuple(
-                pair for pair in previous.partial if terms.mesh.axis(pair[0]).size != 1
-            )  # `after` may name others
+            # `after` may name other axes
+            partial = tuple(pair for pair in previous.partial if terms.mesh.axis(pair[0]).size != 1)
             attrs |= {"source": previous, "target": after.with_partial(partial)}
         elif "source" in attrs:  # partial values move to other axes
             ends = (terms.readable(sharding, (source, target)) for sharding in (state, move.sharding))

@@ -137,7 +137,7 @@ class _Search:
             if entry.state == self.problem.target:
                 if not self._is_greedy:
                     return entry.path
-                continue  # `best` already contains it
+                continue  # `best` is already this path or a cheaper one
             for move in itertools.takewhile(
                 self._is_within, self._joined(entry) if entry.joins else self._moves(entry)
             ):
