@@ -82,6 +82,12 @@ def definitions(path: Path) -> set[str]:
     return defined
 
 
+def test_documents_have_no_marks_of_a_merge() -> None:
+    marks = ("<<<<<<< ", ">>>>>>> ")
+    lines = [(document, number, line) for document in DOCUMENTS for number, line in enumerate(lines_of(document), 1)]
+    refuse([place(document, number) for document, number, line in lines if line.startswith(marks)])
+
+
 def test_documents_name_functions_and_commands_that_exist() -> None:
     refuse([f"{document.name}: {each}" for document in DOCUMENTS for each in missing_definitions(document)])
 
