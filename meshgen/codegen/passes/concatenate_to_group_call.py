@@ -5,9 +5,9 @@
              %3 = slice %2 [0:4, 0:96]             %4 = slice %2 [0:4, 96:128]
     after    %3, %4 = all_gather %a, %b {dim = 0}
 
-NCCL launches the calls of a group together. Left alone are concatenations that need no copy (`concatenate_in_place.py`)
-or that a kernel computes together with other work. So are those with several operands that would each need a copy
-kernel: one kernel packs them all.
+NCCL launches the calls of a group together. The pass leaves alone concatenations that need no copy
+(`concatenate_in_place.py`) or that a kernel computes together with other work. It also leaves alone a concatenation
+with several operands that would each need a copy kernel, because one kernel packs them all.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ class _Phases:
 
     Attributes:
         taps: largest number of kernel elements that a phase needs.
-        before, behind: zero padding of the kernel, which puts element t of phase r at position t * count + count - 1 -
-            r.
+        before, behind: zero padding of the kernel, which puts element t of phase r at (t + 1) * count - 1 - r.
         low, high: padding of the undilated image.
         size: number of results per phase.
     """

@@ -189,7 +189,7 @@ class _Loop:
     def _writes(self) -> dict[int, tuple[Node, _Rows]]:
         """Map each carried stack to the node that updates its rows, and these rows.
 
-        Only stacks of which the body reads no rows other than those that it updates are included.
+        A stack is included only if the body reads no other rows of it.
         """
         writes: dict[int, tuple[Node, _Rows]] = {}
         for index, (before, after) in enumerate(zip(self._body.inputs, self._body.outputs, strict=True)):

@@ -3,9 +3,9 @@
     before   %1 = slice %weights [2:3, 0:1024, 0:1024]       of an argument f32[12,1024,1024]
     after    %1 = subview %weights [2:3, 0:1024, 0:1024]     4 MB from byte 8 MB on
 
-As an index map, each layer's slice of a stack would need its own kernel. With a view, all layers share one kernel. Left
-alone are slices that overlap, because a kernel that reads several of them as index maps loads their elements once. So
-are slices in loops and branches, whose regions have no subviews.
+As an index map, each layer's slice of a stack would need its own kernel. With a view, all layers share one kernel.
+Overlapping slices are left alone, because a kernel that reads several of them as index maps loads their elements once.
+Slices in loops and branches are left alone too, because regions have no subviews.
 """
 
 from __future__ import annotations

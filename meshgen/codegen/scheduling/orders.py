@@ -140,7 +140,7 @@ class _ListScheduler:
     def _wait(self, stream: int, now: float) -> None:
         """Delay a stream on which nothing fits until another stream proceeds.
 
-        If none can, issue its most urgent task.
+        If no other stream can proceed, issue the most urgent task.
         """
         later = [free for s, free in enumerate(self._free) if s != stream and free > now]
         if later:
@@ -170,8 +170,8 @@ class _ListScheduler:
 class _Memory:
     """Live storages, conservatively: a storage is dead for a task only if all its users certainly end before that task.
 
-    On its own stream, all tasks issued earlier have ended then. Storages in `_over` have no further users. Which of
-    them are dead for a task depends only on how many tasks of each other stream have certainly ended.
+    When a task starts, all tasks that were issued earlier on its own stream have ended. Whether a storage without
+    further users is dead for the task thus depends only on how many tasks of each other stream have certainly ended.
 
     A task that is issued earlier than in program order produces its results early: they are live while all tasks before
     it run. So they must also fit in program order (`_program_live_bytes`: live bytes at each task in program order).

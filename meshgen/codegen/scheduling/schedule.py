@@ -32,12 +32,14 @@ from meshgen.runtime.plan import Schedule, aligned
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
              memory_limit: int | None = None) -> Schedule:  # fmt: skip
-    """Return the step of a `fuse`-stage module. Also accepts stage `partition`, where each unfused op becomes a kernel.
+    """Return the step of a `fuse`-stage module.
+
+    Also accepts stage `partition`, where each unfused op becomes a kernel.
 
     Args:
         target: the device whose durations are predicted.
         costs: durations of kernels and collectives; default: the roofline and link models of `target`.
-        memory_limit: limit of the arena in bytes.
+        memory_limit: limit of the arena in bytes; default: the arena size of program order.
     Raises:
         CodegenError: MG0303, even the smallest order needs more than `memory_limit`; MG0301, control flow around
             transfers between meshes cannot be unrolled.
