@@ -29,7 +29,7 @@ class Estimates:
         self._longer: dict[object, float] = {}
 
     def could_hide(self, chain: Chain) -> float:
-        """Return an upper bound on the exposed seconds that chunks can hide: dots that run concurrently limit it."""
+        """Return an upper bound on the exposed seconds that chunks can hide behind the dots of each part."""
         return sum(min(sum(exposed), work) for exposed, work in map(self._exposed_and_work, chain.parts))
 
     def messages_longer(self, cut: Mapping[Node, Loop], count: int) -> float:

@@ -99,7 +99,7 @@ class Axes:
         return self._caches.setdefault(link._replace(pins=True), ProblemCaches())
 
     def reached(self, axis: str, covered: Covered) -> Reached:
-        """Return the states that annotations and offers reach along an axis, cached per split of the other axes."""
+        """Return the states that annotations and offers reach along an axis, cached by the splits of the other axes."""
         joined = [site for site in self.sites if site.is_joined]
         split = [covered(site, factor) for site in joined for factor in range(len(site.rule.factors))]
         key = axis, *split
@@ -232,7 +232,7 @@ class Axes:
         return self._covered({axis: decisions[axis] for axis in self.names})
 
     def decide_again(self, start: Start, decisions: dict[str, Decision]) -> dict[str, Decision]:
-        """Decide each axis once more, given the decisions along the others; axes with offers go first."""
+        """Decide each axis once more, given the decisions along the others. Axes in `offers` go first."""
         updated = dict(decisions)
         for axis in sorted(start.in_order(self.names), key=lambda axis: axis not in self.offers):
             updated[axis] = self._decision(axis, self._others(axis, updated), start)
@@ -242,7 +242,7 @@ class Axes:
         return {other: decisions[other] for other in self.names if other in decisions and other != axis}
 
     def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
-        """Replicate the sites whose split needs a major factor that no other axis splits in the end."""
+        """Replicate each site whose split needs a major factor that no other axis splits, and return the decisions."""
         labels = without_uncovered(self.sites, labels_of_axes(decisions), self.module.mesh)
         return {a: d._replace(solution=d.solution._replace(labels=labels[a])) for a, d in decisions.items()}
 

@@ -50,7 +50,7 @@ class ProblemCaches:
 
     labels: dict[object, list[Label]] = field(default_factory=dict)
     costs: dict[Any, np.ndarray] = field(default_factory=dict)  # cost of each label, per site structure
-    # reshard costs, per edge of equal cost
+    # seconds between all states of an edge, shared by edges of equal cost
     prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)
     edges: dict[Any, EdgeTables] = field(default_factory=dict)  # tables of an edge, per combination of label lists
 

@@ -160,7 +160,8 @@ def asks_use(producer: Site, user: Site) -> bool:
 def _picked(
     site: Site, link: Link, origins: dict[Value, Origins], parts_elsewhere: Callable[[Site, int], int]
 ) -> list[Label]:
-    """Return labels that leave selected rows of a split dim partial.
+    """Return labels of windows that select few rows of a split dim: each device gives its rows, and the result is
+    partial.
 
     No other axis may split the dim, and no option may require another axis for it.
     """

@@ -87,9 +87,9 @@ class Reached:
                 self._touching.setdefault(value, []).append(site)
 
     def with_offers(self, offers: Sequence[int]) -> Reached:
-        """Return a copy in which the loops of the sites `offers` are seeds as well.
+        """Return a copy that also spreads from the loops of the sites in `offers`, in this order.
 
-        Offers are seeded in order; a site that an earlier one already reaches is skipped.
+        A site that an earlier offer already reaches is skipped.
         """
         extended = copy(self)
         extended.table = {value: dict(origins) for value, origins in self.table.items()}

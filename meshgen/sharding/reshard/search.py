@@ -45,7 +45,8 @@ class _Entry(NamedTuple):
 
 
 def straight(problem: Problem, start: Sharding) -> Path:
-    """Return the path that reduces where required, re-tiles, and makes partial again.
+    """Return the direct path: reduce partial values where required, re-tile, and become partial along the target's
+    axes.
 
     It exists for every reshard and needs no tile larger than the larger tile of both ends.
     """
