@@ -11,15 +11,23 @@ from meshgen.passes import BY_STAGE, PASSES
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "bench" / "results" / "passes.json"
-HEAD = """A pass takes a program to one that computes the same. Passes run inside the stages, in the order of the table;
-`meshgen opt --passes NAME` runs one by itself, `--skip NAME` (of `opt`, `compile`, `explain` and `check`) leaves one out, `--print-after NAME` shows the
-program after it, and `compile --timing` and the HTML report say how often each changed something and what that cost before and after.
+HEAD = """A pass rewrites a program into one that computes the same results. Passes run inside the stages, in the order of the tables.
+`tests/passes/<name>.mlir` shows the rewrite of each pass on a small program.
 
-A pass applies *always*; *unless dearer*: a change after which a device sends more bytes is rejected; or *if cheaper*: of the rewrites before
-propagation each makes a candidate that is planned to the end, and the cheapest is taken if it is clearly cheaper; larger messages and chunks are kept
-where the predicted step is shorter. Passes before kernels are made apply always; without them numbers stay right, but some programs have no code for
-GPUs (MG0301: no kernel is generated for windows, say, or for a scatter at a loop's counter, before they are slices and plain writes); a pass that
-*enables* programs says which have no kernels without it. `tests/passes/<name>.mlir` shows what each makes of a small program.
+| command | effect |
+| --- | --- |
+| `meshgen opt IN --passes NAME` | run one pass by itself |
+| `--skip NAME` (`opt`, `compile`, `explain`, `check`) | leave a pass out |
+| `--print-after NAME` | print the program after the pass |
+| `compile --timing` | say how often each pass changed the program, with the cost before and after |
+
+The column *applies* says when a rewrite is kept:
+
+- *always*: without a comparison of costs.
+- *unless more expensive*: the rewrite is rejected if a device then sends more bytes.
+- *if cheaper*: the changed program is planned to the end, and is kept if its predicted step is clearly shorter.
+
+Passes before code generation always apply. Without some of them a program has no code for GPUs (MG0301); such a pass says which programs it *enables*.
 """
 
 
@@ -51,12 +59,16 @@ def _enables(programs: str) -> str:
 def _gains() -> str:
     found = json.loads(FIGURES.read_text())
     given, own = found["given"], found["gains"]
-    text = f"""## What each gains
+    text = f"""## The gain of each pass
 
-Measured by `python -m bench.passes` (predictions for `cuda:sm_90`): what a device sends, and how long the step is, when the pass is left out, over what it
-is with all passes; the best of the programs that the pass changes. *Changed* counts {given["programs"]} given programs (JAX programs at small and realistic
-sizes, programs in upstream's dialects, models that `python -m bench.models.texts --small` writes) and {given["random"]} random ones; nothing stands there where a pass was not measured. *Shown by* is a program of `tests/passes/gains` on which the pass gains: where
-the gain is not one of prediction, the least that its test asks for in kernels to compile, or bytes of the sectors that kernels touch.
+`python -m bench.passes` measures each gain as a ratio: the bytes that a device sends, or the predicted step on `cuda:sm_90`, without the pass and with it. *Best, given* is
+the largest ratio of the programs that the pass changes.
+
+- *Changed, given* counts the changed programs among {given["programs"]}: JAX programs at small and realistic sizes, programs in upstream's dialects, and the models of
+  `python -m bench.models.texts --small`.
+- *Changed, random* counts the changed programs among {given["random"]} random ones. An empty cell means that the pass was not measured.
+- *Shown by* names a program of `tests/passes/gains` on which the pass gains. If the gain is not a prediction, the cell has the smallest gain that its test accepts:
+  in compiled kernels, or in bytes of touched sectors.
 
 | pass | changed, given | changed, random | best, given | shown by |
 | --- | --- | --- | --- | --- |
