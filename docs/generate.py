@@ -33,6 +33,7 @@ from kernel_examples import kernels_of  # noqa: E402
 from passes_page import passes_page  # noqa: E402
 from questions import questions_page  # noqa: E402
 from stage_excerpts import with_excerpts  # noqa: E402
+from types_page import types_page  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
@@ -204,6 +205,7 @@ def pages() -> dict[Path, str]:
         PLACE / "passes.md": passes_page(NOTE),
         PLACE / "cost-model.md": cost_model(),
         PLACE / "questions.md": questions_page(NOTE),
+        PLACE / "element-types.md": types_page(NOTE),
         PLACE / "architecture.md": with_excerpts((PLACE / "architecture.md").read_text()),
         PLACE / "decisions" / "index.md": decisions_page(NOTE),
         **{PLACE / "images" / name: picture for name, picture in pictures().items()},

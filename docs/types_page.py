@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.ccl.lower_groups import native_reduction
-from meshgen.codegen.building.candidates import TENSOR_CORE_TYPES
+from meshgen.codegen.building.candidates import TENSOR_CORE_DTYPES
 from meshgen.ir.dtypes import DTYPES
 from meshgen.ir.graph import is_complex
 from meshgen.kernels.architectures import ARCHITECTURES
@@ -26,7 +26,7 @@ FMA pipes ([operations](ops.md)). `--precision` sets it for a whole program.
 f8E4M3FN needs an architecture with conversions for it: {f8}. On sm_90 the tensor cores keep about 14 bits of a sum of 8-bit floats, so
 kernels add every 128 elements to an f32 accumulator.
 
-Boolean values are bytes in memory. 4-bit and 2-bit integers are packed in files and unpacked when a program reads them.
+Boolean values are bytes in memory.
 
 ## Architectures
 
@@ -36,7 +36,9 @@ Cubins of an architecture run on devices of the same major version. PTX in the m
 
 
 def types_page(note: str) -> str:
-    rows = "".join(f"| `{name}` | {DTYPES[name]} | {_kernels(name)} | {_gemm(name)} | {_sums(name)} |\n" for name in DTYPES)
+    rows = "".join(
+        f"| `{name}` | {DTYPES[name]} | {_kernels(name)} | {_gemm(name)} | {_sums(name)} |\n" for name in DTYPES
+    )
     table = f"| type | NumPy | kernels | GEMM | sum over devices |\n| --- | --- | --- | --- | --- |\n{rows}"
     f8 = ", ".join(f"`{each.name}`" for each in ARCHITECTURES.values() if each.has_f8)
     notes = NOTES.format(f8=f8, architectures=_architectures())
@@ -54,7 +56,7 @@ def _kernels(name: str) -> str:
 def _gemm(name: str) -> str:
     if name == "f32":
         return "tensor cores as tf32, or FMA pipes"
-    if name in TENSOR_CORE_TYPES:
+    if name in TENSOR_CORE_DTYPES:
         return "tensor cores"
     if is_complex(name):
         return "as products of real numbers"
@@ -77,5 +79,7 @@ def _architectures() -> str:
         f"{', '.join(each.tensor_cores.instructions)} |\n"
         for each in ARCHITECTURES.values()
     ]
-    head = "| target | devices | shared memory of a block | TMA | GEMM instructions |\n| --- | --- | --- | --- | --- |\n"
+    head = (
+        "| target | devices | shared memory of a block | TMA | GEMM instructions |\n| --- | --- | --- | --- | --- |\n"
+    )
     return head + "".join(rows)

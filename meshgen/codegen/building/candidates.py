@@ -35,7 +35,7 @@ _MAX_WARPS = 16  # chosen: a block of more warps takes half of a multiprocessor'
 _MAX_TRIALS_FOR_SPEED = 3
 # Instructions that copy to shared memory asynchronously; see `cubin.Resources`.
 _ASYNCHRONOUS = ("UTMALDG", "LDGSTS")
-_TENSOR_CORE_DTYPES = (
+TENSOR_CORE_DTYPES = (
     "bf16",
     "f16",
     "i8",
@@ -111,7 +111,7 @@ def multiplies_tiles(body: Graph) -> bool:
     """Whether tensor cores support the operand types of all GEMMs of a kernel."""
     products = [node for node in body.nodes if node.op in PRODUCTS and not is_depthwise(node)]
     return bool(products) and all(
-        value.type.dtype in _TENSOR_CORE_DTYPES for node in products for value in node.operands[:2]
+        value.type.dtype in TENSOR_CORE_DTYPES for node in products for value in node.operands[:2]
     )
 
 
