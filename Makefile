@@ -6,7 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test quick near lint gpu native setup docs site pictures pins clean
+.PHONY: demo test test-shard quick near lint style types workflows subjects distribution nightly gpu native setup docs site pictures \
+  bench-trend changelog release pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
@@ -17,11 +18,15 @@ demo: .venv/core.stamp
 
 # pytest's workers fill the cores; OpenBLAS threads beside them wait in busy loops. Without compiled files each worker and each
 # process that a test starts would compile all sources again.
-test quick near: export OPENBLAS_NUM_THREADS = 1
-test quick near: export PYTHONDONTWRITEBYTECODE =
+test test-shard quick near: export OPENBLAS_NUM_THREADS = 1
+test test-shard quick near: export PYTHONDONTWRITEBYTECODE =
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# One part of the suite: make test-shard SHARD=1/4
+test-shard: .venv/dev.stamp
+	files=$$($(BIN)/python -m tests.shards $(SHARD)) && $(BIN)/python -m pytest -n auto --dist worksteal $$files
 
 # For the loop of edit and run: the test files of each folder that say most for the time they take, 90 s on two cores together.
 QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
@@ -56,17 +61,42 @@ quick: .venv/dev.stamp
 
 # make near FILE=meshgen/codegen/scheduling/memory.py: the tests nearest to a module, by names and imports.
 near: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto --dist worksteal $$($(BIN)/python -m tests.near $(FILE))
+	files=$$($(BIN)/python -m tests.near $(FILE)) && $(BIN)/python -m pytest -n auto --dist worksteal $$files
 
-lint: .venv/dev.stamp
+lint: style types
+
+style: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: .venv/dev.stamp
 	$(BIN)/pyright
 
-# The source distribution and the wheel, each built, installed in a fresh environment and tested there: under a minute of CPU time.
-distribution: .venv/dev.stamp
+# The files in .github/workflows: what a forge would run, and with which permissions.
+workflows: .venv/release.stamp
+	$(BIN)/zizmor --offline --quiet --no-progress .github
+
+# The subjects of the commits since a branch: make subjects BASE=origin/main
+BASE := main
+subjects: .venv/dev.stamp
+	$(BIN)/python .ci/subjects.py --since $(BASE)
+
+# The source distribution and the wheel, each built, checked, installed in a fresh environment and tested there: a minute of CPU time.
+distribution: .venv/release.stamp
 	rm -rf build/distribution
 	$(BIN)/python .ci/distribution.py build/distribution
+
+# Random campaigns, with the date as seed: make nightly COUNT=100 SEED=7 SECONDS=60
+nightly: .venv/dev.stamp
+	$(BIN)/python -m tests.nightly $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
+
+# The changes since the last release, from changelog.d; with VERSION=0.2.0 they go into CHANGELOG.md.
+changelog: .venv/release.stamp
+	$(BIN)/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
+
+# The files of a release in build/release: make release TAG=v0.1.0
+release: distribution
+	$(BIN)/python .ci/release.py $(TAG) build/distribution build/release
 
 # Tests that run on emulated GPUs otherwise, and what is measured, on real ones; exits 5 where there is none. Writes bench/results/gpu_*.
 ON_GPUS := $(addprefix tests/,runtime/cuda/test_execute.py runtime/cuda/test_real_gpus.py runtime/test_engines.py runtime/test_scans.py \
@@ -90,6 +120,10 @@ docs: .venv/dev.stamp
 site: docs
 	$(BIN)/mkdocs build
 
+# A line for this commit in bench/results/trend.jsonl, which docs/performance.md plots; needs valgrind.
+bench-trend: .venv/dev.stamp
+	$(BIN)/python -m bench.trend
+
 # Pictures of the report, by headless Chromium.
 pictures: .venv/dev.stamp
 	$(BIN)/python docs/pictures.py
@@ -111,6 +145,10 @@ pins: .venv/bin/python
 
 .venv/dev.stamp: .venv/core.stamp requirements-dev.txt
 	$(PINNED) requirements-dev.txt
+	touch $@
+
+.venv/release.stamp: .venv/dev.stamp requirements-release.txt
+	$(PINNED) requirements-release.txt
 	touch $@
 
 clean:

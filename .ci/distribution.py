@@ -1,4 +1,4 @@
-"""Builds the source distribution and the wheel, installs each in a fresh environment, and tests it there. `make distribution` runs it.
+"""Build the source distribution and the wheel, check both, install each in a fresh environment, and test it there. `make distribution` runs it.
 
     python .ci/distribution.py FOLDER
 
@@ -108,6 +108,8 @@ def main(folder):
     folder.mkdir(parents=True)
     archive, unpacked = source_distribution(folder)
     built = wheel(folder, unpacked)
+    run(sys.executable, "-m", "twine", "check", "--strict", archive, built, cwd=folder)
+    run(sys.executable, "-m", "check_wheel_contents", built, cwd=folder)
     program = unpacked / "examples" / PROGRAM
     compiler = Environment(folder / "compiler", "requirements.txt")
     for distribution in (built, archive):

@@ -67,10 +67,14 @@ def main():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     core = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
     constraints = [] if "--upgrade" in sys.argv[1:] else current()
-    dev = pinned([*core, *project["project"]["optional-dependencies"]["dev"]], constraints)
-    needed = pinned(core, [f"{name}=={version}" for name, (version, _) in dev.items()])
+    extras = project["project"]["optional-dependencies"]
+    dev = pinned([*core, *extras["dev"]], constraints)
+    versions = [f"{name}=={version}" for name, (version, _) in dev.items()]
+    needed = pinned(core, versions)
+    release = pinned(extras["release"], [*constraints, *versions])
     (ROOT / "requirements-dev.txt").write_text(text_of("`make setup` installs", dev))
     (ROOT / "requirements.txt").write_text(text_of("`make demo` installs", needed))
+    (ROOT / "requirements-release.txt").write_text(text_of("`make distribution` and `make changelog` install", release))
     runtime = {name: pin for name, pin in needed.items() if name in RUNTIME}
     (ROOT / "requirements-runtime.txt").write_text(text_of("running modules needs, without a compiler,", runtime))
 

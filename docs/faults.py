@@ -220,7 +220,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     ),
     "MG0302": Fault(
         "Triton or its assembler refuses the source that meshgen generated.",
-        "This is a fault of meshgen: report it with the file that the message names.",
+        "This is a fault of meshgen: report it as an issue of its repository, with the file that the message names and the output of `meshgen doctor`.",
     ),
     "MG0303": Fault(
         "A kernel needs more shared memory or threads than the architecture has, or a step needs more device memory than the limit.",
@@ -320,7 +320,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "(`opcode`), or the kernel does not end (`time`). Launches of a step touch the same bytes and no stream, event or graph edge orders "
         "them (`race`), ranks call NCCL differently (`collective`), or deadlock (`deadlock`). The message names the "
         "kernel, the line of its Triton source and the PTX instruction; or both launches and the buffers; or the ranks and their waits.",
-        "It is a bug of meshgen, unless the module was changed; please report it with the module.",
+        "It is a bug of meshgen, unless the module was changed; please report it as an issue of its repository, with the module.",
     ),
     "MG0609": Fault(
         "A rank is lost: its process or machine is gone, it does not reply in time, or it failed and reported the reason. The message names the collective that this rank is in, "
@@ -339,6 +339,6 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     "MG0612": Fault(
         "A warning of `meshgen tune`: with another tile a kernel computes something else than the kernel that the module has, by more than their rounding "
         "explains. The tile is not used; the message says how many elements differ.",
-        "It is a bug of meshgen; please report it with the module.",
+        "It is a bug of meshgen; please report it as an issue of its repository, with the module.",
     ),
 }

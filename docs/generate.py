@@ -33,6 +33,7 @@ from kernel_examples import kernels_of  # noqa: E402
 from passes_page import passes_page  # noqa: E402
 from questions import questions_page  # noqa: E402
 from stage_excerpts import with_excerpts  # noqa: E402
+from trend_page import records, trend_chart, trend_page  # noqa: E402
 from types_page import types_page  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
@@ -209,6 +210,8 @@ def pages() -> dict[Path, str]:
         PLACE / "architecture.md": with_excerpts((PLACE / "architecture.md").read_text()),
         PLACE / "decisions" / "index.md": decisions_page(NOTE),
         **{PLACE / "images" / name: picture for name, picture in pictures().items()},
+        PLACE / "performance.md": trend_page(NOTE),
+        PLACE / "images" / "trend.svg": trend_chart(records()),
     }
 
 

@@ -34,7 +34,7 @@ from meshgen.errors import (
 )
 from meshgen.gc_pace import rarely_collecting
 from meshgen.names import nearest_names
-from meshgen.packages import install_line
+from meshgen.packages import install_line, report_request
 from meshgen.printable import printable
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
@@ -239,8 +239,8 @@ def _internal(error: BaseException, called: Invocation) -> int:
         {name: text.encode(errors="backslashreplace") for name, text in files.items()} | _inputs(called.words)
     )
     summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    where = f" with {place}" if place else ""
-    write_err(printable(f"internal error: {summary}\n  help: this is a fault of meshgen; please report it{where}\n"))
+    hint = report_request(str(place) if place else "the command")
+    write_err(printable(f"internal error: {summary}\n  help: {hint}\n"))
     if called.as_json:
         reproducer = str(place) if place else None
         _tell({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": reproducer, "message": summary})

@@ -15,6 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CORE = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]
 ASKED = {
     "requirements.txt": CORE,
+    "requirements-release.txt": PROJECT["project"]["optional-dependencies"]["release"],
     "requirements-dev.txt": [*CORE, *PROJECT["project"]["optional-dependencies"]["dev"]],
 }
 
@@ -43,3 +44,10 @@ def test_what_is_asked_for_is_pinned(name: str) -> None:
 def test_both_files_agree() -> None:
     core, dev = pins("requirements.txt"), pins("requirements-dev.txt")
     assert core.items() < dev.items()
+
+
+def test_release_tools_have_the_versions_of_the_environment() -> None:
+    dev, release = pins("requirements-dev.txt"), pins("requirements-release.txt")
+    assert {name: release[name] for name in dev.keys() & release.keys()} == {
+        name: dev[name] for name in dev.keys() & release.keys()
+    }

@@ -15,9 +15,9 @@ import pytest
 from tests.sources import ROOT
 
 
-def beside_pages(name: str) -> ModuleType:
-    """A file of docs/, which is not a package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+def beside_pages(name: str, folder: str = "docs") -> ModuleType:
+    """Import a file of docs/ or .ci/, which are no packages."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

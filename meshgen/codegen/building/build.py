@@ -27,7 +27,7 @@ from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, Usa
 from meshgen.ir.graph import Graph
 from meshgen.kernels.architectures import ARCHITECTURES
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
-from meshgen.packages import install_line
+from meshgen.packages import install_line, report_request
 from meshgen.printable import bytes_apart
 from meshgen.reproducers import keep_reproducer
 
@@ -268,7 +268,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
     return Diagnostic(
         "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}",
         Location(str(reproducer / "kernel.py"), 0) if reproducer else None,
-        hint="this is a fault of meshgen; please report it with the file and its log",
+        hint=report_request("the file and its log"),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from meshgen.codegen.fusion.form import KernelForm
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
+from meshgen.packages import report_request
 
 
 def _match_empty(body: Graph, device: Device) -> KernelPlan | None:
@@ -66,6 +67,6 @@ def plan_body(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
             "MG0301",
             f"no kernel template fits kernel '{body.name}' ({ops})",
             body.nodes[0].loc,
-            hint="please report this program",
+            hint=report_request("the program"),
         )
     )

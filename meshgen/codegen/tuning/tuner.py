@@ -19,6 +19,7 @@ from meshgen.codegen.tuning.table import Row
 from meshgen.errors import CodegenError, Diagnostic, MissingError, RuntimeFailure
 from meshgen.ir.graph import Graph
 from meshgen.mesh import Mesh
+from meshgen.packages import report_request
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import runs_on
 from meshgen.runtime.cuda.device import Device, Launch
@@ -32,8 +33,11 @@ ROUNDS = 15
 # share of the time that a candidate must save. Measured: medians of `ROUNDS` rounds differ by about 1 % between runs
 LEAST_GAIN = 0.02
 SEED = 0  # seed of the random operands, which are the same in every run
-REPORT = "it is not used; please report this program"
 Array = np.ndarray[Any, Any]
+
+
+def _not_used_hint() -> str:
+    return f"the candidate is not used; {report_request('the module')}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,9 @@ class _Measurement:
             bounds = allowed(self.body, self.mesh, rank, operands, expected)
             for i in [*launches][1:]:
                 if texts := list(differences(self._results(kernel, launches[i], forms[i]), expected, bounds)):
-                    self.warnings.append(Diagnostic("MG0612", self._text(forms[i], "; ".join(texts)), hint=REPORT))
+                    self.warnings.append(
+                        Diagnostic("MG0612", self._text(forms[i], "; ".join(texts)), hint=_not_used_hint())
+                    )
                     del launches[i]
             return self._medians(self.bench.timer_of(kernel.device, self.body), launches)
 
@@ -193,7 +199,7 @@ class _Measurement:
         except RuntimeFailure as failure:
             why = failure.diagnostics[0]
             text = self._text(form, why.message)
-            raise RuntimeFailure(Diagnostic(why.code, text, why.loc, why.notes, hint=REPORT)) from failure
+            raise RuntimeFailure(Diagnostic(why.code, text, why.loc, why.notes, hint=_not_used_hint())) from failure
 
     def _text(self, form: Form, problem: str) -> str:
         assert form.source, "only candidates are reported"

@@ -39,6 +39,7 @@ from meshgen.frontend.tracer import creation
 from meshgen.frontend.tracer.operands import convert
 from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.packages import report_request
 
 # Arguments by keyword that say where a tensor is, and how it is in memory.
 WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")
@@ -235,7 +236,11 @@ class Reader:
             fits = None in wanted.shape or math.prod(wanted.sizes) == value.size
         is_wider = value.type.dtype == "f32" and wanted.dtype in ("bf16", "f16")
         if not fits or (value.type.dtype != wanted.dtype and not is_wider):
-            refuse(f"'{name}' was read as {value.type}, but torch says that it is {wanted}", "report it", "MG0104")
+            refuse(
+                f"'{name}' was read as {value.type}, but torch says that it is {wanted}",
+                report_request("the program"),
+                "MG0104",
+            )
         return convert(value, wanted.dtype) if is_wider else value
 
     def _note_views(self, target: str, names: Sequence[str], results: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any],

@@ -21,6 +21,7 @@ from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpose
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.packages import report_request
 
 # The new value of a viewed tensor, from its value, the view's new value and the arguments of the view.
 Written = Callable[..., Tensor]
@@ -167,7 +168,10 @@ class Values:
             self._held[name] = view.read(self[view.base])
             view.version = self._version(view.base)
         if name not in self._held:
-            refuse(f"'{name}' is used, but the operation that defines it was read without this result", "report it")
+            refuse(
+                f"'{name}' is used, but the operation that defines it was read without this result",
+                report_request("the program"),
+            )
         return self._held[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
