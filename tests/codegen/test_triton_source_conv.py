@@ -147,5 +147,5 @@ def test_windows() -> None:
 def test_windows_must_fit() -> None:
     b = Body("f32[3,4]")
     attrs = {"dims": (1,), "sizes": (3,), "strides": (1,), "dilations": (2,)}
-    with pytest.raises(Exception, match="no window of 3 elements, 2 apart, is in 4 rows"):
+    with pytest.raises(Exception, match="a window of 3 elements, 2 apart, does not fit into 4 rows"):
         infer_types("windows", attrs, [b.inputs[0].type])

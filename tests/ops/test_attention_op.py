@@ -136,5 +136,5 @@ def test_malformed_attention_is_refused(factors: str, attrs: dict[str, Any], mes
 def test_regions_must_be_functions_of_single_elements() -> None:
     good = node_of("t d, s d, s e -> t e, t", SIZES)
     wide = replace(good, regions=(good.regions[0], Graph("r", [Value(good.operands[0].type)], [], [])))
-    assert "region 1 must take a float first, and give one" in verify_node(wide)[0].message
+    assert "region 1 must take a float first, and return a float" in verify_node(wide)[0].message
     assert "has 1 regions instead of 2" in verify_node(replace(good, regions=good.regions[:1]))[0].message

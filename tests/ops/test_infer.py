@@ -105,7 +105,7 @@ BAD = [
     ("shift", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "shift_axis": "y", "offset": 1}, ["shift_axis 'y'"]),
     ("top_k", ["f32[2]"], ["f32[3]", "i32[3]"], {"k": 3}, ["k is 3"]),
     ("ragged_dot", ["f32[6,4]", "f32[2,5,3]", "i32[2]", "i64[2]"], ["f32[6,3]"], {"contracts": False}, ["does not fit", "i64[2]"]),
-    ("ragged_dot", ["f32[6,4]", "f32[6,3]", "i32[2]", "i32[3]"], ["f32[3,4,3]"], {"contracts": True}, ["differ in groups"]),
+    ("ragged_dot", ["f32[6,4]", "f32[6,3]", "i32[2]", "i32[3]"], ["f32[3,4,3]"], {"contracts": True}, ["differ in the number of groups"]),
 ]  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def test_regions_are_checked_and_entered() -> None:
     loop = node("while", ["f32[]"], ["f32[]"])
     loop.regions = (body, body)
     messages = [f.message for f in verify_node(loop)]
-    assert "region 0 gives (f32[]) instead of (i1[])" in messages[0]
+    assert "region 0 returns (f32[]) instead of (i1[])" in messages[0]
     assert any("differ in shape: f32[] and f32[2]" in m for m in messages[1:])
 
 

@@ -52,7 +52,7 @@ def test_devices_combine_what_they_have_of_the_classes() -> None:
 FAULTS = [
     ("t v, t -> t, t", "f32", "f32", "element type f32 is not integer"),
     ("t v, t -> t, t", "i32", "i32", "logits must be floats"),
-    ("t u v, t -> t, t", "i32", "f32", "labels must have all factors of the logits but the classes"),
+    ("t u v, t -> t, t", "i32", "f32", "labels must have all factors of the logits except the classes"),
     ("t u v, u t -> u t, u t", "i32", "f32", "dims must be in the order"),
     ("t v, t -> t, v", "i32", "f32", "results must have the dims of the labels"),
 ]

@@ -193,7 +193,7 @@ def test_what_a_user_may_not_write_in_an_open_body_is_refused() -> None:
     """Before free axes are written out a transfer of the whole program has no meaning in a body."""
     body = """%p = meshgen.permute %b on @mesh {source = #meshgen.split<@mesh, [["y"]]>, target = #meshgen.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
     %r = stablehlo.abs %p : tensor<8xf32>"""
-    with pytest.raises(ProgramError, match="'permute' is not allowed in it"):
+    with pytest.raises(ProgramError, match="'permute' is not allowed in its body"):
         verify_program(parse_text(computation(body, "16xf32", ('{"x", ?}', '{"x", ?}'), tile="8xf32")))
 
 

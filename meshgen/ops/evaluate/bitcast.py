@@ -1,6 +1,7 @@
-"""The bits of elements as elements of another type, first those of least weight.
+"""Reinterpret the bits of elements as elements of another type, least significant bits first.
 
-NumPy keeps elements of less than a byte in a byte each, so that these cannot be viewed as others: their bits are cut and joined.
+NumPy stores an element narrower than a byte in a byte of its own, so `view` cannot reinterpret it. Its bits are
+therefore split and joined explicitly.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from meshgen.ops.evaluate.common import Array, bits
 
 
 def bitcast(x: Array, dtype: str) -> Array:
-    """`x` as elements of `dtype`: narrower ones add a last dim, wider ones take it away."""
+    """Return the bits of `x` as elements of `dtype`: a narrower type appends a minor dim, a wider type removes it."""
     source, target = bits(dtype_name(x.dtype)), bits(dtype)
     width = min(source, target)
     if dtype == dtype_name(x.dtype):
         return x.copy()
     if width >= 8:
-        found = x.copy(order="C")[..., None] if source > target else x.copy(order="C")  # also where x is 0-d
-        return found.view(DTYPES[dtype])[..., 0] if source < target else found.view(DTYPES[dtype])
+        # `copy` also makes a 0-d array contiguous.
+        contiguous = x.copy(order="C")[..., None] if source > target else x.copy(order="C")
+        return contiguous.view(DTYPES[dtype])[..., 0] if source < target else contiguous.view(DTYPES[dtype])
     units = _units(x, source, width)
     if source > target:
         shape = (*x.shape, source // target, target // width)
@@ -29,14 +31,14 @@ def bitcast(x: Array, dtype: str) -> Array:
 
 
 def _units(x: Array, source: int, width: int) -> Array:
-    """The bits of each element in bytes of `width` of them: as a new last dim."""
+    """Split each element into units of `width` bits, one per byte, along a new last dim."""
     raw = np.ascontiguousarray(x[..., None]).view(np.uint8)
-    cut = raw[..., None] >> np.arange(0, min(source, 8), width, dtype=np.uint8)
-    return (cut & (2**width - 1)).reshape(*x.shape, source // width)
+    shifted = raw[..., None] >> np.arange(0, min(source, 8), width, dtype=np.uint8)
+    return (shifted & (2**width - 1)).reshape(*x.shape, source // width)
 
 
 def _elements_of_bits(units: Array, dtype: str, target: int, width: int) -> Array:
-    """Elements of the bits that the last dim holds, `width` in each."""
+    """Join the units of `width` bits along the last dim into elements of `dtype`."""
     per_byte = min(target, 8) // width
     parts = units.reshape(*units.shape[:-1], -1, per_byte) << np.arange(0, min(target, 8), width, dtype=np.uint8)
     raw = np.bitwise_or.reduce(parts, -1)

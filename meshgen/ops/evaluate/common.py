@@ -1,4 +1,4 @@
-"""What all families of the NumPy evaluator share: compute types, rounding, poison, neutral elements."""
+"""Shared helpers of the NumPy evaluator: compute types, rounding, poison and neutral elements."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ _UFUNCS: dict[str, Any] = {
 
 
 def compute_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type in which values of an IR element type are computed: narrow floats in f32, 2 and 4 bits in i32."""
+    """Return the NumPy type for computing with an IR element type: f32 for narrow floats, i32 for 2- and 4-bit
+    integers.
+    """
     if is_float(dtype) and dtype not in _NATIVE_FLOATS:
         return np.dtype(np.float32)
     return np.dtype(np.int32) if dtype in _PARTS_OF_BYTES and dtype != "i1" else DTYPES[dtype]
 
 
 def widen(array: Array, dtype: str) -> Array:
-    """`array` of an IR element type in its compute type (itself where that is the same)."""
+    """Convert an array of an IR element type to its compute type. Returns `array` itself if the types are equal."""
     return np.asarray(array).astype(compute_dtype(dtype), copy=False)
 
 
 def narrow(array: Any, dtype: str) -> Array:
-    """A result in its IR element type: floats rounded to nearest even, once; integers wrapped."""
+    """Convert a result to its IR element type. Floats are rounded once, to nearest even; integers wrap around."""
     return np.asarray(array).astype(DTYPES[dtype], copy=False)
 
 
 def ufunc_of(kind: str) -> Any:
-    """The NumPy ufunc of a reduce kind (`add`, `maximum`, ...)."""
+    """Return the NumPy ufunc of a reduce kind (`add`, `maximum`, ...)."""
     return _UFUNCS[kind]
 
 
 def bits(dtype: str) -> int:
-    """Width of an element in bits."""
+    """Return the width of an element in bits."""
     return _PARTS_OF_BYTES.get(dtype) or DTYPES[dtype].itemsize * 8
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
-    """Least and greatest value of an integer or boolean element type."""
+    """Return the smallest and largest value of an integer or boolean element type."""
     width = bits(dtype)
     return (
         (0, (1 << width) - 1) if dtype == "i1" or dtype.startswith("u") else (-(1 << width - 1), (1 << width - 1) - 1)
@@ -58,11 +60,11 @@ def integer_range(dtype: str) -> tuple[int, int]:
 
 
 def neutral(kind: str, dtype: str) -> Array:
-    """The 0-d neutral element of a reduce kind, spelt as an op (`add`) or as a partial kind (`sum`)."""
+    """Return the 0-d neutral element of a reduce kind. `kind` is an op name (`add`) or a partial kind (`sum`)."""
     if kind in ("maximum", "max", "minimum", "min"):
         least = kind.startswith("max")
         if is_float(dtype):
-            value: Any = _extreme(dtype, least)
+            value: Any = _largest_or_smallest(dtype, least)
         else:
             value = integer_range(dtype)[0 if least else 1]
     elif kind == "and":
@@ -72,8 +74,8 @@ def neutral(kind: str, dtype: str) -> Array:
     return np.array(value, DTYPES[dtype])
 
 
-def _extreme(dtype: str, least: bool) -> float:
-    """An infinity, or the least or greatest number of a type that has none."""
+def _largest_or_smallest(dtype: str, least: bool) -> float:
+    """Return minus infinity (`least`) or infinity, or the finite limit of a type without infinities."""
     infinity = np.array(-np.inf if least else np.inf, DTYPES[dtype]).astype(np.float64)
     limits = ml_dtypes.finfo(DTYPES[dtype])
     return float(infinity if np.isinf(infinity) else limits.min if least else limits.max)
@@ -85,7 +87,10 @@ def _all_ones(dtype: str) -> int:
 
 
 def poison(dtype: str) -> Array:
-    """The 0-d value that marks what must never be read: NaN, or for integers a bit pattern unlikely in data."""
+    """Return the 0-d value that marks elements that no op may read.
+
+    It is NaN for floats, and for integers a bit pattern that is unlikely in data.
+    """
     if is_inexact(dtype):
         return np.array(complex(np.nan, np.nan) if dtype.startswith("c") else np.nan, DTYPES[dtype])
     if dtype in _PARTS_OF_BYTES:
@@ -94,5 +99,5 @@ def poison(dtype: str) -> Array:
 
 
 def poisoned(shape: tuple[int, ...], dtype: str) -> Array:
-    """A fresh array that is poison all over."""
+    """Return a new array filled with poison."""
     return np.full(shape, poison(dtype), DTYPES[dtype])

@@ -1,4 +1,6 @@
-"""Functions whose plain formula is not exact, or not defined, for complex numbers; of real ones they are NumPy's."""
+"""Functions whose textbook formula is inaccurate or undefined for complex numbers. Real arguments use NumPy's
+functions.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,27 @@ from meshgen.ops.evaluate.common import Array
 
 
 def log_plus_one(z: Array) -> Array:
-    """log(1 + z), without cancellation near 0 (NumPy's complex one has that)."""
+    """Return log(1 + z) without cancellation near 0, which NumPy's complex `log1p` suffers from."""
     if z.dtype.kind != "c":
         return np.log1p(z)
     x, y = (part.astype(np.float64, copy=False) for part in (z.real, z.imag))
     near = np.abs(z) < 0.5
     squares = np.where(near, x * (2 + x) + y * y, 0.0)
-    with np.errstate(divide="ignore"):  # log(0) is minus infinity
+    with np.errstate(divide="ignore"):  # log(0) is minus infinity.
         far = np.log(np.hypot(1 + x, y))
-    found = np.empty_like(z)  # filled part by part: a sum with 1j * y loses the sign of a zero
-    found.real, found.imag = np.where(near, 0.5 * np.log1p(squares), far), np.arctan2(y, 1 + x)
-    return found
+    result = np.empty_like(z)  # Set the parts separately: adding 1j * y would lose the sign of a zero.
+    result.real, result.imag = np.where(near, 0.5 * np.log1p(squares), far), np.arctan2(y, 1 + x)
+    return result
 
 
 def logistic(z: Array) -> Array:
-    """1 / (1 + exp(-z)), without an overflow of exp, which would make a NaN of a complex infinity / infinity."""
+    """Return 1 / (1 + exp(-z)) without overflow in exp, which would give NaN (complex infinity / infinity)."""
     small = np.exp(np.where(z.real < 0, z, -z))
     return np.where(z.real < 0, small, 1) / (1 + small)
 
 
 def arc_tangent(y: Array, x: Array) -> Array:
-    """atan2; of complex numbers the principal value -i log((x + iy) / sqrt(x^2 + y^2)), as in XLA."""
+    """Return atan2(y, x). For complex numbers it is the principal value -i log((x + iy) / sqrt(x^2 + y^2)), as in XLA."""
     if y.dtype.kind != "c":
         return np.arctan2(y, x)
     wide = [part.astype(np.complex128, copy=False) for part in (y, x)]

@@ -1,4 +1,7 @@
-"""Reductions, dots and convolutions. Narrow floats accumulate in f32, integers in at least 32 bits."""
+"""Evaluation of reductions, dots and convolutions.
+
+Narrow floats accumulate in f32, integers in at least 32 bits.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import Array, RunRegion, bits, narrow, ufunc_of, widen
 from meshgen.ops.evaluate.structure import pad
 
-_EXACT = 1 << 53  # integers below it are exact in f64, so BLAS may multiply them
+_EXACT = 1 << 53  # Integers below this bound are exact in f64, so a BLAS GEMM in f64 is exact too.
 
 
 def reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
@@ -25,7 +28,7 @@ def reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def _product(left: Array, right: Array, sources: Sequence[str], result: str) -> Array:
-    """Batched matmul [.., m, k] x [.., k, n], accumulated in f32, f64 or integers."""
+    """Return the batched matmul [.., m, k] x [.., k, n], accumulated in f32, f64 or integers."""
     if is_float(result):
         wide = np.float64 if result == "f64" else np.float32
         return np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
@@ -52,7 +55,7 @@ def dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def ragged_dot(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """A product per group, of its rows; groups may have rows in common, which are then multiplied by the matrix of each."""
+    """Evaluate one matmul per group of rows. Rows that several groups share are multiplied by the matrix of each group."""
     left, right, starts, ends = args
     kinds, result = [value.type.dtype for value in node.operands[:2]], node.result.type
     total = np.zeros(result.sizes, _product(left[:0, :0], left[:0, :0].T, kinds, result.dtype).dtype)
@@ -66,20 +69,23 @@ def ragged_dot(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """One matmul over the features per kernel position; see `ops/types/contraction.py` for the attributes."""
+    """Evaluate one matmul over the features per kernel position.
+
+    `meshgen/ops/types/contraction.py` describes the attributes.
+    """
     attrs, result = node.attrs, node.result.type
     image = _padded_image(node, args[0])
     kernel = args[1].transpose([attrs.kernel_output_feature, attrs.kernel_input_feature, *attrs.kernel_spatial])
-    kernel = np.flip(kernel, tuple(2 + d for d, turned in enumerate(attrs.window_reversal) if turned))
+    kernel = np.flip(kernel, tuple(2 + d for d, is_reversed in enumerate(attrs.window_reversal) if is_reversed))
     kernel = kernel.astype(image.dtype)
     spatial = [result.sizes[d] for d in attrs.output_spatial]
     groups, batches = attrs.feature_group_count, attrs.batch_group_count
     outputs = kernel.shape[0]
     total: Any = np.zeros((), image.dtype)
-    for place in np.ndindex(*kernel.shape[2:]):
-        seen = image[(..., *_taps(place, spatial, attrs.window_strides, attrs.rhs_dilation))]
-        weights = kernel[(slice(None), slice(None), *place)]
-        total = total + _grouped(seen, weights, groups, batches)
+    for kernel_position in np.ndindex(*kernel.shape[2:]):
+        taps = image[(..., *_taps(kernel_position, spatial, attrs.window_strides, attrs.rhs_dilation))]
+        weights = kernel[(slice(None), slice(None), *kernel_position)]
+        total = total + _grouped(taps, weights, groups, batches)
     rows = args[0].shape[attrs.input_batch] // batches
     shape = (batches, rows, groups, outputs // groups // batches, int(np.prod(spatial, dtype=np.int64)))
     shaped = np.broadcast_to(total, shape).transpose(1, 0, 2, 3, 4).reshape(rows, outputs, *spatial)
@@ -88,7 +94,7 @@ def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def _padded_image(node: Node, image: Array) -> Array:
-    """The image as [batch, feature, spatial...] in the accumulator's type, dilated and padded."""
+    """Return the image as [batch, feature, spatial...] in the accumulator's type, dilated and padded."""
     attrs, dtype = node.attrs, node.result.type.dtype
     wide = np.complex128 if is_complex(dtype) else np.int64
     if is_float(dtype):
@@ -98,17 +104,19 @@ def _padded_image(node: Node, image: Array) -> Array:
     return pad(x, np.zeros((), wide), (0, 0, *attrs.low), (0, 0, *attrs.high), (0, 0, *interior))
 
 
-def _taps(place: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> list[slice]:
-    """What one kernel position sees in the padded image: every output's input element."""
-    parts = zip(place, sizes, strides, dilation, strict=True)
+def _taps(
+    kernel_position: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> list[slice]:
+    """Return slices of the padded image: for one kernel position, the input element of every output."""
+    parts = zip(kernel_position, sizes, strides, dilation, strict=True)
     return [slice(p * d, p * d + (n - 1) * s + 1 if n else p * d, s) for p, n, s, d in parts]
 
 
-def _grouped(seen: Array, weights: Array, groups: int, batches: int) -> Array:
-    """[batches, rows, groups, outputs per group, positions] from one tap of the image and the kernel."""
-    rows, features = seen.shape[0] // batches, seen.shape[1] // groups
-    positions = int(np.prod(seen.shape[2:], dtype=np.int64))
-    image = seen.reshape(batches, rows, groups, features, positions)
+def _grouped(taps: Array, weights: Array, groups: int, batches: int) -> Array:
+    """Return [batches, rows, groups, outputs per group, positions] for one tap of the image and the kernel."""
+    rows, features = taps.shape[0] // batches, taps.shape[1] // groups
+    positions = int(np.prod(taps.shape[2:], dtype=np.int64))
+    image = taps.reshape(batches, rows, groups, features, positions)
     per_group = weights.shape[0] // groups // batches
-    # At most one of the counts is above 1, so the outputs are split by whichever it is.
+    # At most one of the two counts exceeds 1, so the same reshape splits the outputs for either of them.
     return np.matmul(weights.reshape(batches, 1, groups, per_group, features), image)

@@ -1,7 +1,7 @@
-"""Element-wise ops on NumPy arrays. Every function here broadcasts, so that a region can run on whole arrays.
+"""Evaluation of element-wise ops. Every function here broadcasts, so that a region can run on entire arrays.
 
-Narrow floats are computed in f32 and rounded once per op. Where StableHLO leaves a result open (division by
-zero, conversions out of range), XLA's choice is taken.
+Narrow floats are computed in f32 and rounded once per op. Where StableHLO leaves a result implementation-defined
+(division by zero, conversions out of range), the result is the same as in XLA.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def sign(x: Array) -> Array:
-    return np.where(x == 0, x, np.sign(x))  # keeps -0.0
+    return np.where(x == 0, x, np.sign(x))  # Keep -0.0.
 
 
 def rsqrt(x: Array) -> Array:
@@ -33,7 +33,7 @@ def cbrt(x: Array) -> Array:
 
 
 def round_away(x: Array) -> Array:
-    whole = np.trunc(x)  # x + 0.5 would round 0.49999997 up
+    whole = np.trunc(x)  # Adding 0.5 instead would round 0.49999997 up.
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), np.copysign(whole, x))
 
 
@@ -62,7 +62,7 @@ def count_leading_zeros(node: Node, args: list[Array]) -> Array:
 
 
 def divide(x: Array, y: Array) -> Array:
-    """True division of floats; integers truncate, x / 0 = -1 (all ones) and least / -1 = least, as in XLA."""
+    """Divide floats exactly and integers with truncation; x / 0 = -1 (all ones) and least / -1 = least, as in XLA."""
     if x.dtype.kind in "fc":
         return x / y
     safe = np.where(y == 0, 1, y).astype(x.dtype)
@@ -76,7 +76,7 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """Remainder with the sign of the dividend; x % 0 = x for integers, as in XLA."""
+    """Return the remainder with the sign of the dividend; x % 0 = x for integers, as in XLA."""
     if x.dtype.kind == "f":
         return np.fmod(x, y)
     safe = np.where((y == 0) | (y + 1 == 0), 1, y).astype(x.dtype) if x.dtype.kind == "i" else np.where(y == 0, 1, y)
@@ -94,13 +94,15 @@ def power(x: Array, y: Array) -> Array:
 
 
 def _signed(x: Array, width: int) -> Array:
-    """The bits of integers as signed numbers: an arithmetic shift copies the first bit of unsigned ones too."""
+    """Sign-extend the lowest `width` bits, so that an arithmetic shift copies the top bit of unsigned integers too."""
     rest = 64 - width
     return (x.astype(np.int64) << rest) >> rest
 
 
 def _shifted_bits(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Array:
-    """Shifts that follow StableHLO: an amount outside [0, width) gives 0, or the sign for an arithmetic shift."""
+    """Shift as StableHLO defines it: an amount outside [0, width) gives 0, or copies of the sign for an arithmetic
+    shift.
+    """
     outside = (y < 0) | (y >= width)
     amount = np.where(outside, 0, y).astype(x.dtype)
     if left:
@@ -119,8 +121,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def total_order(x: Array) -> Array:
-    """Integers that sort as the floats do in IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < NaN."""
-    if x.dtype.itemsize == 1:  # some types of 8 bits have no sign, or one NaN in the place of -0
+    """Return integers that sort as the floats do in IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < NaN."""
+    if x.dtype.itemsize == 1:  # Some 8-bit types have no sign, or encode their only NaN as -0.
         x = x.astype(np.float32)
     signed = x.view(_SIGNED[x.dtype.itemsize])
     return np.where(signed < 0, np.bitwise_xor(signed, np.iinfo(signed.dtype).max), signed)
@@ -139,20 +141,21 @@ def compare(node: Node, args: list[Array]) -> Array:
 
 
 def convert(x: Array, target: str) -> Array:
-    """`x` in another element type: to integers truncated and clamped (NaN is 0), to i1 whether it is not zero.
+    """Convert `x` to another element type.
 
-    Complex numbers lose their imaginary part first, also on the way to i1.
+    Integers are truncated and clamped, and NaN becomes 0. For i1 the result is whether the element is nonzero. Complex
+    numbers lose their imaginary part first, also for i1.
     """
     if x.dtype.kind == "c" and not is_complex(target):
         x = x.real
     if target == "i1":
         return x != np.zeros((), x.dtype)
-    x = widen(x, dtype_name(x.dtype))  # exact; not all narrow types become others at once
+    x = widen(x, dtype_name(x.dtype))  # This is exact. NumPy cannot convert all narrow types directly to each other.
     if x.dtype.kind == "f" and not is_inexact(target):
         low, high = integer_range(target)
         wide = np.trunc(x.astype(np.float64))
         inside = np.nan_to_num(np.clip(wide, low, high), nan=0.0)
-        # 2^63 - 1 and 2^64 - 1 are not doubles: clipped values bypass the cast
+        # f64 cannot represent 2^63 - 1 and 2^64 - 1, so clipped values bypass the cast.
         cast = np.where((inside >= high) | (inside <= low), 0, inside).astype(np.uint64 if low == 0 else np.int64)
         return np.where(wide >= high, high, np.where(wide <= low, low, cast)).astype(DTYPES[target])
     if is_float(target) and x.dtype == np.bool_:
@@ -162,16 +165,16 @@ def convert(x: Array, target: str) -> Array:
 
 def complex_number(node: Node, args: list[Array]) -> Array:
     result = np.empty(np.broadcast_shapes(args[0].shape, args[1].shape), node.result.type.numpy_dtype)
-    result.real, result.imag = args  # x + 1j * y would make a NaN of 0 * inf
+    result.real, result.imag = args  # The formula x + 1j * y would compute 0 * inf, which is NaN.
     return result
 
 
 def next_after(node: Node, args: list[Array]) -> Array:
-    """The neighbour of x towards y in x's own type: 1 more or less in the order of the bits."""
+    """Return the next value after x towards y in x's own type: its bit pattern plus or minus 1."""
     x, y = args
     wide_x, wide_y = widen(x, _operand_dtype(node)), widen(y, _operand_dtype(node))
     signed = np.ascontiguousarray(x).reshape(x.shape).view(_SIGNED[x.dtype.itemsize])
-    away = (wide_y > wide_x) == (wide_x > 0)  # from zero: the magnitude grows
+    away = (wide_y > wide_x) == (wide_x > 0)  # Away from zero the magnitude grows.
     moved = (signed + np.where(away, 1, -1).astype(signed.dtype)).view(x.dtype)
     least = np.asarray(1, signed.dtype).view(x.dtype)
     moved = np.where(wide_x == 0, np.where(wide_y > 0, least, -least), moved)
@@ -180,22 +183,22 @@ def next_after(node: Node, args: list[Array]) -> Array:
 
 
 def reduce_precision(node: Node, args: list[Array]) -> Array:
-    """Rounded to nearest even to a float type of these widths; what is below its least normal number becomes 0.
+    """Round to nearest even to a float type with these widths. A result below its smallest normal number becomes 0.
 
-    With all exponent bits of the operand's type its subnormal numbers stay, and lose the same last bits as the others.
-    Without mantissa bits the last bit that is kept, which a tie makes even, is that of the (biased) exponent.
+    If the exponent is as wide as the operand's, subnormal numbers remain and lose the same number of low bits as all
+    others. Without mantissa bits, a tie rounds to an even (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_operand_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs.exponent_bits, min(node.attrs.mantissa_bits, int(limits.nmant))
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
     scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
-    whole = np.rint(scaled)
-    if mantissa_bits == 0:  # 1.5 is between 1, of this exponent, and 2, which is 1 of the next one
+    integral = np.rint(scaled)
+    if mantissa_bits == 0:  # 1.5 is between 1, which has this exponent, and 2, which has the next one.
         has_even_exponent = (
             exponent - int(limits.minexp)
-        ) % 2 == 0  # the least normal number has the biased exponent 1
-        whole = np.where((np.abs(scaled) == 1.5) & has_even_exponent, np.trunc(scaled), whole)
-    rounded = np.ldexp(whole, exponent - mantissa_bits - 1)
+        ) % 2 == 0  # The smallest normal number has the biased exponent 1.
+        integral = np.where((np.abs(scaled) == 1.5) & has_even_exponent, np.trunc(scaled), integral)
+    rounded = np.ldexp(integral, exponent - mantissa_bits - 1)
     if exponent_bits < int(limits.nexp):
         bias = (1 << exponent_bits - 1) - 1
         greatest = np.ldexp(2.0 - 2.0**-mantissa_bits, bias)
@@ -221,7 +224,9 @@ OfNode = Callable[[Node, list[Array]], Array]
 
 
 def of_node(function: OfNode) -> Handler:
-    """Rounds the result of a function of a node and its operands to the node's element type."""
+    """Return a handler that calls a function of the node and its operands and rounds the result to the node's element
+    type.
+    """
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [narrow(function(node, args), node.result.type.dtype)]
@@ -230,7 +235,7 @@ def of_node(function: OfNode) -> Handler:
 
 
 def of_numbers(function: Callable[..., Any]) -> Handler:
-    """Applies a function of arrays in the operands' compute type, and rounds once."""
+    """Return a handler that calls a function of arrays in the operands' compute type and rounds the result once."""
     return of_node(lambda node, args: function(*(widen(x, _operand_dtype(node)) for x in args)))
 
 
@@ -251,7 +256,7 @@ def converted(node: Node, args: list[Array]) -> Array:
 
 
 def spread(node: Node, args: list[Array]) -> Array:
-    """The value of a constant, a broadcast view where one element fills it."""
+    """Return the value of a constant, as a broadcast view if it is a splat."""
     return np.broadcast_to(node.attrs.value, node.result.type.sizes)
 
 

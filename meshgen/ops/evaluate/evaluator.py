@@ -1,7 +1,7 @@
-"""What every op means, on NumPy arrays: the reference that partitioned programs and kernels are held to.
+"""The reference semantics of every op on NumPy arrays. Partitioned programs and kernels are compared with it.
 
 `bf16`, `f16` and `f8` are computed in f32 and rounded once per op; dots and reductions accumulate in f32 (f64
-for f64). Results may be views of arguments: arrays are never written to after they were made.
+for f64). Results may be views of arguments: no op writes to an existing array.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ from meshgen.ops.registry import OPS
 
 
 class Evaluator:
-    """Runs graphs. `extra` gives ops a meaning that their records have not, such as those that ask for the rank."""
+    """Runs graphs on arrays. `extra` adds handlers for ops that cannot be evaluated alone, such as ops that read the
+    rank.
+    """
 
     def __init__(self, extra: Mapping[str, Handler] | None = None) -> None:
         self._extra = dict(extra or {})
 
     def node(self, node: Node, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-        """Results of one op; a composite is its decomposition. `outer` holds the values that its regions use from around them.
+        """Evaluate one op; a composite evaluates its decomposition.
 
-        Raises ProgramError MG0103 for an op that has no meaning on one device.
+        Args:
+            outer: the captured values that the regions of the op use.
+        Raises:
+            ProgramError: MG0103 if the op cannot be evaluated on one device.
         """
         if is_composite(node):
             return self.graph(decomposed(node), args)
@@ -43,40 +48,43 @@ class Evaluator:
             return [np.asarray(result) for result in handler(node, list(args), run)]
 
     def graph(self, graph: Graph, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-        """Outputs of a graph; values are dropped after their last use."""
+        """Return the outputs of a graph. A value is dropped after its last use."""
         values: dict[Value, Array] = dict(outer or {})
         values.update(zip(graph.inputs, args, strict=True))
-        last = last_uses(graph)
-        for number, node in enumerate(graph.nodes):
+        dying_values = last_uses(graph)
+        for index, node in enumerate(graph.nodes):
             results = self.node(node, [values[v] for v in node.operands], values if node.regions else None)
             values.update(zip(node.results, results, strict=True))
-            for value in last.get(number, ()):
+            for value in dying_values.get(index, ()):
                 values.pop(value, None)
         return [values[v] for v in graph.outputs]
 
 
 def last_uses(graph: Graph) -> dict[int, list[Value]]:
-    """Per node number the values that nothing after it uses (uses inside regions count, outputs never die)."""
-    final: dict[Value, int] = {}
-    for number, node in enumerate(graph.nodes):
+    """Return, by node index, the values that no later node uses.
+
+    Uses in regions count, and outputs never appear.
+    """
+    last_use: dict[Value, int] = {}
+    for index, node in enumerate(graph.nodes):
         for value in (*node.results, *used_by(node)):
-            final[value] = number
+            last_use[value] = index
     for value in graph.outputs:
-        final.pop(value, None)
-    table: dict[int, list[Value]] = {}
-    for value, number in final.items():
-        table.setdefault(number, []).append(value)
-    return table
+        last_use.pop(value, None)
+    dying_values: dict[int, list[Value]] = {}
+    for value, index in last_use.items():
+        dying_values.setdefault(index, []).append(value)
+    return dying_values
 
 
 def evaluate_node(node: Node, args: list[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-    """Results of one op on arrays. Raises ProgramError MG0103 for an op that has no meaning on one device."""
+    """Evaluate one op on arrays. Raises ProgramError MG0103 if the op cannot be evaluated on one device."""
     return Evaluator().node(node, args, outer)
 
 
 def evaluate(graph: Graph, args: Sequence[Array]) -> list[Array]:
-    """Outputs of a graph on arrays, one per input, in their element types.
+    """Evaluate a graph on arrays, one per input, and return its outputs in their element types.
 
-    `annotate` is the identity: at the import stage this is the meaning of the program on one device.
+    `annotate` is the identity, so for an imported program the result is what one device computes.
     """
     return Evaluator().graph(graph, [np.asarray(a) for a in args])

@@ -1,6 +1,6 @@
-"""Matrix factorisations and Fourier transforms over the last dims of an array; the dims before them are batches.
+"""Evaluation of matrix factorizations and Fourier transforms over the last dims; leading dims are batches.
 
-The factorisations go step by step over whole batches: a matrix gets the same bits whatever is beside it.
+A factorization performs each step for all batches at once. The bits of a result do not depend on the batch around it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ def _transposed(x: Array) -> Array:
 
 
 def cholesky(x: Array) -> Array:
-    """The lower factor; only the lower half is read. NaN from the step on at which a pivot is not positive."""
+    """Return the lower Cholesky factor, reading only the lower half of `x`.
+
+    The factor is NaN from the first step with a non-positive pivot on.
+    """
     rest = np.tril(x)
-    found = np.zeros_like(rest)
+    factor = np.zeros_like(rest)
     for step in range(x.shape[-1]):
         pivot = rest[..., step, step].real
         root = np.sqrt(np.where(pivot > 0, pivot, np.nan)).astype(rest.dtype)
         column = rest[..., step:, step] / root[..., None]
         column[..., 0] = root
-        found[..., step:, step] = column
+        factor[..., step:, step] = column
         rest[..., step:, step:] = rest[..., step:, step:] - column[..., :, None] * column[..., None, :].conj()
-    return found
+    return factor
 
 
 def cholesky_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
@@ -38,19 +41,19 @@ def cholesky_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def triangular_solve(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
-    """x of a x = b by substitution, one row of x after the other; only that half of `a` is read."""
+    """Solve a x = b for x by substitution, row by row. Reads only the lower or upper half of `a`."""
     rest, rows = b.copy(), range(a.shape[-1])
-    found = np.empty_like(rest)
+    solution = np.empty_like(rest)
     for row in rows if lower else reversed(rows):
         x = rest[..., row, :] if unit else rest[..., row, :] / a[..., row, row, None]
-        found[..., row, :] = x
+        solution[..., row, :] = x
         after = slice(row + 1, None) if lower else slice(0, row)
         rest[..., after, :] = rest[..., after, :] - a[..., after, row, None] * x[..., None, :]
-    return found
+    return solution
 
 
 def triangular_solve_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """op(a) x = b, or x op(a) = b as its transpose."""
+    """Solve op(a) x = b, or x op(a) = b through its transpose."""
     attrs, dtype = node.attrs, node.result.type.dtype
     a, b = (widen(x, dtype) for x in args)
     lower = bool(attrs.lower)
@@ -58,8 +61,8 @@ def triangular_solve_of(node: Node, args: list[Array], run: RunRegion) -> list[A
         a, lower = _transposed(a.conj() if attrs.transpose_a == "ADJOINT" else a), not lower
     if attrs.left_side:
         return [narrow(triangular_solve(a, b, lower=lower, unit=attrs.unit_diagonal), dtype)]
-    turned = triangular_solve(_transposed(a), _transposed(b), lower=not lower, unit=attrs.unit_diagonal)
-    return [narrow(_transposed(turned), dtype)]
+    transposed_solution = triangular_solve(_transposed(a), _transposed(b), lower=not lower, unit=attrs.unit_diagonal)
+    return [narrow(_transposed(transposed_solution), dtype)]
 
 
 def fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:

@@ -1,4 +1,4 @@
-"""The memory that evaluation of a graph takes: live values, and what NumPy needs for each operation."""
+"""Memory for the evaluation of a graph: live values, and NumPy's temporaries of each operation."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_control
 from meshgen.ops.evaluate.evaluator import last_uses
 
-_VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota")  # take no memory for elements
-_COMPUTED_BYTES = 4  # at least, of an element: narrow types are computed in f32
+# Results of these ops are views, without memory for their elements.
+_VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota")
+_COMPUTED_BYTES = 4  # The minimum size of a computed element in bytes: narrow types are computed in f32.
 
 
 def body_bytes(graph: Graph) -> int:
-    """Peak live bytes while a graph is evaluated, without its inputs."""
-    held: dict[Value, int] = {}
-    last, live, most = last_uses(graph), 0, 0
-    for number, node in enumerate(graph.nodes):
-        made = {value: 0 if node.op in _VIEWS else value.type.nbytes for value in node.results}
-        live += sum(made.values())
-        held |= made
-        most = max(most, live + _working_bytes(node))
-        live -= sum(held.pop(value, 0) for value in last.get(number, ()))
-    return most
+    """Return the peak number of live bytes during the evaluation of a graph, without its inputs."""
+    live_values: dict[Value, int] = {}
+    dying_values, live, peak = last_uses(graph), 0, 0
+    for index, node in enumerate(graph.nodes):
+        result_bytes = {value: 0 if node.op in _VIEWS else value.type.nbytes for value in node.results}
+        live += sum(result_bytes.values())
+        live_values |= result_bytes
+        peak = max(peak, live + _working_bytes(node))
+        live -= sum(live_values.pop(value, 0) for value in dying_values.get(index, ()))
+    return peak
 
 
 def _working_bytes(node: Node) -> int:
-    """Bytes of an operation besides its results."""
+    """Return the bytes of temporaries that an operation needs besides its results."""
     types = [value.type for value in (*node.operands, *node.results)]
     if node.op == "iota":
         return 8 * node.result.type.sizes[node.attrs.dim]
@@ -36,7 +37,7 @@ def _working_bytes(node: Node) -> int:
     computed = sum(map(_computed_bytes, types))
     if is_control(node):
         return computed + max(map(body_bytes, node.regions))
-    if node.regions:  # run on whole arrays
+    if node.regions:  # These regions run on entire arrays.
         computed *= 2 + sum(len(region.nodes) + len(region.inputs) for region in node.regions)
     return computed + 2 * _padded_bytes(node)
 
@@ -46,17 +47,19 @@ def _computed_bytes(kind: TensorType) -> int:
 
 
 def _padded_bytes(node: Node) -> int:
-    """Of an operand with padding and dilation, which may be far larger than operand and result."""
+    """Return the bytes of the padded and dilated operand, which may be far larger than operand and result."""
     attrs, kind = node.attrs, node.operands[0].type if node.operands else TensorType((), "i1")
     if node.op == "pad":
         shape = _padded(kind.sizes, attrs.low, attrs.high, attrs.interior)
     elif node.op in ("reduce_window", "select_and_scatter"):
-        apart = getattr(attrs, "base_dilations", (1,) * kind.rank) if node.op == "reduce_window" else (1,) * kind.rank
-        shape = _padded(kind.sizes, attrs.low, attrs.high, [d - 1 for d in apart])
+        dilations = (
+            getattr(attrs, "base_dilations", (1,) * kind.rank) if node.op == "reduce_window" else (1,) * kind.rank
+        )
+        shape = _padded(kind.sizes, attrs.low, attrs.high, [d - 1 for d in dilations])
     elif node.op == "convolution":
         spatial = [kind.sizes[d] for d in attrs.input_spatial]
-        others = math.prod(kind.sizes[getattr(attrs, name)] for name in ("input_batch", "input_feature"))
-        shape = [others, *_padded(spatial, attrs.low, attrs.high, [d - 1 for d in attrs.lhs_dilation])]
+        batch_and_features = math.prod(kind.sizes[getattr(attrs, name)] for name in ("input_batch", "input_feature"))
+        shape = [batch_and_features, *_padded(spatial, attrs.low, attrs.high, [d - 1 for d in attrs.lhs_dilation])]
     else:
         return 0
     return math.prod(shape) * max(_COMPUTED_BYTES, kind.numpy_dtype.itemsize)

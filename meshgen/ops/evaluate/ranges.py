@@ -1,4 +1,4 @@
-"""Ranges that integer values are known to be in, from how they are computed: `clamp 0, %i, 7` is in 0 .. 7."""
+"""Interval analysis of integer values: `clamp 0, %i, 7` is in 0 .. 7."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.evaluate.common import integer_range
 
-# Nodes in a row through which the range of an index is derived.
+# The longest chain of producers that the analysis follows. Chosen: index arithmetic rarely has a longer chain.
 _BOUNDED_INDEX_STEPS = 16
 
 _Producers = Mapping[Value, Node]
-_Range = tuple[int, int]  # least and greatest element
+_Range = tuple[int, int]  # Smallest and largest element.
 
 
 def range_of(
@@ -23,42 +23,43 @@ def range_of(
     row: tuple[int, int] | None = None,
     depth: int = _BOUNDED_INDEX_STEPS,
 ) -> _Range:
-    """The range that all elements of an integer value are known to be in.
+    """Return the smallest interval that the analysis can prove for all elements of an integer value.
 
     Args:
-        row: a dim and an index along it, to ask for the elements there only.
+        row: a dim and an index along it, which restrict the query to this slice.
+        depth: how many more producers the analysis may follow.
     """
     node = producers.get(value)
-    known = integer_range(value.type.dtype)
+    type_range = integer_range(value.type.dtype)
     if node is None or not depth or not value.type.size:
-        return known
+        return type_range
 
-    def of(operand: Value, at: tuple[int, int] | None = row) -> _Range:
-        return range_of(operand, producers, at if operand.type.rank else None, depth - 1)
+    def operand_range(operand: Value, operand_row: tuple[int, int] | None = row) -> _Range:
+        return range_of(operand, producers, operand_row if operand.type.rank else None, depth - 1)
 
     match node.op:
         case "constant":
             return _extent(np.asarray(node.attrs.value), row)
         case "broadcast_in_dim":
-            return of(node.operands[0], _before_broadcast(node, row))
+            return operand_range(node.operands[0], _before_broadcast(node, row))
         case "concatenate":
-            parts = _joined_at(node, row)
-            return _union([of(part, at) for part, at in parts])
+            operands_with_rows = _joined_at(node, row)
+            return _union([operand_range(part, operand_row) for part, operand_row in operands_with_rows])
         case "select":
-            return _union([of(operand) for operand in node.operands[1:]])
+            return _union([operand_range(operand) for operand in node.operands[1:]])
         case "minimum" | "maximum":
-            pick = min if node.op == "minimum" else max
-            low, high = zip(*map(of, node.operands), strict=True)
-            return pick(low), pick(high)
+            choose = min if node.op == "minimum" else max
+            low, high = zip(*map(operand_range, node.operands), strict=True)
+            return choose(low), choose(high)
         case "clamp":
-            ends = zip(*map(of, node.operands), strict=True)
+            ends = zip(*map(operand_range, node.operands), strict=True)
             low, high = (min(max(least, x), most) for least, x, most in ends)
             return low, high
         case "convert" if node.operands[0].type.dtype[0] in "iu":
-            inner = of(node.operands[0])
-            return inner if known[0] <= inner[0] and inner[1] <= known[1] else known
+            inner = operand_range(node.operands[0])
+            return inner if type_range[0] <= inner[0] and inner[1] <= type_range[1] else type_range
         case _:
-            return known
+            return type_range
 
 
 def _extent(array: np.ndarray, row: tuple[int, int] | None) -> _Range:
@@ -71,7 +72,7 @@ def _union(ranges: Sequence[_Range]) -> _Range:
 
 
 def _before_broadcast(node: Node, row: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The row of the operand that a row of the result is; None if it is all of it."""
+    """Return the operand row that becomes `row` of a broadcast's result, or None if every operand row contributes."""
     dims, operand = node.attrs.dims, node.operands[0].type
     if row is None or row[0] not in dims:
         return None
@@ -80,9 +81,9 @@ def _before_broadcast(node: Node, row: tuple[int, int] | None) -> tuple[int, int
 
 
 def _joined_at(node: Node, row: tuple[int, int] | None) -> list[tuple[Value, tuple[int, int] | None]]:
-    """The operands of a concatenate that a row of the result is made of, with their rows."""
+    """Return the operands of a concatenation that `row` of the result comes from, each with its own row."""
     if row is None or row[0] != node.attrs.dim:
         return [(operand, row) for operand in node.operands if operand.type.size]
     ends = np.cumsum([0, *(operand.type.sizes[row[0]] for operand in node.operands)])
-    number = next(n for n, (start, end) in enumerate(pairwise(ends)) if start <= row[1] < end)
-    return [(node.operands[number], (row[0], row[1] - int(ends[number])))]
+    index = next(n for n, (start, end) in enumerate(pairwise(ends)) if start <= row[1] < end)
+    return [(node.operands[index], (row[0], row[1] - int(ends[index])))]

@@ -1,4 +1,4 @@
-"""Ops that move elements: broadcast, transpose, slice, pad, concatenate, gather and the dynamic forms."""
+"""Evaluation of ops that move elements: broadcast, transpose, slice, pad, concatenate, gather and the dynamic forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def iota(node: Node, args: list[Array]) -> Array:
 
 
 def broadcast_in_dim(x: Array, shape: Sequence[int], dims: Sequence[int]) -> Array:
-    """Operand dim i becomes result dim dims[i]; size-1 and new dims are repeated."""
+    """Broadcast `x`: operand dim i becomes result dim dims[i], and size-1 and new dims repeat their elements."""
     order = np.argsort(np.array(dims, np.int64), kind="stable")
     sizes = [1] * len(shape)
     for operand_dim in order:
@@ -31,24 +31,27 @@ def sliced(node: Node, args: list[Array]) -> Array:
 
 
 def pad(x: Array, fill: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Array:
-    """Put `interior` fills between elements, then `low` / `high` rows at the ends (negative: take rows away)."""
-    spread = [n + max(n - 1, 0) * i for n, i in zip(x.shape, interior, strict=True)]
+    """Insert `interior` fill elements between elements, then `low` and `high` rows at the ends.
+
+    A negative `low` or `high` removes rows.
+    """
+    dilated = [n + max(n - 1, 0) * i for n, i in zip(x.shape, interior, strict=True)]
     before, after = [max(n, 0) for n in low], [max(n, 0) for n in high]
-    sizes = [b + n + a for b, n, a in zip(before, spread, after, strict=True)]
+    sizes = [b + n + a for b, n, a in zip(before, dilated, after, strict=True)]
     result = np.full(sizes, fill, x.dtype)
-    result[tuple(slice(b, b + n, i + 1) for b, n, i in zip(before, spread, interior, strict=True))] = x
+    result[tuple(slice(b, b + n, i + 1) for b, n, i in zip(before, dilated, interior, strict=True))] = x
     ends = (slice(max(-lo, 0), n - max(-hi, 0)) for lo, hi, n in zip(low, high, sizes, strict=True))
     return result[tuple(ends)]
 
 
 def windows(node: Node, args: list[Array]) -> Array:
-    """Where a window is, per dim of the operand, then the place in it, per dim of `dims`."""
+    """Return a strided view of all windows: the window positions per operand dim, then the offsets inside a window."""
     (x,), attrs, sizes = args, node.attrs, node.result.type.sizes
-    strides, places = list(x.strides), list[int]()
+    strides, window_strides = list(x.strides), list[int]()
     for dim, stride, dilation in zip(attrs.dims, attrs.strides, attrs.dilations, strict=True):
-        places.append(x.strides[dim] * dilation)
+        window_strides.append(x.strides[dim] * dilation)
         strides[dim] *= stride
-    return np.lib.stride_tricks.as_strided(x, sizes, [*strides, *places], writeable=False)
+    return np.lib.stride_tricks.as_strided(x, sizes, [*strides, *window_strides], writeable=False)
 
 
 def padded(node: Node, args: list[Array]) -> Array:
@@ -56,46 +59,49 @@ def padded(node: Node, args: list[Array]) -> Array:
 
 
 def _as_int64(x: Array) -> Array:
-    """Indices as int64; an unsigned one past its range stays far out of bounds."""
+    """Convert indices to int64. An unsigned index beyond its range stays far out of bounds."""
     return np.minimum(x, np.uint64(1 << 62)).astype(np.int64) if x.dtype == np.uint64 else x.astype(np.int64)
 
 
 def window_starts(indices: Array, vector_dim: int, index_map: Sequence[int], rank: int) -> list[Array]:
-    """Per operand dim the start indices over the batch dims of `indices`; 0 where the map has no entry."""
+    """Return the start indices along each operand dim, over the batch dims of `indices`.
+
+    The starts are 0 for a dim that `index_map` does not have.
+    """
     wide = _as_int64(indices)
     wide = wide[..., None] if vector_dim == indices.ndim else np.moveaxis(wide, vector_dim, -1)
     starts = [np.zeros(wide.shape[:-1], np.int64) for _ in range(rank)]
-    for place, dim in enumerate(index_map):
-        starts[dim] = wide[..., place]
+    for component, dim in enumerate(index_map):
+        starts[dim] = wide[..., component]
     return starts
 
 
 def add_batching(starts: list[Array], operand_dims: Sequence[int], index_dims: Sequence[int], vector_dim: int) -> None:
-    """Tie operand batching dims to the batch dims of the indices: the start is the batch coordinate itself."""
+    """Set the starts along each operand batching dim to the batch coordinate of the indices."""
     for operand_dim, index_dim in zip(operand_dims, index_dims, strict=True):
-        place = index_dim - (index_dim > vector_dim)
+        batch_dim = index_dim - (index_dim > vector_dim)
         batch = starts[operand_dim].shape
-        row = np.arange(batch[place]).reshape([-1 if d == place else 1 for d in range(len(batch))])
+        row = np.arange(batch[batch_dim]).reshape([-1 if d == batch_dim else 1 for d in range(len(batch))])
         starts[operand_dim] = np.broadcast_to(row, batch)
 
 
 def window_positions(starts: list[Array], sizes: Sequence[int], dropped: Sequence[int], offset_dims: Sequence[int],
                      result_rank: int) -> list[Array]:  # fmt: skip
-    """Per operand dim its indices, broadcastable over a result of batch dims and window (offset) dims."""
-    batch_places = [d for d in range(result_rank) if d not in offset_dims]
+    """Return the element indices along each operand dim, broadcastable over the result's batch and offset dims."""
+    batch_dims = [d for d in range(result_rank) if d not in offset_dims]
     window = iter(offset_dims)
-    found: list[Array] = []
+    positions: list[Array] = []
     for dim, start in enumerate(starts):
         shape = [1] * result_rank
-        for place, size in zip(batch_places, start.shape, strict=True):
-            shape[place] = size
+        for result_dim, size in zip(batch_dims, start.shape, strict=True):
+            shape[result_dim] = size
         position = start.reshape(shape)
         if dim not in dropped:
             row = [1] * result_rank
             row[next(window)] = sizes[dim]
             position = position + np.arange(sizes[dim]).reshape(row)
-        found.append(position)
-    return found
+        positions.append(position)
+    return positions
 
 
 def gather(node: Node, args: list[Array]) -> Array:
@@ -115,18 +121,18 @@ def dynamic_slice(node: Node, args: list[Array]) -> Array:
 
 
 def dynamic_update_slice(node: Node, args: list[Array]) -> Array:
-    result = np.array(args[0])  # the copy of a NumPy scalar, too, is an array that can be written
+    result = np.array(args[0])  # `np.array` copies a NumPy scalar to a writable array, too.
     result[_clamped_window(result.shape, args[1].shape, args[2:])] = args[1]
     return result
 
 
 def _clamped_window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array]) -> tuple[slice, ...]:
-    """The window of `sizes` at `starts`, moved inside `shape` where it would extend beyond it."""
-    found: list[slice] = []
+    """Return the window of `sizes` at `starts`, shifted so that it is inside `shape`."""
+    window: list[slice] = []
     for n, size, start in zip(shape, sizes, starts, strict=True):
         first = min(max(int(start), 0), n - size)
-        found.append(slice(first, first + size))
-    return tuple(found)
+        window.append(slice(first, first + size))
+    return tuple(window)
 
 
 def broadcast(node: Node, args: list[Array]) -> Array:
@@ -155,7 +161,7 @@ def concatenate(node: Node, args: list[Array]) -> Array:
 
 
 def of_node(function: Callable[[Node, list[Array]], Array]) -> Handler:
-    """The result of a function of a node and its operands: elements that are moved are not rounded."""
+    """Return a handler that calls a function of the node and its operands. Moved elements need no rounding."""
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [function(node, args)]

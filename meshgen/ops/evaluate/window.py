@@ -1,7 +1,7 @@
-"""Ops that combine elements with a region: reduce_region, reduce_window, select_and_scatter, scatter.
+"""Evaluation of ops that combine elements with a region: reduce_region, reduce_window, select_and_scatter, scatter.
 
-A region of element-wise ops is run once on whole arrays; any other region element by element. Regions that
-fold are associative by StableHLO's contract, so the order of folding is free: it is fixed here.
+A region of element-wise ops runs once on entire arrays; any other region runs element by element. StableHLO requires
+reduction regions to be associative and leaves their order open; the evaluator fixes one order.
 """
 
 from __future__ import annotations
@@ -22,50 +22,54 @@ FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
 def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array]:
-    """The region's scalar function on arrays, element by element in meaning."""
+    """Apply the region's scalar function to every element of the arrays."""
     shape = np.broadcast_shapes(*(a.shape for a in args))
     if all(broadcasts(node.op) for node in region.nodes):
         return [np.broadcast_to(r, shape) for r in run(region, args)]
-    spread = [np.broadcast_to(a, shape) for a in args]
+    broadcasted = [np.broadcast_to(a, shape) for a in args]
     results = [np.empty(shape, value.type.numpy_dtype) for value in region.outputs]
-    for place in np.ndindex(*shape):
-        for result, value in zip(results, run(region, [np.asarray(a[place]) for a in spread]), strict=True):
-            result[place] = value
+    for index in np.ndindex(*shape):
+        for result, value in zip(results, run(region, [np.asarray(a[index]) for a in broadcasted]), strict=True):
+            result[index] = value
     return results
 
 
 def fold_kind(region: Graph) -> str | None:
-    """The reduce kind that a region of one binary op computes, if it is that plain."""
+    """Return the reduce kind of a region that is a single binary op of its two inputs, else None."""
     needed = needed_nodes(region.nodes, region.outputs, lambda _: False)
     if len(needed) != 1 or len(region.inputs) != 2:
         return None
     (node,) = needed
-    plain = set(map(id, node.operands)) == set(map(id, region.inputs)) and region.outputs == node.results
-    return node.op if plain and node.op in FOLDS else None
+    is_single_fold = set(map(id, node.operands)) == set(map(id, region.inputs)) and region.outputs == node.results
+    return node.op if is_single_fold and node.op in FOLDS else None
 
 
 def cumulative_dim(node: Node, init: Node | None) -> int | None:
-    """The dim of which each window has all elements up to its own, or all from it on; `init` makes the initial value."""
+    """Return the dim of a cumulative op, or None if the windowed reduction is not cumulative.
+
+    Each window of a cumulative op contains all elements up to its own position, or all from there on. `init` is the
+    producer of the initial value.
+    """
     a, kind = node.attrs, fold_kind(node.regions[0])
-    wide = [d for d, size in enumerate(a.window_dimensions) if size > 1]
-    if kind is None or len(wide) != 1 or node.result.type.shape != node.operands[0].type.shape:
+    window_dims = [d for d, size in enumerate(a.window_dimensions) if size > 1]
+    if kind is None or len(window_dims) != 1 or node.result.type.shape != node.operands[0].type.shape:
         return None
     steps = {*a.window_strides, *a.base_dilations, *a.window_dilations}
     if steps != {1} or not is_constant(init) or init.attrs.value != neutral(kind, init.result.type.dtype):
         return None
-    (dim,), size = wide, node.result.type.sizes[wide[0]]
-    pads = {(a.low[dim], a.high[dim]) if d == dim else (0, 0) for d in wide}
-    others = all(not a.low[d] and not a.high[d] for d in range(node.result.type.rank) if d != dim)
+    (dim,), size = window_dims, node.result.type.sizes[window_dims[0]]
+    pads = {(a.low[dim], a.high[dim]) if d == dim else (0, 0) for d in window_dims}
+    has_only_one_padded_dim = all(not a.low[d] and not a.high[d] for d in range(node.result.type.rank) if d != dim)
     ends = a.window_dimensions[dim] - 1
-    return dim if others and ends >= size - 1 and pads & {(ends, 0), (0, ends)} else None
+    return dim if has_only_one_padded_dim and ends >= size - 1 and pads & {(ends, 0), (0, ends)} else None
 
 
-def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:
-    """init . p0 . p1 ... ; a plain fold keeps its accumulator in the compute type."""
+def _fold(region: Graph, operand_groups: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:
+    """Fold init . p0 . p1 ... with the region. A single-op fold keeps its accumulator in the compute type."""
     kind, dtype = fold_kind(region), region.inputs[0].type.dtype
     total: list[Array] | None = None
-    for piece in pieces:
-        values = [widen(p, dtype) for p in piece] if kind else piece
+    for group in operand_groups:
+        values = [widen(p, dtype) for p in group] if kind else group
         if total is None:
             total = values
         else:
@@ -78,7 +82,7 @@ def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run:
 
 
 def reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Halve the reduced elements until one is left: log2 n calls of the region."""
+    """Halve the reduced elements until one is left, with log2 n calls of the region."""
     count, dims = len(args) // 2, tuple(node.attrs.dims)
     kept = [d for d in range(args[0].ndim) if d not in dims]
     shape = [args[0].shape[d] for d in kept]
@@ -102,31 +106,31 @@ def _window_count(size: int, window: int, stride: int, dilation: int) -> int:
 
 
 def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Iterator[tuple[slice, ...]]:  # fmt: skip
-    """For each place in the window, the elements that all windows see there."""
+    """Yield, for each offset inside the window, slices that select the element at this offset of every window."""
     counts = [_window_count(*part) for part in zip(shape, window, strides, dilations, strict=True)]
-    for place in np.ndindex(*window):
-        parts = zip(place, counts, strides, dilations, strict=True)
+    for offset in np.ndindex(*window):
+        parts = zip(offset, counts, strides, dilations, strict=True)
         yield tuple(slice(p * d, p * d + (n - 1) * s + 1, s) if n else slice(0, 0) for p, n, s, d in parts)
 
 
 def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     attrs, region, count = node.attrs, node.regions[0], len(args) // 2
-    if node.results[0].type.size == 0:  # a window may be larger than anything
+    if node.results[0].type.size == 0:  # A window may be larger than its operand.
         return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
     interior = [d - 1 for d in attrs.base_dilations]
     padded = [pad(x, i, attrs.low, attrs.high, interior) for x, i in zip(args[:count], args[count:], strict=True)]
     kind = fold_kind(region)
     if kind:
         return [_separable(padded[0], args[1], node, kind)]
-    places = window_places(padded[0].shape, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations)
+    offsets = window_places(padded[0].shape, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations)
     inits = [
         np.broadcast_to(i, node.result.type.sizes if count == 1 else node.results[0].type.sizes) for i in args[count:]
     ]
-    return _fold(region, ([x[place] for x in padded] for place in places), inits, run)
+    return _fold(region, ([x[offset] for x in padded] for offset in offsets), inits, run)
 
 
 def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
-    """A plain fold goes dim by dim: the sum of the window's sizes instead of their product."""
+    """Fold a single-op window dim by dim, which costs the sum of the window's sizes instead of their product."""
     attrs, dtype, ufunc = node.attrs, node.operands[0].type.dtype, ufunc_of(kind)
     total = widen(x, dtype)
     for dim, window in enumerate(attrs.window_dimensions):
@@ -135,29 +139,29 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
         sizes[dim] = window
         steps, dilations = ones.copy(), ones.copy()
         steps[dim], dilations[dim] = stride, dilation
-        first, *others = window_places(total.shape, sizes, steps, dilations)
+        first, *remaining = window_places(total.shape, sizes, steps, dilations)
         folded = total[first].copy()
-        for place in others:
-            ufunc(folded, total[place], out=folded)
+        for offset in remaining:
+            ufunc(folded, total[offset], out=folded)
         total = folded
     return narrow(ufunc(total, widen(init, dtype)), dtype)
 
 
 def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Per window the element that `select` prefers gets the window's source; padding is never chosen."""
+    """Add the source of each window to the element that `select` prefers in this window. It never selects padding."""
     operand, source, init = args
-    attrs, none = node.attrs, [0] * operand.ndim
+    attrs, no_interior = node.attrs, [0] * operand.ndim
     if source.size == 0:
         return [np.full(operand.shape, init, operand.dtype)]
     fill = np.zeros((), operand.dtype)
-    padded = pad(operand, fill, attrs.low, attrs.high, none)
-    index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs.low, attrs.high, none)
+    padded = pad(operand, fill, attrs.low, attrs.high, no_interior)
+    index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs.low, attrs.high, no_interior)
     best, chosen = np.zeros(source.shape, operand.dtype), np.full(source.shape, -1)
-    for place in window_places(padded.shape, attrs.window_dimensions, attrs.window_strides, [1] * operand.ndim):
-        value, number = padded[place], index[place]
+    for offset in window_places(padded.shape, attrs.window_dimensions, attrs.window_strides, [1] * operand.ndim):
+        value, candidate = padded[offset], index[offset]
         (keep,) = apply_region(node.regions[0], [best, value], run)
-        take = (number >= 0) & ((chosen < 0) | ~keep)
-        best, chosen = np.where(take, value, best), np.where(take, number, chosen)
+        take = (candidate >= 0) & ((chosen < 0) | ~keep)
+        best, chosen = np.where(take, value, best), np.where(take, candidate, chosen)
     result = np.full(operand.shape, init, operand.dtype)
     flat = chosen.reshape(-1)
     _scatter_into([result.reshape(-1)], flat, flat >= 0, [source.reshape(-1)], node.regions[1], run)
@@ -165,7 +169,7 @@ def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Ar
 
 
 def scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Combine updates into the operands; an update element whose target is out of bounds is dropped."""
+    """Combine updates into the operands. An update element whose target is out of bounds is dropped."""
     attrs, count = node.attrs, len(args) // 2
     operands, indices, updates = args[:count], args[count], args[count + 1 :]
     shape, vector_dim = operands[0].shape, attrs.index_vector_dim
@@ -179,14 +183,16 @@ def scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     for position, size in zip(positions, shape, strict=True):
         inside &= (position >= 0) & (position < size)
         flat = flat * size + position
-    results = [np.array(x, order="C") for x in operands]  # so that `reshape` below is a view
+    results = [np.array(x, order="C") for x in operands]  # The copies are contiguous, so the `reshape` below is a view.
     _scatter_into([r.reshape(-1) for r in results], flat.reshape(-1), inside.reshape(-1),
                   [u.reshape(-1) for u in updates], node.regions[0], run)  # fmt: skip
     return results
 
 
 def _scatter_into(targets: list[Array], flat: Array, inside: Array, updates: list[Array], region: Graph, run: RunRegion) -> None:  # fmt: skip
-    """Apply updates in order, in place. Round r takes the r-th update of every target, so rounds never collide."""
+    """Apply updates in order, in place. Round r applies the r-th update of every target, so a round never has
+    conflicts.
+    """
     flat, updates = flat[inside], [u[inside] for u in updates]
     kind, dtype = fold_kind(region), region.inputs[0].type.dtype
     if kind:
@@ -197,9 +203,9 @@ def _scatter_into(targets: list[Array], flat: Array, inside: Array, updates: lis
     order = np.argsort(flat, kind="stable")
     ranked = flat[order]
     first = np.searchsorted(ranked, ranked, side="left")
-    turn = np.arange(len(ranked)) - first
-    for number in range(int(turn.max(initial=-1)) + 1):
-        picked = order[turn == number]
+    round_of_update = np.arange(len(ranked)) - first
+    for round_index in range(int(round_of_update.max(initial=-1)) + 1):
+        picked = order[round_of_update == round_index]
         old = [t[flat[picked]] for t in targets]
         for target, new in zip(targets, apply_region(region, old + [u[picked] for u in updates], run), strict=True):
             target[flat[picked]] = new

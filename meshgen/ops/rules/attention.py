@@ -1,7 +1,9 @@
 """Sharding rules of attention and its gradients.
 
-In attention, keys and the depth of the first product are whole: a device has all scores of its rows. A gradient is given what it needs of each row, so
-that of the queries may be partial sums over keys, and those of keys and values partial sums over rows.
+The factors of the contracted feature dim stay replicated, and in the forward op also the factors of the keys, so
+that each device has all scores of its rows. A gradient op takes the log-sum-exp and `delta` of each row as
+operands. The gradient of the queries may therefore be a partial sum over shards of the keys, and the gradients of
+keys and values partial sums over shards of the rows.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ def attention(node: Node) -> Rule:
         whole += factors.keys
     else:
         whole += factors.width
-        kept = [{*names} for names in factors.results]
+        result_factors = [{*names} for names in factors.results]
         for name in (*factors.rows, *factors.keys):
-            if all(name not in names for names in kept):
+            if all(name not in names for names in result_factors):
                 reduced[name] = "sum"
-            elif any(name not in names for names in kept):
+            elif any(name not in names for names in result_factors):
                 whole.append(name)
     operands, results = ([v.type for v in side] for side in (node.operands, node.results))
     return rule(node.attrs.factors, operands, results, whole=tuple(whole), reduce=reduced)

@@ -1,4 +1,7 @@
-"""Sharding rules of composites whose nodes have their factors as text: a factor that is reduced inside may be split."""
+"""Sharding rules of composites that store their factor notation as an attribute.
+
+Also factors that the composite reduces internally may be sharded.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,30 @@ from meshgen.ops.rules.rule import Linear, Rule, rule
 
 
 def normalize(node: Node) -> Rule:
-    """Devices exchange the statistics of what they have of a row."""
+    """Return the rule of a normalization: the devices that share a row combine its statistics."""
     (x, *_), results = parsed(node.attrs.factors)
     return _combining(node, (f for f in x if f not in results[-1]))
 
 
 def normalize_gradient(node: Node) -> Rule:
-    """Devices exchange the means of what they have of a row."""
+    """Return the rule of the gradient: the devices that share a row combine its two means."""
     (_, x, rows, *_), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in x if f not in rows))
 
 
 def softmax_cross_entropy(node: Node) -> Rule:
-    """Devices exchange maximum, sum and chosen element of what they have of a row."""
+    """Return the rule of the loss: the devices that share a row combine its maximum, sum and label element."""
     (logits, labels), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in logits if f not in labels))
 
 
 def scaled_dot(node: Node) -> Rule:
-    """Scales and zero points are split with the groups of the numbers; a sum over a split factor is partial. Bytes are whole."""
+    """Return the rule of a matmul with block-scaled operands.
+
+    Scales and zero points are sharded with the element groups that they apply to. A sharded contracted factor leaves a
+    partial sum. A contracted factor that the second operand does not have stays replicated: it counts the elements
+    that are packed in a byte.
+    """
     names, (out,) = parsed(node.attrs.factors)
     operands = [value.type for value in node.operands]
     summed = [f for f in names[0] if f not in out]

@@ -1,4 +1,4 @@
-"""Rules of reductions and dots: a sharded reduced loop leaves a partial result."""
+"""Sharding rules of reductions and dots: a sharded contracted factor leaves a partial result."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from meshgen.ops.rules.rule import Linear, Rule, letters, linear_in_each, reduct
 
 
 def reduce(node: Node) -> Rule:
-    """Partial in, partial out; the initial value is then counted on one device only."""
+    """Return the rule of a reduction: partial operands give a partial result.
+
+    The initial value is partial like the operand, so only one device counts it.
+    """
     operand, result = node.operands[0].type, node.result.type
-    names = letters(operand.rank)
+    factor_names = letters(operand.rank)
     kind = reduction_kind(node.attrs.kind)
-    kept = " ".join(n for d, n in enumerate(names) if d not in node.attrs.dims) or "()"
-    reduced = {names[d]: kind for d in node.attrs.dims}
+    result_dims = " ".join(n for d, n in enumerate(factor_names) if d not in node.attrs.dims) or "()"
+    reduced = {factor_names[d]: kind for d in node.attrs.dims}
     return rule(
-        f"{' '.join(names)}, () -> {kept}",
+        f"{' '.join(factor_names)}, () -> {result_dims}",
         [operand, node.operands[1].type],
         [result],
         reduce=reduced,
@@ -26,7 +29,10 @@ def reduce(node: Node) -> Rule:
 
 
 def dot_general(node: Node) -> Rule:
-    """Loops: batch, lhs free, rhs free, contracted; linear in either operand."""
+    """Return the rule of `dot_general`, with factors for batch, lhs free, rhs free and contracted dims.
+
+    The result is linear in either operand.
+    """
     lhs, rhs = (value.type for value in node.operands)
     dims = DotDims.of(node)
     names = iter(letters(lhs.rank + rhs.rank))
@@ -35,7 +41,9 @@ def dot_general(node: Node) -> Rule:
     for i, j in zip(*dims.batch, strict=True):
         left[i] = right[j] = next(names)
     batch = [left[i] for i in dims.batch[0]]
-    free = [_name_dim(side, d, names) for side, own in zip((left, right), dims.free, strict=True) for d in own]
+    free = [
+        _name_dim(side, d, names) for side, side_dims in zip((left, right), dims.free, strict=True) for d in side_dims
+    ]
     for i, j in zip(*dims.contract, strict=True):
         left[i] = right[j] = next(names)
     reduced = {left[i]: "sum" for i in dims.contract[0]}
@@ -50,9 +58,10 @@ def dot_general(node: Node) -> Rule:
 
 
 def ragged_dot(node: Node) -> Rule:
-    """Loops: rows, columns, contracted dim, groups. Starts and ends of groups are positions along the rows.
+    """Return the rule of a grouped matmul with factors rows (m), contracted dim (k), columns (n) and groups (g).
 
-    A device with a part of the groups leaves zeros in the rows of the others, so that results are partial sums along the groups.
+    The starts and ends of groups are positions along the rows. A device that has some of the groups writes zeros to
+    the rows of all others, so results are partial sums over the groups.
     """
     operands = [value.type for value in node.operands]
     linear = linear_in_each(operands[:2], node.result.type)

@@ -1,4 +1,4 @@
-"""Rules of element-wise operations: all dims are tied, and some ops are linear."""
+"""Sharding rules of element-wise operations: all dims share their factors, and some ops are linear."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 
 
 def pointwise(*linear: Linear) -> Callable[[Node], Rule]:
-    """All dims are tied. `linear`: the operands that make the result partial if they are."""
+    """Return a rule function for ops whose operands and results all have the same dims.
 
-    def found(node: Node) -> Rule:
+    Args:
+        linear: the sets of operands in which the op is linear. If these operands are partial, so is the result.
+    """
+
+    def pointwise_rule(node: Node) -> Rule:
         dims = " ".join(letters(node.results[0].type.rank)) or "()"
         types = [value.type for value in node.operands]
         return rule(f"{', '.join([dims] * len(types))} -> {dims}", types, [node.result.type], linear=linear)
 
-    return found
+    return pointwise_rule
 
 
 WHOLE = pointwise()
@@ -28,17 +32,23 @@ PRODUCT = pointwise(Linear((0,)), Linear((1,)), Linear((0, 1), ("product",)))
 
 
 def of_kind(kind: str) -> Callable[[Node], Rule]:
-    """An op that combines two values that are partial with its own kind: max of partial maxima, ..."""
+    """Return a rule function for an op that combines two partial values of its own kind, as `maximum` does partial
+    maxima.
+    """
     return pointwise(Linear((0, 1), (kind,)))
 
 
 def divide(node: Node) -> Rule:
-    """Linear in the dividend, unless integers are cut off."""
+    """Return the rule of a division: linear in the dividend, except for integers, whose quotients are truncated."""
     return (FIRST if is_inexact(node.result.type.dtype) else WHOLE)(node)
 
 
 def convert(node: Node) -> Rule:
-    """Linear where the result is a float type that has all numbers of the operand's: another would round each part."""
+    """Return the rule of a conversion.
+
+    The conversion is linear if the result's float type represents every value of the operand's type. Any other
+    conversion would round each partial value.
+    """
     source, target = node.operands[0].type, node.result.type
     dims = " ".join(letters(target.rank)) or "()"
     widens = is_float(source.dtype) and is_float(target.dtype) and _has_all(target.dtype, source.dtype)
@@ -48,30 +58,36 @@ def convert(node: Node) -> Rule:
 
 
 def _has_all(dtype: str, other: str) -> bool:
-    """Whether a float type has all numbers of another one: bf16 and f16 are as long, and neither has those of the other."""
+    """Whether float type `dtype` represents every value of float type `other`.
+
+    bf16 and f16 have the same width, but neither represents every value of the other.
+    """
     wide, narrow = (ml_dtypes.finfo(DTYPES[name]) for name in (dtype, other))
     return wide.nmant >= narrow.nmant and wide.maxexp >= narrow.maxexp and wide.minexp <= narrow.minexp
 
 
 def bitcast_convert(node: Node) -> Rule:
-    """A change of width adds or drops a minor dim, which stays whole."""
+    """Return the rule of a bitcast: the minor dim that a change of width adds or drops stays replicated."""
     source, target = node.operands[0].type, node.result.type
     shared = min(source.rank, target.rank)
-    names = letters(shared)
-    sides = [" ".join([*names, *(["w"] if kind.rank > shared else [])]) or "()" for kind in (source, target)]
+    shared_factors = letters(shared)
+    sides = [
+        " ".join([*shared_factors, *(["w"] if tensor_type.rank > shared else [])]) or "()"
+        for tensor_type in (source, target)
+    ]
     return rule(f"{sides[0]} -> {sides[1]}", [source], [target], whole=("w",) if source.rank != target.rank else ())
 
 
-def _arms(*linear: Linear) -> Callable[[Node], Rule]:
-    def found(node: Node) -> Rule:
+def _with_scalars(*linear: Linear) -> Callable[[Node], Rule]:
+    def select_rule(node: Node) -> Rule:
         types, result = [value.type for value in node.operands], node.result.type
         dims = " ".join(letters(result.rank)) or "()"
-        sides = ", ".join(dims if kind.rank == result.rank else "()" for kind in types)
+        sides = ", ".join(dims if tensor_type.rank == result.rank else "()" for tensor_type in types)
         return rule(f"{sides} -> {dims}", types, [result], linear=linear)
 
-    return found
+    return select_rule
 
 
-# A 0-d predicate or bound is read whole. select is linear in its two arms together.
-select = _arms(Linear((1, 2), ALL_KINDS))
-clamp = _arms()
+# A 0-d predicate or bound is replicated. `select` is linear in its two branches together.
+select = _with_scalars(Linear((1, 2), ALL_KINDS))
+clamp = _with_scalars()

@@ -1,4 +1,7 @@
-"""Rules of matrix factorisations and Fourier transforms: batches are parallel, transformed dims stay whole."""
+"""Sharding rules of matrix factorizations and Fourier transforms.
+
+Batch dims are parallel; the dims of the matrices and the transformed dims stay replicated.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +18,39 @@ def cholesky(node: Node) -> Rule:
 
 
 def triangular_solve(node: Node) -> Rule:
-    """Right-hand sides are solved one by one: they are parallel, and the solution is linear in them."""
+    """Return the rule of a triangular solve.
+
+    Each right-hand side is solved independently, so they are parallel. The solution is linear in the right-hand sides.
+    """
     a, b = (value.type for value in node.operands)
     batch = letters(a.rank - 2)
-    right = ("n", "r") if node.attrs.left_side else ("r", "n")
-    given, wanted = (" ".join([*batch, *dims]) for dims in (("m", "n"), right))
-    return rule(f"{given}, {wanted} -> {wanted}", [a, b], [b], whole=("m", "n"), linear=(Linear((1,)),))
+    right_names = ("n", "r") if node.attrs.left_side else ("r", "n")
+    matrix_dims, solution_dims = (" ".join([*batch, *dims]) for dims in (("m", "n"), right_names))
+    return rule(
+        f"{matrix_dims}, {solution_dims} -> {solution_dims}", [a, b], [b], whole=("m", "n"), linear=(Linear((1,)),)
+    )
 
 
 def lapack(node: Node) -> Rule:
     count = node.operands[0].type.rank - ROUTINES[node.attrs.routine].rank
-    batch, sides, whole = letters(count), [], list[str]()
+    batch, notations, replicated = letters(count), [], list[str]()
     for side in (node.operands, node.results):
-        words: list[str] = []
+        tensor_dims: list[str] = []
         for value in side:
-            inner = [f"{name}_{len(whole)}" for name in letters(value.type.rank - count)]
-            whole += inner
-            words.append(" ".join([*batch, *inner]) or "()")
-        sides.append(", ".join(words))
+            inner = [f"{name}_{len(replicated)}" for name in letters(value.type.rank - count)]
+            replicated += inner
+            tensor_dims.append(" ".join([*batch, *inner]) or "()")
+        notations.append(", ".join(tensor_dims))
     types = ([value.type for value in side] for side in (node.operands, node.results))
-    return rule(f"{sides[0]} -> {sides[1]}", *types, whole=whole)
+    return rule(f"{notations[0]} -> {notations[1]}", *types, whole=replicated)
 
 
 def fft(node: Node) -> Rule:
     operand, result = node.operands[0].type, node.result.type
     names = letters(operand.rank)
-    first = operand.rank - len(node.attrs.length)
-    source, target = ([*names[:first], *(f"{n}_{side}" for n in names[first:])] for side in "0r")
-    whole = [*source[first:], *target[first:]]
-    return rule(f"{' '.join(source)} -> {' '.join(target)}", [operand], [result], whole=whole, linear=(Linear((0,)),))
+    batch_rank = operand.rank - len(node.attrs.length)
+    source, target = ([*names[:batch_rank], *(f"{n}_{side}" for n in names[batch_rank:])] for side in "0r")
+    replicated = [*source[batch_rank:], *target[batch_rank:]]
+    return rule(
+        f"{' '.join(source)} -> {' '.join(target)}", [operand], [result], whole=replicated, linear=(Linear((0,)),)
+    )

@@ -1,8 +1,8 @@
-"""The sharding rule of an operation: its loops (factors) and which dims of its operands and results they walk.
+"""Sharding rules: the loops (factors) of an operation and the factors of each operand and result dim.
 
-Factor notation: a word is a factor, dims that share it are sharded alike, `(a b)` is a dim made of two
-factors, major to minor, and `1` a dim that no factor walks. From a rule follow the iterator types and
-indexing maps of the RFC's ShardingInterface.
+In factor notation a word is a factor, and dims with the same factor are sharded alike. `(a b)` is a dim that
+consists of two factors, major to minor, and `1` is a dim without a factor. The iterator types and indexing maps of
+the RFC's ShardingInterface follow from a rule.
 """
 
 from __future__ import annotations
@@ -39,20 +39,25 @@ COMBINED_KINDS = {**_REDUCTIONS, "subtract": "sum"}
 
 
 def reduction_kind(combiner: str) -> str:
-    """The kind of partial value that a sharded reduction by this StableHLO op leaves."""
+    """Return the kind of partial value that a sharded reduction with StableHLO op `combiner` leaves."""
     return _REDUCTIONS[combiner]
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One loop. `parallel` may be sharded; `indexed` too, but an operand has positions along it, which the partitioner
-    makes those in the tile; `reduce` too, but leaves a partial result; `combine` too, but the op
-    itself gathers and combines what the devices have; `scan` too, but the op exchanges one row per device, the total
-    of its tile; `window` too, but a tile of the result needs other rows of the
-    operands than their tiles have; `whole` must not be.
+    """A loop of an operation, with a size and a kind.
 
-    `size` is that of the result's dim for a window. A `reduce` factor may have windows too: then the op sums over
-    an operand's dim, and a tile of it needs other rows of another operand.
+    Kinds:
+        parallel: may be sharded.
+        indexed: may be sharded. An operand holds positions along the factor; the partitioner makes them tile-relative.
+        reduce: may be sharded; leaves a partial result.
+        combine: may be sharded; the op itself gathers and combines the results of the devices.
+        scan: may be sharded; the devices exchange one row each, the total of their tile.
+        window: may be sharded; a tile of the result needs other operand rows than the operand's own tile has.
+        whole: must stay replicated.
+
+    `size` is the size of the result's dim for a window factor. A `reduce` factor may have windows too. The op then
+    reduces a dim of one operand, and a tile of this dim needs other rows of another operand.
     """
 
     name: str
@@ -62,36 +67,44 @@ class Factor:
 
 
 class Linear(NamedTuple):
-    """If exactly these operands are partial of one of `kinds`, the result is partial of the same kind."""
+    """A set of operands in which an op is linear.
+
+    If exactly these operands are partial with one of `kinds`, the result is partial with the same kind.
+    """
 
     operands: tuple[int, ...]
     kinds: tuple[str, ...] = ("sum",)
 
 
 def picked_kind(dtype: str) -> str:
-    """The kind of partial value whose elements are each on one device, with neutral elements on the others.
+    """Return the kind of partial value in which one device holds each element and all others hold the neutral element.
 
-    All f8E8M0FNU values are above zero, so addition has no neutral element.
+    All f8E8M0FNU values are positive, so addition has no neutral element in this type.
     """
     return {"i1": "or", "f8E8M0FNU": "max"}.get(dtype, "sum")
 
 
 def linear_in_each(operands: Sequence[TensorType], result: TensorType) -> tuple[Linear, ...]:
-    """What a sum of products is linear in: each operand but an integer one that wraps around before the result does."""
+    """Return a `Linear` for each operand of a matmul in which the result is linear.
+
+    An integer operand that is narrower than the result is excluded: its partial sums wrap around before the result
+    does.
+    """
 
     def wraps_alike(dtype: str) -> bool:
         if is_inexact(dtype) or is_inexact(result.dtype):
             return is_inexact(dtype) and is_inexact(result.dtype)
         return bits(dtype) >= bits(result.dtype)
 
-    return tuple(Linear((number,)) for number, kind in enumerate(operands) if wraps_alike(kind.dtype))
+    return tuple(Linear((index,)) for index, operand_type in enumerate(operands) if wraps_alike(operand_type.dtype))
 
 
 class Window(NamedTuple):
-    """Rows [r, s) of a window factor need rows [r stride + base, (s - 1) stride + base + width) of an operand's dim.
+    """The operand rows that a window factor needs.
 
-    A stride of -1 (width 1) is that of a reversed dim, whose rows are needed in the other order. Rows outside the operand are the op's padding.
-    With a dilation d the operand's rows are counted as 0, d, 2 d, ...: between them is padding.
+    Result rows [r, s) need rows [r stride + base, (s - 1) stride + base + width) of the operand's dim. Rows outside the
+    operand are the op's padding. A stride of -1 (width 1) describes a reversed dim, whose rows are read in reverse
+    order. With a dilation d, the operand's rows are at 0, d, 2 d, ..., with padding between them.
     """
 
     factor: int
@@ -104,21 +117,26 @@ class Window(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """Few rows of an operand's dim, taken by a window: the devices may instead give those that they have and zeros for
-    the others, so that the result is partial. That moves nothing here, and a sum of few rows later.
+    """A window with so few rows that a partial result can be cheaper than gathering the rows.
+
+    Each device writes the rows in its tile and zeros for all others, so the result is partial. The op itself then needs
+    no communication, and a later all-reduce covers only these rows.
     """
 
     window: Window
     kind: str
 
     def pays(self, rows: int, devices: int) -> bool:
-        """Whether a sum of the rows moves no more than gathering padded tiles of them."""
+        """Whether an all-reduce of `rows` rows moves at most as much as gathering them as padded tiles."""
         return 2 * rows <= devices
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Factors, and per operand and result the factors of each dim (major to minor; none: read whole or size 1)."""
+    """The sharding rule of an operation: its factors, and the factors of each dim of each operand and result.
+
+    The factors of a dim are ordered major to minor. A dim without factors is replicated or has size 1.
+    """
 
     factors: tuple[Factor, ...]
     operands: tuple[DimMap, ...]
@@ -129,7 +147,7 @@ class Rule:
     _places: tuple[Any, ...] = field(init=False, repr=False, compare=False, default=())
 
     def notation(self) -> str:
-        """The rule in factor notation, followed by the factors that are not parallel."""
+        """Return the rule in factor notation, followed by the factors that are not parallel."""
         sides = [", ".join(self._dims(m) for m in side) for side in (self.operands, self.results)]
         tail = "".join(
             f" {f.kind}({f.name}{': ' + f.reduction if f.reduction else ''})"
@@ -143,19 +161,21 @@ class Rule:
         return " ".join(f"({w})" if " " in w else w for w in words) or "()"
 
     def __post_init__(self) -> None:
-        def find(dims: DimMap, factor: int) -> int | None:
+        def dim_of(dims: DimMap, factor: int) -> int | None:
             return next((d for d, part in enumerate(dims) if factor in part), None)
 
         sides = (self.operands, self.results)
-        table = tuple(tuple(tuple(find(m, f) for m in side) for side in sides) for f in range(len(self.factors)))
-        object.__setattr__(self, "_places", table)
+        dims_by_factor = tuple(
+            tuple(tuple(dim_of(m, f) for m in side) for side in sides) for f in range(len(self.factors))
+        )
+        object.__setattr__(self, "_places", dims_by_factor)
 
     def places(self, factor: int) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-        """The dim of each operand and of each result that has the factor."""
+        """Return, for each operand and for each result, the dim that has the factor, or None."""
         return self._places[factor]
 
     def iterator_types(self) -> tuple[str, ...]:
-        """The RFC's loop types: parallel, reduction_KIND or invalid."""
+        """Return the loop types of the RFC: parallel, reduction_KIND or invalid."""
         names = {"whole": "invalid", "indexed": "parallel", "reduce": "reduction_", "combine": "reduction_generic"}
         return tuple(names.get(f.kind, f.kind) + f.reduction for f in self.factors)
 
@@ -175,12 +195,14 @@ def rule(
     windows: Mapping[tuple[str, int], tuple[int, ...]] | None = None,
     picks: str = "",
 ) -> Rule:
-    """A rule from its notation; sizes of factors come from the types (`sizes` gives those of compound dims).
+    """Return the rule that `notation` describes. Factor sizes come from the types, or from `sizes` for compound dims.
 
-    `windows` has (base, stride, width), and a dilation where it is not 1, of a factor in an operand (see `Window`);
-    `picks` is the kind of partial result that windows may leave (see `Pick`).
-    Raises ValueError when a side names the wrong number of tensors or dims, a factor has two sizes, or
-    `reduce` / `whole` name a factor that does not occur.
+    Args:
+        windows: (base, stride, width) or (base, stride, width, dilation) by factor and operand index (see `Window`).
+        picks: the kind of partial result that a window may leave (see `Pick`).
+    Raises:
+        ValueError: a side has the wrong number of tensors or dims, a factor has two sizes, or a keyword argument
+            names a factor that does not occur.
     """
     notes = _Notes(
         tuple(sorted((reduce or {}).items())),
@@ -193,14 +215,14 @@ def rule(
         tuple(sorted((windows or {}).items())),
         picks,
     )
-    rows = (row for _, window in notes.windows for row in window)
-    sizes_of = (size for kind in (*operands, *results) for size in kind.shape)
-    named = expressions(itertools.chain(sizes_of, (size for _, size in notes.sizes), rows))
-    return _parsed(notation, tuple(operands), tuple(results), notes, named)
+    rows = (entry for _, window in notes.windows for entry in window)
+    sizes_of = (size for tensor_type in (*operands, *results) for size in tensor_type.shape)
+    symbolic_sizes = expressions(itertools.chain(sizes_of, (size for _, size in notes.sizes), rows))
+    return _parsed(notation, tuple(operands), tuple(results), notes, symbolic_sizes)
 
 
 class _Notes(NamedTuple):
-    """The keyword arguments of `rule`, hashable."""
+    """The keyword arguments of `rule`, in hashable form."""
 
     reduce: tuple[tuple[str, str], ...]
     indexed: tuple[str, ...]
@@ -225,29 +247,38 @@ def _parsed(
     notes: _Notes,
     named: tuple[tuple[int, Expr], ...],
 ) -> Rule:
-    """Repeated layers have the same rules: each is parsed once. `named` tells sizes apart that are equal numbers."""
+    """Parse a rule. The cache serves repeated layers, which have the same rules.
+
+    Args:
+        named: the symbolic expressions of sizes, so that equal numbers with different expressions are separate keys.
+    """
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]
     if not arrow or [len(side) for side in sides] != [len(operands), len(results)]:
         raise ValueError(f"rule '{notation}' does not name {len(operands)} operands and {len(results)} results")
-    table, windowed = dict(notes.sizes), notes.windowed
-    order: dict[str, None] = {}
-    for dims, kind in zip(sides[1], results, strict=True):
-        _collect(notation, dims, kind, table, order, set())
-    for dims, kind in zip(sides[0], operands, strict=True):
-        _collect(notation, dims, kind, table, order, windowed)
+    factor_sizes, windowed = dict(notes.sizes), notes.windowed
+    seen_factors: dict[str, None] = {}
+    for dims, tensor_type in zip(sides[1], results, strict=True):
+        _collect(notation, dims, tensor_type, factor_sizes, seen_factors, set())
+    for dims, tensor_type in zip(sides[0], operands, strict=True):
+        _collect(notation, dims, tensor_type, factor_sizes, seen_factors, windowed)
     for name in (*dict(notes.reduce), *notes.indexed, *notes.combine, *notes.scan, *notes.whole, *sorted(windowed)):
-        if name not in order:
+        if name not in seen_factors:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
-    loops = tuple(_factor(name, table[name], notes) for name in _loop_order(order, sides))
-    number = {loop.name: i for i, loop in enumerate(loops)}
-    maps = [tuple(tuple(tuple(number[w] for w in dim) for dim in dims) for dims in tensors) for tensors in sides]
+    factors = tuple(_factor(name, factor_sizes[name], notes) for name in _loop_order(seen_factors, sides))
+    factor_index = {loop.name: i for i, loop in enumerate(factors)}
+    maps = [tuple(tuple(tuple(factor_index[w] for w in dim) for dim in dims) for dims in tensors) for tensors in sides]
     windows = [
-        Window(number[name], operand, next(d for d, part in enumerate(maps[0][operand]) if number[name] in part), *rows)
+        Window(
+            factor_index[name],
+            operand,
+            next(d for d, part in enumerate(maps[0][operand]) if factor_index[name] in part),
+            *rows,
+        )
         for (name, operand), rows in notes.windows
     ]
     picks = tuple(Pick(window, notes.picks) for window in windows if notes.picks and window.stride == 1)
-    return Rule(loops, maps[0], maps[1], notes.linear, tuple(windows), picks)
+    return Rule(factors, maps[0], maps[1], notes.linear, tuple(windows), picks)
 
 
 def _tensors(side: str) -> list[list[list[str]]]:
@@ -263,24 +294,27 @@ def _tensors(side: str) -> list[list[list[str]]]:
 def _collect(
     notation: str,
     dims: list[list[str]],
-    kind: TensorType,
-    table: dict[str, int],
-    order: dict[str, None],
+    tensor_type: TensorType,
+    factor_sizes: dict[str, int],
+    seen_factors: dict[str, None],
     windowed: set[str],
 ) -> None:
-    """Note the factors of a tensor's dims and their sizes; that of a windowed one is the result's."""
-    if len(dims) != kind.rank:
-        raise ValueError(f"rule '{notation}' gives {len(dims)} dims to a tensor of rank {kind.rank}")
-    for names, size in zip(dims, kind.sizes, strict=True):
-        order |= dict.fromkeys(names)
-        if len(names) == 1 and names[0] not in windowed and table.setdefault(names[0], size) != size:
-            raise ValueError(f"rule '{notation}': factor '{names[0]}' has sizes {table[names[0]]} and {size}")
-        if len(names) > 1 and math.prod(table[n] for n in names) != size:
+    """Add the factors of a tensor's dims to `seen_factors` and their sizes to `factor_sizes`.
+
+    The result, not the operand, sets the size of a windowed factor.
+    """
+    if len(dims) != tensor_type.rank:
+        raise ValueError(f"rule '{notation}' gives {len(dims)} dims to a tensor of rank {tensor_type.rank}")
+    for names, size in zip(dims, tensor_type.sizes, strict=True):
+        seen_factors |= dict.fromkeys(names)
+        if len(names) == 1 and names[0] not in windowed and factor_sizes.setdefault(names[0], size) != size:
+            raise ValueError(f"rule '{notation}': factor '{names[0]}' has sizes {factor_sizes[names[0]]} and {size}")
+        if len(names) > 1 and math.prod(factor_sizes[n] for n in names) != size:
             raise ValueError(f"rule '{notation}': factors {names} do not multiply to {size}")
 
 
 def _loop_order(order: Iterable[str], sides: list[list[list[list[str]]]]) -> list[str]:
-    """Loops of the results first, in their order, then the others in the operands' (the RFC's order)."""
+    """Return the factors of the results in dim order, followed by all others in operand order (the RFC's order)."""
     named = (n for dims in (*sides[1], *sides[0]) for dim in dims for n in dim)
     return [*dict.fromkeys(itertools.chain(named, order))]
 
@@ -303,5 +337,5 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def letters(count: int, start: int = 0) -> list[str]:
-    """Names for `count` factors: a, b, ..., z, a1, b1, ..."""
+    """Return names for `count` factors: a, b, ..., z, a1, b1, ..."""
     return [_LETTERS[i % 26] + (str(i // 26) if i >= 26 else "") for i in range(start, start + count)]

@@ -1,4 +1,7 @@
-"""Rules of what crosses between meshes: for either mesh an end of its program, of which any dim may be split."""
+"""Sharding rules of sends and receives between meshes.
+
+A transfer starts or ends the program of either mesh, and any dim of the value may be sharded.
+"""
 
 from __future__ import annotations
 

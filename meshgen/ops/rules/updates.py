@@ -1,4 +1,4 @@
-"""Rules of ops that cut or write windows at run-time places, sort, or combine in a region."""
+"""Sharding rules of ops that slice or update windows at run-time offsets, sort, or combine elements with a region."""
 
 from __future__ import annotations
 
@@ -12,39 +12,47 @@ def _spaced_names(names: list[str]) -> str:
 
 
 def dynamic_slice(node: Node) -> Rule:
-    """Dims that are taken whole are tied. Of a dim that a window at a run-time place is taken of, every device
-    gives the rows that it has, and zeros for the others: a partial sum of the result.
+    """Return the rule of `dynamic_slice`: dims that are copied in full share their factors.
+
+    Along a sliced dim, every device writes the rows that are in its tile and zeros for all others. The result is then a
+    partial sum.
     """
     operand, result = node.operands[0].type, node.result.type
     names = letters(operand.rank)
-    cut = [d for d in range(operand.rank) if operand.shape[d] != result.shape[d]]
-    source = [f"{n}_0" if d in cut else n for d, n in enumerate(names)]
-    target = [f"{n}_r" if d in cut else n for d, n in enumerate(names)]
+    sliced_dims = [d for d in range(operand.rank) if operand.shape[d] != result.shape[d]]
+    source = [f"{n}_0" if d in sliced_dims else n for d, n in enumerate(names)]
+    target = [f"{n}_r" if d in sliced_dims else n for d, n in enumerate(names)]
     return rule(
         f"{', '.join([_spaced_names(source), *['()'] * operand.rank])} -> {_spaced_names(target)}",
         [v.type for v in node.operands],
         [result],
-        reduce={source[d]: picked_kind(operand.dtype) for d in cut},
-        whole=[target[d] for d in cut],
+        reduce={source[d]: picked_kind(operand.dtype) for d in sliced_dims},
+        whole=[target[d] for d in sliced_dims],
         linear=(Linear((0,), ALL_KINDS),),
     )
 
 
 def dynamic_update_slice(node: Node) -> Rule:
-    """Dims that the update covers whole are tied; of the others a device writes the rows that it has."""
+    """Return the rule of `dynamic_update_slice`.
+
+    Dims that the update covers in full share their factors. Along the others, each device writes the rows in its tile.
+    """
     operand, update = node.operands[0].type, node.operands[1].type
     names = letters(operand.rank)
-    cut = [d for d in range(operand.rank) if operand.shape[d] != update.shape[d]]
-    window = [f"{n}_u" if d in cut else n for d, n in enumerate(names)]
+    partly_covered = [d for d in range(operand.rank) if operand.shape[d] != update.shape[d]]
+    window = [f"{n}_u" if d in partly_covered else n for d, n in enumerate(names)]
     text = (
         f"{', '.join([_spaced_names(names), _spaced_names(window), *['()'] * operand.rank])} -> {_spaced_names(names)}"
     )
-    whole = [window[d] for d in cut]
-    return rule(text, [v.type for v in node.operands], [operand], whole=whole, linear=(Linear((0, 1), ALL_KINDS),))
+    replicated = [window[d] for d in partly_covered]
+    return rule(text, [v.type for v in node.operands], [operand], whole=replicated, linear=(Linear((0, 1), ALL_KINDS),))
 
 
 def sort(node: Node) -> Rule:
-    """All dims but the sorted one are tied. The k greatest are among the k greatest of every tile, which are gathered."""
+    """Return the rule of `sort` or `top_k`: all dims except the sorted one share their factors.
+
+    `top_k` may shard the sorted dim: the k greatest elements are among the k greatest of every tile, which it gathers.
+    """
     operands, results = [v.type for v in node.operands], [v.type for v in node.results]
     dim = node.attrs.dim if node.op == "sort" else operands[0].rank - 1
     names = letters(operands[0].rank)
@@ -56,68 +64,73 @@ def sort(node: Node) -> Rule:
 
 
 def reduce_region(node: Node) -> Rule:
-    """The region may be any function of a monoid: devices reduce their rows, and what they have is combined in order."""
+    """Return the rule of a reduction with a region: each device reduces its rows, and the results are combined in
+    order.
+
+    The region may be the function of any monoid.
+    """
     count = len(node.operands) // 2
     names = letters(node.operands[0].type.rank)
-    kept = _spaced_names([n for d, n in enumerate(names) if d not in node.attrs.dims])
-    text = f"{', '.join([_spaced_names(names)] * count + ['()'] * count)} -> {', '.join([kept] * count)}"
+    result_dims = _spaced_names([n for d, n in enumerate(names) if d not in node.attrs.dims])
+    text = f"{', '.join([_spaced_names(names)] * count + ['()'] * count)} -> {', '.join([result_dims] * count)}"
     reduced = [names[d] for d in node.attrs.dims]
     return rule(text, [v.type for v in node.operands], [v.type for v in node.results], combine=reduced)
 
 
 def scatter(node: Node) -> Rule:
-    """Batching dims, and window dims that every update covers from their first row on, are tied.
+    """Return the rule of a scatter.
 
-    Of a dim in which single places are written, a device writes those that it has. Updates that are split make a
-    partial result where the region is one op that is also a reduction.
+    Batching dims share their factors. So do window dims that every update covers in full, starting at index 0. Along an
+    indexed dim with updates of size 1, each device writes the updates in its tile. Sharded updates leave a partial
+    result if the region is a single op that is also a reduction.
     """
     attrs, count = node.attrs, len(node.operands) // 2
     operand, indices, update = (node.operands[i].type for i in (0, count, count + 1))
     names = letters(operand.rank + indices.rank)
-    data, places = names[: operand.rank], ["1"] * indices.rank
-    for number, dim in enumerate(d for d in range(indices.rank) if d != attrs.index_vector_dim):
-        places[dim] = names[operand.rank + number]
+    data, index_factors = names[: operand.rank], ["1"] * indices.rank
+    for batch_index, dim in enumerate(d for d in range(indices.rank) if d != attrs.index_vector_dim):
+        index_factors[dim] = names[operand.rank + batch_index]
     batching = dict(zip(attrs.scatter_indices_batching_dims, attrs.input_batching_dims, strict=True))
-    for place, dim in batching.items():
-        places[place] = data[dim]
+    for index_dim, dim in batching.items():
+        index_factors[index_dim] = data[dim]
     looked_up = iter(d for d in range(indices.rank) if d != attrs.index_vector_dim)
     dropped = {*attrs.inserted_window_dims, *attrs.input_batching_dims}
-    kept = iter(d for d in range(operand.rank) if d not in dropped)
+    window_dims = iter(d for d in range(operand.rank) if d not in dropped)
     window: list[str] = []
-    whole = [data[d] for d in attrs.inserted_window_dims if d not in attrs.scatter_dims_to_operand_dims]
+    replicated = [data[d] for d in attrs.inserted_window_dims if d not in attrs.scatter_dims_to_operand_dims]
     kind = scatter_reduction(node)
     reduced: dict[str, str] = {}
     for dim in range(update.rank):
         if dim not in attrs.update_window_dims:
-            place = next(looked_up)
-            window.append(places[place])
-            if place not in batching and kind:
-                reduced[places[place]] = reduction_kind(kind)
-            elif place not in batching:
-                whole.append(places[place])
+            index_dim = next(looked_up)
+            window.append(index_factors[index_dim])
+            if index_dim not in batching and kind:
+                reduced[index_factors[index_dim]] = reduction_kind(kind)
+            elif index_dim not in batching:
+                replicated.append(index_factors[index_dim])
             continue
-        origin = next(kept)
-        is_placed = origin in attrs.scatter_dims_to_operand_dims  # its rows go to others at any index but 0
+        origin = next(window_dims)
+        is_placed = origin in attrs.scatter_dims_to_operand_dims  # At any index except 0 the rows of the update shift.
         covered = update.shape[dim] == operand.shape[origin] and not is_placed
         is_row = update.shape[dim] == 1 and is_placed
         window.append(data[origin] if covered else "1" if is_row else f"w{dim}")
-        whole += [] if covered or is_row else [data[origin], f"w{dim}"]
-    sides = [_spaced_names(data)] * count + [_spaced_names(places)] + [_spaced_names(window)] * count
+        replicated += [] if covered or is_row else [data[origin], f"w{dim}"]
+    sides = [_spaced_names(data)] * count + [_spaced_names(index_factors)] + [_spaced_names(window)] * count
     text = f"{', '.join(sides)} -> {', '.join([_spaced_names(data)] * count)}"
     return rule(
         text,
         [v.type for v in node.operands],
         [v.type for v in node.results],
         reduce=reduced,
-        whole=tuple(dict.fromkeys(whole)),
+        whole=tuple(dict.fromkeys(replicated)),
         linear=(Linear((0, 2)),) if kind == "add" else (),
     )
 
 
 def scatter_reduction(node: Node) -> str | None:
-    """The reduce kind of a scatter's region, where its updates may be combined in parts; None if not.
+    """Return the reduction op of a scatter's region if partial results can combine its updates, else None.
 
-    Without indices nothing could be masked, and a sum of booleans wraps, so it is not a sum.
+    Without indices there is nothing to mask by. Booleans wrap around, so their `add` is not a sum.
     """
     if len(node.operands) != 3 or not node.attrs.scatter_dims_to_operand_dims:
         return None
@@ -126,7 +139,7 @@ def scatter_reduction(node: Node) -> str | None:
 
 
 def rng_bit_generator(node: Node) -> Rule:
-    """A number is drawn from its position, so every device draws those of its tile."""
+    """Return the rule of a random generator: an element depends only on its position, so each device draws its tile."""
     state, bits = (v.type for v in node.results)
     text = f"state -> next, {_spaced_names(letters(bits.rank))}"
     return rule(text, [v.type for v in node.operands], [state, bits], whole=["state", "next"])

@@ -1,4 +1,4 @@
-"""Element-wise ops: how errors of operands become errors of results, and what the op's own rounding adds."""
+"""Error rules of element-wise ops: the propagated errors of the operands, plus the op's own rounding."""
 
 from __future__ import annotations
 
@@ -24,24 +24,27 @@ from meshgen.ops.tolerance.values import (
 
 
 def function(error: Callable[[Tracked], Array], computed: Callable[[Array, Array], Array] | None = None) -> Rule:
-    """A rounded function of one number, by how far it moves when its argument does.
+    """Return the rule of a rounded unary function.
 
-    Of complex numbers only the executions with random errors tell how far an error goes. `computed` is, from argument and
-    result, the error of computing it in f64, whatever the type.
+    For complex numbers only the Monte Carlo runs estimate the propagated error.
+
+    Args:
+        error: how far the result moves when the argument moves by its error.
+        computed: the error of an f64 computation of the function, from the argument and the result.
     """
 
     def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         value, (x,) = results[0], operands
         if is_complex(dtype_name(x.value.dtype)):
             return [rounded(value, np.where(np.asarray(x.error) > 0, np.inf, 0.0), absolute(value), FUNCTION_UNITS)]
-        lost = computed(in_f64(x), widest(value)) if computed else 0.0
-        return [rounded(value, error(x) + lost, absolute(value), FUNCTION_UNITS)]
+        computation_error = computed(in_f64(x), widest(value)) if computed else 0.0
+        return [rounded(value, error(x) + computation_error, absolute(value), FUNCTION_UNITS)]
 
     return bound
 
 
 def step(error: Callable[[Tracked], Array]) -> Rule:
-    """A function whose results are exact."""
+    """Return the rule of a unary function whose result is not rounded."""
 
     def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         return [Tracked(results[0], error(operands[0]), absolute(results[0]))]
@@ -50,14 +53,17 @@ def step(error: Callable[[Tracked], Array]) -> Rule:
 
 
 def of_order(function: Callable[[Array, Array], Array]) -> Rule:
-    """polygamma and zeta: monotone in their argument above 0; nothing is known of another order."""
+    """Return the rule of polygamma and zeta, which are monotone in an argument above 0.
+
+    The error is unbounded if the order is uncertain.
+    """
 
     def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         order, x = operands
-        error = monotone(lambda at: function(in_f64(order), at))(x)
-        lost = (order.error > 0) | ((x.error > 0) & (in_f64(x) <= x.error))
+        error = monotone(lambda argument: function(in_f64(order), argument))(x)
+        is_unbounded = (order.error > 0) | ((x.error > 0) & (in_f64(x) <= x.error))
         error = error + zeta_error(in_f64(order), in_f64(x), widest(results[0]))
-        return [rounded(results[0], np.where(lost, np.inf, error), absolute(results[0]), FUNCTION_UNITS)]
+        return [rounded(results[0], np.where(is_unbounded, np.inf, error), absolute(results[0]), FUNCTION_UNITS)]
 
     return bound
 
@@ -70,15 +76,15 @@ def next_after(node: Node, operands: list[Tracked], results: list[Array], tf32: 
 
 
 def reduce_precision(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """A step function: two arguments may be on different sides of a step."""
+    """Return the error of a step function: perturbed arguments may round to adjacent steps."""
     (x,) = operands
     step = 2.0**-node.attrs.mantissa_bits * (absolute(x.value) + x.error)
-    least = 2.0 ** (2 - (1 << min(node.attrs.exponent_bits, 11) - 1))  # of f64 is 11
+    least = 2.0 ** (2 - (1 << min(node.attrs.exponent_bits, 11) - 1))  # The exponent of f64 has 11 bits.
     return [Tracked(results[0], np.where(x.error > 0, x.error + step + least, 0.0), absolute(results[0]))]
 
 
 def parts(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """real, imag and complex: no part is rounded."""
+    """Return the errors of real, imag and complex, which do not round."""
     error = sum((np.asarray(x.error) for x in operands), np.zeros(results[0].shape))
     magnitude = sum((x.magnitude for x in operands), np.zeros(results[0].shape))
     return [Tracked(results[0], error, magnitude)]
@@ -90,13 +96,13 @@ def negated(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
 
 
 def unchanged(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Annotations and not: no error is added."""
+    """Return the operand's error, for ops that add none: annotations and `not`."""
     (x,) = operands
     return [Tracked(results[0], x.error, absolute(results[0]))]
 
 
 def magnitude(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """abs, which is rounded for complex numbers only."""
+    """Return the error of abs, which only rounds complex numbers."""
     (x,) = operands
     if is_complex(dtype_name(x.value.dtype)):
         return [rounded(results[0], np.asarray(x.error), absolute(results[0]), FUNCTION_UNITS)]
@@ -130,12 +136,12 @@ def power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool)
     if is_complex(dtype_name(results[0].dtype)):
         error = np.where((a.error > 0) | (b.error > 0), np.inf, 0.0)
         return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
-    here, error = np.power(in_f64(a), in_f64(b)), np.zeros(results[0].shape)
-    for i in (-1, 1):  # monotone in each argument: the extremes are at corners
+    unperturbed, error = np.power(in_f64(a), in_f64(b)), np.zeros(results[0].shape)
+    for i in (-1, 1):  # The function is monotone in each argument, so its extremes are at corners.
         for j in (-1, 1):
-            error = np.maximum(error, np.abs(np.power(in_f64(a) + i * a.error, in_f64(b) + j * b.error) - here))
-    crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # the sign of the base is not known
-    error = np.where(crosses, np.maximum(error, np.abs(here)), error) + logarithm_error(here)
+            error = np.maximum(error, np.abs(np.power(in_f64(a) + i * a.error, in_f64(b) + j * b.error) - unperturbed))
+    crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # The sign of the base is uncertain.
+    error = np.where(crosses, np.maximum(error, np.abs(unperturbed)), error) + logarithm_error(unperturbed)
     return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
 
 
@@ -144,10 +150,10 @@ def atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool)
     if is_complex(dtype_name(results[0].dtype)):
         error = np.where((y.error > 0) | (x.error > 0), np.inf, 0.0)
         return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
-    radius, moved = np.hypot(in_f64(y), in_f64(x)), x.error + y.error
-    cut = (in_f64(x) - x.error < 0) & (absolute(y.value) <= y.error) & (moved > 0)
-    error = np.where((moved >= radius) | cut, 2 * math.pi, math.pi / 2 * moved / (radius - moved))
-    return [rounded(results[0], np.where(moved == 0, 0.0, error), absolute(results[0]), FUNCTION_UNITS)]
+    radius, shift = np.hypot(in_f64(y), in_f64(x)), x.error + y.error
+    crosses_branch_cut = (in_f64(x) - x.error < 0) & (absolute(y.value) <= y.error) & (shift > 0)
+    error = np.where((shift >= radius) | crosses_branch_cut, 2 * math.pi, math.pi / 2 * shift / (radius - shift))
+    return [rounded(results[0], np.where(shift == 0, 0.0, error), absolute(results[0]), FUNCTION_UNITS)]
 
 
 def remainder(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -174,24 +180,28 @@ def compare(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
 
 
 def logical(decides: bool | None) -> Rule:
-    """Of truth values: a certain operand may decide (False an `and`, True an `or`, none a xor); integers must be certain."""
+    """Return the rule of logical ops.
+
+    For booleans, one certain operand can decide the result: False decides an `and`, True an `or`, neither decides an
+    `xor`. Integers must be certain.
+    """
 
     def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         if results[0].dtype != np.bool_:
             return [spread_bound(operands, results[0])]
         a, b = operands
-        open_ = (a.error > 0) | (b.error > 0)
+        is_undecided = (a.error > 0) | (b.error > 0)
         for x in operands if decides is not None else ():
-            open_ = open_ & ~((x.error == 0) & (x.value == decides))
-        return [Tracked(results[0], np.where(open_, 1.0, 0.0), absolute(results[0]))]
+            is_undecided = is_undecided & ~((x.error == 0) & (x.value == decides))
+        return [Tracked(results[0], np.where(is_undecided, 1.0, 0.0), absolute(results[0]))]
 
     return bound
 
 
 def select(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     choice, a, b = operands
-    either = np.abs(in_f64(a) - in_f64(b)) + np.maximum(a.error, b.error)
-    error = np.where(choice.error > 0, either, np.where(choice.value, a.error, b.error))
+    branch_difference = np.abs(in_f64(a) - in_f64(b)) + np.maximum(a.error, b.error)
+    error = np.where(choice.error > 0, branch_difference, np.where(choice.value, a.error, b.error))
     magnitude = np.where(choice.value, a.magnitude, b.magnitude)
     return [Tracked(results[0], error, magnitude)]
 

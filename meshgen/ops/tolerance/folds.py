@@ -1,8 +1,10 @@
-"""Errors of what a region folds: several tensors at once, or by a body of its own (hypot, logaddexp, argmax).
+"""Error rules of reductions with a region: of several tensors at once, or with a composite body (hypot, logaddexp,
+argmax).
 
-A body that folds each tensor for itself by one plain operation is as many plain reductions, windows or scatters. Any other is
-followed: the elements are folded in a tree, with the error of each operation of the body. Another order may take as many steps
-as there are elements, and each rounds: what the operations of the body add is counted that often.
+A body that folds each tensor separately with a single op is equivalent to one plain reduction, window or scatter per
+tensor. For any other body, the elements are folded in a tree, with the error of each op of the body. Another order
+may take as many steps as there are elements, and each step rounds. The errors that the body adds are therefore
+multiplied by the number of elements.
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ from meshgen.ops.tolerance.values import Tracked, absolute, exact, spread_bound
 
 
 def plain_kinds(region: Graph, count: int) -> list[str] | None:
-    """Per tensor the operation by which a region folds it for itself; None where it does otherwise."""
-    makers = {node.results[0]: node for node in region.nodes if len(node.results) == 1}
+    """Return the op that folds each tensor in a region, or None if the region does not fold each tensor separately."""
+    producers = {node.results[0]: node for node in region.nodes if len(node.results) == 1}
     kinds: list[str] = []
-    for number, output in enumerate(region.outputs):
-        node, own = makers.get(output), (region.inputs[number], region.inputs[count + number])
-        if node is None or node.op not in FOLDS or {*node.operands} != {*own}:
+    for index, output in enumerate(region.outputs):
+        node, tensor_inputs = producers.get(output), (region.inputs[index], region.inputs[count + index])
+        if node is None or node.op not in FOLDS or {*node.operands} != {*tensor_inputs}:
             return None
         kinds.append(node.op)
     return kinds if len(kinds) == count else None
 
 
 def _single_op_region(kind: str, type: TensorType) -> Graph:
-    """A region of one operation."""
+    """Return a region that consists of one operation."""
     region = Graph(kind, [Value(type), Value(type)])
     region.outputs = [region.add(kind, region.inputs, [type]).result]
     return region
@@ -46,19 +48,21 @@ def _single_op_region(kind: str, type: TensorType) -> Graph:
 def reduce_region(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     region, count = node.regions[0], len(operands) // 2
     if kinds := plain_kinds(region, count):
-        found: list[Tracked] = []
+        tracked_results: list[Tracked] = []
         for i, kind in enumerate(kinds):
             ends = [node.operands[i], node.operands[count + i]]
             twin = Node("reduce", ends, [node.results[i]], {"dims": node.attrs.dims, "kind": kind})
-            found += sums.reduce(twin, [operands[i], operands[count + i]], [results[i]], tf32)
-        return found
+            tracked_results += sums.reduce(twin, [operands[i], operands[count + i]], [results[i]], tf32)
+        return tracked_results
     if extremum := extremum_region(node, operands, results):
         return extremum
     dims, rank = tuple(node.attrs.dims), operands[0].value.ndim
-    kept = [d for d in range(rank) if d not in dims]
-    shape = (math.prod(operands[0].value.shape[d] for d in dims), *(operands[0].value.shape[d] for d in kept))
-    rows = [_changed_parts(x, lambda array: array.transpose(*dims, *kept).reshape(shape)) for x in operands[:count]]
-    return _followed(region, rows, operands[count:], results, tf32)
+    kept_dims = [d for d in range(rank) if d not in dims]
+    shape = (math.prod(operands[0].value.shape[d] for d in dims), *(operands[0].value.shape[d] for d in kept_dims))
+    rows = [
+        _changed_parts(x, lambda array: array.transpose(*dims, *kept_dims).reshape(shape)) for x in operands[:count]
+    ]
+    return _tree_fold_bound(region, rows, operands[count:], results, tf32)
 
 
 def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -66,28 +70,28 @@ def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf3
     if fold_kind(region):
         return sums.reduce_window(node, operands, results, tf32)
     if kinds := plain_kinds(region, count):
-        found: list[Tracked] = []
+        tracked_results: list[Tracked] = []
         for i, kind in enumerate(kinds):
             ends, value = [node.operands[i], node.operands[count + i]], node.results[i]
             regions = (_single_op_region(kind, value.type.with_shape(())),)
             twin = Node(node.op, ends, [value], node.attrs, regions=regions)
-            found += sums.reduce_window(twin, [operands[i], operands[count + i]], [results[i]], tf32)
-        return found
+            tracked_results += sums.reduce_window(twin, [operands[i], operands[count + i]], [results[i]], tf32)
+        return tracked_results
     rows = [_windows(node, *pair) for pair in zip(operands[:count], operands[count:], strict=True)]
-    return _followed(region, rows, operands[count:], results, tf32)
+    return _tree_fold_bound(region, rows, operands[count:], results, tf32)
 
 
 def _windows(node: Node, x: Tracked, init: Tracked) -> Tracked:
-    """What windows see, place by place in the window."""
+    """Return the elements of all windows, stacked by their offset inside the window."""
     attrs, interior = node.attrs, [d - 1 for d in node.attrs.base_dilations]
     sizes = (attrs.window_dimensions, attrs.window_strides, attrs.window_dilations)
 
-    def seen(array: Array, fill: Array) -> Array:
+    def window_elements(array: Array, fill: Array) -> Array:
         padded = pad(array, fill, attrs.low, attrs.high, interior)
-        return np.stack([padded[place] for place in window_places(padded.shape, *sizes)])
+        return np.stack([padded[offset] for offset in window_places(padded.shape, *sizes)])
 
-    error = seen(np.asarray(x.error), np.asarray(init.error))
-    return Tracked(seen(x.value, init.value), error, seen(x.magnitude, init.magnitude))
+    error = window_elements(np.asarray(x.error), np.asarray(init.error))
+    return Tracked(window_elements(x.value, init.value), error, window_elements(x.magnitude, init.magnitude))
 
 
 def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -95,17 +99,25 @@ def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     kinds = plain_kinds(node.regions[0], count) if count > 1 else None
     if kinds is None:
         return sums.scatter(node, operands, results, tf32)
-    found: list[Tracked] = []
+    tracked_results: list[Tracked] = []
     for i, kind in enumerate(kinds):
-        value, places = node.results[i], (i, count, count + 1 + i)
+        value, operand_indices = node.results[i], (i, count, count + 1 + i)
         region = _single_op_region(kind, value.type.with_shape(()))
-        twin = Node(node.op, [node.operands[n] for n in places], [value], node.attrs, regions=(region,))
-        found += sums.scatter(twin, [operands[n] for n in places], [results[i]], tf32)
-    return found
+        twin = Node(
+            node.op,
+            [node.operands[operand_index] for operand_index in operand_indices],
+            [value],
+            node.attrs,
+            regions=(region,),
+        )
+        tracked_results += sums.scatter(
+            twin, [operands[operand_index] for operand_index in operand_indices], [results[i]], tf32
+        )
+    return tracked_results
 
 
 def select_and_scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Sums of the sources whose windows overlap; which element a window selects must be certain."""
+    """Return the error of the sums of sources whose windows overlap. The selected elements must be certain."""
     x, source, init = operands
     if fold_kind(node.regions[1]) != "add" or x.is_uncertain:
         return [spread_bound(operands, result) for result in results]
@@ -120,77 +132,85 @@ def select_and_scatter(node: Node, operands: list[Tracked], results: list[Array]
     return [summed(value, *parts, terms=overlap + 1, parents=[source, init])]
 
 
-# Bodies of their own -------------------------------------------------------------------------------------------------
+# Composite bodies -----------------------------------------------------------------------------------------------------
 
 
-def _followed(
+def _tree_fold_bound(
     region: Graph, rows: list[Tracked], inits: list[Tracked], results: list[Array], tf32: bool
 ) -> list[Tracked]:
-    """The fold of rows, the first dim of each, in any order.
+    """Return the error of a fold over the first dim of `rows` in any order.
 
-    At worst every step passes the errors before it on as the tree does; typically steps add up like a random walk.
+    The propagated errors are those of the tree fold. The errors that the steps add grow linearly in the worst case and
+    typically like a random walk.
     """
     if not all(broadcasts(node.op) for node in region.nodes):
         return [spread_bound([*rows, *inits], result) for result in results]
     terms = rows[0].value.shape[0]
-    whole, _ = _tree(region, rows, inits, tf32)
-    alone, steps = _tree(region, [exact(x.value) for x in rows], [exact(x.value) for x in inits], tf32)
-    found: list[Tracked] = []
-    for value, errors, own, step in zip(results, whole, alone, steps, strict=True):
+    with_errors, _ = _tree(region, rows, inits, tf32)
+    without_errors, steps = _tree(region, [exact(x.value) for x in rows], [exact(x.value) for x in inits], tf32)
+    tracked_results: list[Tracked] = []
+    for value, errors, added, step in zip(results, with_errors, without_errors, steps, strict=True):
         error = np.broadcast_to(errors.error, value.shape)
         magnitude = np.maximum(absolute(value), np.broadcast_to(errors.magnitude, value.shape))
         if not is_inexact(dtype_name(value.dtype)):
-            found.append(Tracked(value, error, magnitude))
+            tracked_results.append(Tracked(value, error, magnitude))
             continue
-        worst = max(terms - 1, 0) * np.broadcast_to(own.error, value.shape)
-        found.append(Tracked(value, error + worst, magnitude, math.sqrt(terms) * np.broadcast_to(step, value.shape)))
-    return found
+        worst = max(terms - 1, 0) * np.broadcast_to(added.error, value.shape)
+        tracked_results.append(
+            Tracked(value, error + worst, magnitude, math.sqrt(terms) * np.broadcast_to(step, value.shape))
+        )
+    return tracked_results
 
 
 def _tree(
     region: Graph, rows: Sequence[Tracked], inits: Sequence[Tracked], tf32: bool
 ) -> tuple[list[Tracked], list[Array]]:
-    """Halve the rows until one is left, as the evaluator does. Also the greatest error that one step adds, per result."""
-    none = [np.zeros(x.value.shape[1:]) for x in rows]
+    """Halve the rows until one is left, as the evaluator does.
+
+    Also returns the greatest error that one step adds, per result.
+    """
+    no_errors = [np.zeros(x.value.shape[1:]) for x in rows]
     if rows[0].value.shape[0] == 0:
-        return list(inits), none
-    steps: list[list[Array]] = [none]
+        return list(inits), no_errors
+    steps: list[list[Array]] = [no_errors]
     while (length := rows[0].value.shape[0]) > 1:
-        even, odd, rest = slice(0, length // 2 * 2, 2), slice(1, length // 2 * 2, 2), slice(length // 2 * 2, None)
+        even, odd, remainder = slice(0, length // 2 * 2, 2), slice(1, length // 2 * 2, 2), slice(length // 2 * 2, None)
         pairs = [_at(r, even) for r in rows] + [_at(r, odd) for r in rows]
         steps.append([error.max(axis=0) for error in _step_errors(region, pairs, tf32)])
-        rows = [_appended_rows(m, _at(r, rest)) for m, r in zip(_applied(region, pairs, tf32), rows, strict=True)]
-    last = [*inits, *(_at(r, 0) for r in rows)]
-    steps.append(_step_errors(region, last, tf32))
-    return _applied(region, last, tf32), [np.maximum.reduce(each) for each in zip(*steps, strict=True)]
+        rows = [
+            _appended_rows(m, _at(r, remainder)) for m, r in zip(_apply_body(region, pairs, tf32), rows, strict=True)
+        ]
+    last_operands = [*inits, *(_at(r, 0) for r in rows)]
+    steps.append(_step_errors(region, last_operands, tf32))
+    return _apply_body(region, last_operands, tf32), [np.maximum.reduce(errors) for errors in zip(*steps, strict=True)]
 
 
 def _step_errors(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Array]:
-    """The errors that one application of the body adds."""
+    """Return the errors that one application of the body adds."""
     shape = np.broadcast_shapes(*(x.value.shape for x in args))
-    return [np.broadcast_to(x.error, shape) for x in _applied(region, [exact(x.value) for x in args], tf32)]
+    return [np.broadcast_to(x.error, shape) for x in _apply_body(region, [exact(x.value) for x in args], tf32)]
 
 
-def _applied(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Tracked]:
-    """A body of element-wise operations on whole arrays."""
+def _apply_body(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Tracked]:
+    """Apply a body of element-wise operations to entire arrays."""
     values = dict(zip(region.inputs, args, strict=True))
     for node in region.nodes:
         operands = [values[v] for v in node.operands]
         results = evaluate_node(node, [t.value for t in operands])
         rule = OPS[node.op].error
-        found = rule(node, operands, results, tf32) if rule else [spread_bound(operands, r) for r in results]
-        values.update(zip(node.results, found, strict=True))
+        tracked_results = rule(node, operands, results, tf32) if rule else [spread_bound(operands, r) for r in results]
+        values.update(zip(node.results, tracked_results, strict=True))
     return [values[v] for v in region.outputs]
 
 
 def _changed_parts(x: Tracked, change: Callable[[Array], Array]) -> Tracked:
-    """The same change of the value, the error and the magnitude."""
+    """Apply one function to the value, the error and the magnitude."""
     error, magnitude = (np.broadcast_to(np.asarray(part), x.value.shape) for part in (x.error, x.magnitude))
     return Tracked(change(x.value), change(error), change(magnitude))
 
 
-def _at(x: Tracked, place: slice | int) -> Tracked:
-    return _changed_parts(x, lambda array: array[place])
+def _at(x: Tracked, index: slice | int) -> Tracked:
+    return _changed_parts(x, lambda array: array[index])
 
 
 def _appended_rows(first: Tracked, second: Tracked) -> Tracked:

@@ -1,4 +1,4 @@
-"""How far the results of functions of one number move when their arguments do."""
+"""How far the results of unary functions move when their arguments move."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from meshgen.ops.tolerance.values import UNIT, Tracked, in_f64
 
 
 def monotone(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
-    """The error of a monotone function: how far it moves when its argument does."""
+    """Return the error function of a monotone function: the larger change of its result at the ends of the error
+    interval.
+    """
 
     def error(x: Tracked) -> Array:
         wide = in_f64(x)
-        here = function(wide)
-        moved = np.maximum(np.abs(function(wide + x.error) - here), np.abs(function(wide - x.error) - here))
-        return np.where(x.error == 0, 0.0, moved)
+        unperturbed = function(wide)
+        change = np.maximum(
+            np.abs(function(wide + x.error) - unperturbed), np.abs(function(wide - x.error) - unperturbed)
+        )
+        return np.where(x.error == 0, 0.0, change)
 
     return error
 
@@ -35,7 +39,7 @@ def tangent(x: Tracked) -> Array:
 
 
 def between_poles(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
-    """The error of a function that is monotone or convex between its poles 0, -1, ..."""
+    """Return the error function of a function with poles at 0, -1, ... that is monotone or convex between them."""
 
     def error(x: Tracked) -> Array:
         wide = in_f64(x)
@@ -46,7 +50,7 @@ def between_poles(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
 
 
 def within(function: Callable[[Any], Any], low: float, high: float) -> Callable[[Tracked], Array]:
-    """The error of a monotone function of an interval, at the ends of which arguments stop."""
+    """Return the error function of a monotone function on [low, high]. Arguments are clamped to this interval."""
     return monotone(lambda x: function(np.clip(x, low, high)))
 
 
@@ -54,7 +58,8 @@ def inverse_root(x: Array) -> Array:
     return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.nan)
 
 
-# Functions that kernels compute in f64, whatever the type: the unit roundoffs of f64 that they are right to, of what they add up.
+# Accuracy of the functions that kernels always compute in f64, in unit roundoffs of f64 of the terms that they add up.
+# Source: tests/codegen/test_device_functions.py compares them with exact values.
 _SPECIAL_UNITS = 128
 
 
@@ -63,19 +68,19 @@ def special_error(x: Array, result: Array) -> Array:
 
 
 def gamma_error(x: Array, result: Array) -> Array:
-    """log gamma and its derivative are sums of terms up to |x| log |x|, which cancel near their zeros."""
+    """Return the error of log gamma or its derivative: sums of terms up to |x| log |x|, which cancel near the zeros."""
     terms = 1 + _finite(x) * np.log(_finite(x) + 2)
     return _SPECIAL_UNITS * UNIT["f64"] * (_finite(result) + terms)
 
 
 def logarithm_error(result: Array) -> Array:
-    """exp2(y log2(x)): the error of the exponent, which is as large as the result's logarithm."""
+    """Return the error of exp2(y log2(x)): the error of the exponent is proportional to the result's logarithm."""
     size = _finite(result)
     return 2 * UNIT["f64"] * np.abs(np.log2(np.where(size > 0, size, 1.0))) * size
 
 
 def zeta_error(order: Array, x: Array, result: Array) -> Array:
-    """Powers, added up; below 0 they are largest near the poles and cancel."""
+    """Return the error of zeta, a sum of powers. For negative x the largest powers are near the poles, and they cancel."""
     distance = np.abs(x - np.rint(x))
     largest = np.where((x < 0) & (distance > 0), np.power(np.where(distance > 0, distance, 1.0), -order - 1), 0.0)
     return _SPECIAL_UNITS * (logarithm_error(result) + UNIT["f64"] * (_finite(result) + _finite(largest)))

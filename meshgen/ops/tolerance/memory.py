@@ -1,4 +1,4 @@
-"""How much memory `error_bound` takes: known before anything is computed, so that what cannot fit is refused."""
+"""The memory that `error_bound` needs, estimated before any computation, so that infeasible requests fail early."""
 
 from __future__ import annotations
 
@@ -9,55 +9,61 @@ from meshgen.ir.regions import used_by
 from meshgen.ops.evaluate.evaluator import last_uses
 from meshgen.ops.tolerance.bounds import SAMPLES
 
-_F64 = 8  # bytes; errors, magnitudes and samples are f64
-# No elements of their own: NumPy gives views of the operand, and so are their samples.
+_F64 = 8  # Bytes per element of errors, magnitudes and samples, which are f64.
+# Ops without storage: their results and samples are NumPy views of the operand.
 _VIEWS = frozenset(
     ["reshape", "view", "subview", "join", "broadcast_in_dim", "slice", "transpose", "reverse", "annotate", "tuple"]
 )
-# Elements are taken over, not rounded: samples differ only where those of an operand do.
+# Ops that copy elements without rounding: their samples differ only if the samples of an operand do.
 _EXACT = frozenset(["concatenate", "pad", "gather", "dynamic_slice", "dynamic_update_slice", "update_in_place", "select", "constant", "iota"])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Most:
-    """The most bytes held at once, and the op at which that is (None: on entry)."""
+    """The peak number of live bytes, and the op at which it occurs. The op is None if the peak is on entry."""
 
     bytes: int
     at: Node | None = None
 
 
 def most_bytes(graph: Graph) -> Most:
-    """What bounding the errors of a graph holds at the least, from when its inputs are there; sizes are known.
+    """Return a lower bound on the memory for the error bounds of a graph with known sizes.
 
-    Counted are values until their last use, with error, magnitude and the samples that differ; what an op needs while
-    it runs is not. Of regions it is what the largest holds besides.
+    It counts each value until its last use, with its error, magnitude and differing samples, but no temporaries inside
+    an
+    op. For an op with regions it adds the largest region.
     """
     inputs = dict.fromkeys(graph.inputs, False)
     return _most(graph, inputs, {value: _bytes(value, False, False) for value in inputs})
 
 
 def _most(graph: Graph, differs: dict[Value, bool], alive: dict[Value, int]) -> Most:
-    """`differs` says of the values that are known whether their samples differ; `alive` has bytes of what is held."""
-    held, last = sum(alive.values()), last_uses(graph)
-    best = Most(held)
-    for number, node in enumerate(graph.nodes):
-        spread = any(differs.get(value, True) for value in used_by(node))
+    """Return the peak of a graph.
+
+    `differs` tells for each value whether its samples differ; `alive` has the bytes of the live values.
+    """
+    live_bytes, dying_values = sum(alive.values()), last_uses(graph)
+    peak = Most(live_bytes)
+    for index, node in enumerate(graph.nodes):
+        operands_differ = any(differs.get(value, True) for value in used_by(node))
         regions = (_most(region, differs | dict.fromkeys(region.inputs, True), {}) for region in node.regions)
-        within = max(regions, key=lambda most: most.bytes, default=Most(0))  # a region is given what is held already
-        before = Most(held + within.bytes, within.at)
-        for place, value in enumerate(node.results):
-            differs[value] = spread or node.op not in _VIEWS | _EXACT
-            alive[value] = 0 if _is_carried(node, place) else _bytes(value, node.op in _VIEWS, differs[value])
-            held += alive[value]
-        best = max(best, before, Most(held, node), key=lambda most: most.bytes)
-        for value in last.get(number, ()):
-            held -= alive.pop(value, 0)
-    return best
+        largest_region = max(
+            regions, key=lambda most: most.bytes, default=Most(0)
+        )  # A region's operands are live already.
+        before = Most(live_bytes + largest_region.bytes, largest_region.at)
+        for result_index, value in enumerate(node.results):
+            differs[value] = operands_differ or node.op not in _VIEWS | _EXACT
+            alive[value] = 0 if _is_carried(node, result_index) else _bytes(value, node.op in _VIEWS, differs[value])
+            live_bytes += alive[value]
+        peak = max(peak, before, Most(live_bytes, node), key=lambda most: most.bytes)
+        for value in dying_values.get(index, ()):
+            live_bytes -= alive.pop(value, 0)
+    return peak
 
 
-def _is_carried(node: Node, number: int) -> bool:
-    """Whether a result is what a loop was given: it carries that unchanged."""
-    return node.op == "while" and node.regions[1].outputs[number] is node.regions[1].inputs[number]
+def _is_carried(node: Node, index: int) -> bool:
+    """Whether a while loop returns this result unchanged from its operand."""
+    return node.op == "while" and node.regions[1].outputs[index] is node.regions[1].inputs[index]
 
 
 def _bytes(value: Value, is_view: bool, differs: bool) -> int:

@@ -1,4 +1,4 @@
-"""Ops that move elements or put them in order: errors go with them, unless it is not certain where they go."""
+"""Error rules of ops that move or sort elements: errors move with their elements if the target positions are certain."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from meshgen.ops.tolerance.values import Rule, Tracked, absolute, exact, in_f64,
 
 
 def move(data: int) -> Rule:
-    """Ops that move the elements of their first `data` operands (-1: all); the others are indices."""
+    """Return the rule of ops that move the elements of their first `data` operands (-1: all). Other operands are
+    indices.
+    """
 
     def rule(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         count = len(operands) if data < 0 else data
         moved, indices = operands[:count], operands[count:]
         if any(t.is_uncertain for t in indices):
             return [_anything_of(moved, results[0])]
-        fixed = [t.value for t in indices]
-        (error,) = meaning_of(node.op)(node, [np.asarray(t.error) for t in moved] + fixed, no_region)
-        (magnitude,) = meaning_of(node.op)(node, [t.magnitude for t in moved] + fixed, no_region)
+        index_values = [t.value for t in indices]
+        (error,) = meaning_of(node.op)(node, [np.asarray(t.error) for t in moved] + index_values, no_region)
+        (magnitude,) = meaning_of(node.op)(node, [t.magnitude for t in moved] + index_values, no_region)
         return [Tracked(results[0], error, magnitude)]
 
     return rule
 
 
 def identities(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Each result is its operand."""
+    """Return the operands' errors, for ops that return their operands."""
     return [Tracked(result, t.error, t.magnitude) for t, result in zip(operands, results, strict=True)]
 
 
 def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
-    """Some element of the operands, it is not known which."""
+    """Return a bound for a result that may be any element of the operands."""
     if is_complex(dtype_name(result.dtype)):
         return unknown(result)
     values = [in_f64(t) for t in operands if t.value.size]
@@ -45,9 +47,10 @@ def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
 
 
 def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -> list[Tracked] | None:
-    """argmax and argmin: the value moves by at most the greatest error; the index is certain if no other element is near.
+    """Return the errors of argmax or argmin, or None if the region is another one or its operands are exact.
 
-    None: the region does something else, or its operands are exact.
+    The extreme value moves by at most the greatest error. The index is certain if no other element is within this
+    error.
     """
     x, count = operands[0], len(operands) // 2
     dims = tuple(node.attrs.dims)
@@ -57,28 +60,35 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
     if not any(t.is_uncertain for t in operands) or count != 2 or not any((p == chosen).all() for p in picks):
         return None
     worst = np.broadcast_to(np.asarray(x.error), x.value.shape).max(axis=dims, initial=0.0)
-    near = np.abs(wide - np.expand_dims(chosen, dims)) <= 2 * np.expand_dims(worst, dims)
-    ties = near.sum(axis=dims) > 1
+    is_candidate = np.abs(wide - np.expand_dims(chosen, dims)) <= 2 * np.expand_dims(worst, dims)
+    ties = is_candidate.sum(axis=dims) > 1
     index = np.where(ties & (worst > 0), np.inf, 0.0)
     return [Tracked(results[0], worst, absolute(results[0])), Tracked(results[1], index, absolute(results[1]))]
 
 
 def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Sorting one tensor moves each place by at most the row's greatest error; what goes with it may be anything."""
+    """Return the errors of a sort or `top_k`.
+
+    Each sorted element moves by at most the greatest error in its row. Elements of the other operands, which move along
+    with it, may then be any element of their operand.
+    """
     dim = node.attrs.get("dim", operands[0].value.ndim - 1)
     if not operands[0].is_uncertain:
         if node.op == "top_k" or not any(t.is_uncertain for t in operands):
             return [exact(result) for result in results]
         return [_anything_of([t], r) for t, r in zip(operands, results, strict=True)]
     worst = np.asarray(operands[0].error).max(axis=dim, keepdims=True, initial=0.0)
-    first = Tracked(results[0], np.broadcast_to(worst, results[0].shape), absolute(results[0]))
+    sorted_keys = Tracked(results[0], np.broadcast_to(worst, results[0].shape), absolute(results[0]))
     if node.op == "top_k":
-        return [first, unknown(results[1])]
-    return [first, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
+        return [sorted_keys, unknown(results[1])]
+    return [sorted_keys, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
 
 
 def on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """mask_padding, all_slice, to_partial: places that are not copied are exact, so the greatest error is a bound."""
+    """Return the errors of mask_padding, all_slice or to_partial.
+
+    Elements that are not copied from the operand are exact, so its greatest error bounds the entire result.
+    """
     worst = float(np.max(operands[0].error)) if operands[0].value.size else 0.0
     reach = float(np.max(operands[0].magnitude, initial=0.0, where=np.isfinite(operands[0].magnitude)))
     magnitude = np.maximum(absolute(results[0]), reach if worst else 0.0)

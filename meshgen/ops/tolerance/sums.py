@@ -1,4 +1,4 @@
-"""Errors of reductions, dots, convolutions and scatters: sums in any order and grouping."""
+"""Error rules of reductions, dots, convolutions and scatters: sums in any order and grouping."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def no_region(region: Graph, args: list[Array]) -> list[Array]:
 
 
 def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
-    """The node's op on f64 arrays."""
+    """Evaluate the node's op on f64 arrays."""
     operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
     twin = Node(
         node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
@@ -47,7 +47,9 @@ def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
 
 
 def sum_units(dtype: str, additions: float, roundings: float) -> float:
-    """Relative error of a sum with so many additions in the accumulator's type and roundings to its own."""
+    """Return the relative error of a sum with `additions` in the accumulator's type and `roundings` to its element
+    type.
+    """
     accumulator = UNIT["f64"] if real_dtype(dtype) == "f64" else UNIT["f32"]
     return additions * accumulator + roundings * UNIT[dtype]
 
@@ -59,30 +61,31 @@ def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
         parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
         return [summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1, parents=operands)]
     if kind in ("maximum", "minimum"):
-        largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
-        return [Tracked(value, shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+        maximum_node = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
+        return [Tracked(value, shadow(maximum_node, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
     terms = x.value.size // max(value.size, 1) + 1
     return [_product(node, operands, value, terms) if is_inexact(dtype) else spread_bound(operands, value)]
 
 
 def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indices: Sequence[Array] = ()) -> Tracked:
-    """A product of `terms` factors of two operands, whose indices may be in between."""
+    """Return the error of a product of `terms` factors from two operands. `indices` are operands between these two."""
     x, y = factors
     ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
     outer, inner = (shadow(node, [a, *indices, b]) for a, b in ends)
     dtype = dtype_name(value.dtype)
     rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
-    # A product of a few that is too small for the type is off by its least number, times the factors that follow. One that
-    # is too large is infinite, and what the product is then depends on the order of its factors.
-    follow = shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
-    rounding = np.where(follow > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * follow)
-    if all(np.all(holds_integers([f])) for f in factors) and fits(follow, dtype).all():
+    # An underflow changes the product by the type's smallest number, times the factors that follow. After an overflow
+    # the
+    # product is infinite, and then depends on the order of its factors.
+    remaining_factors = shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
+    rounding = np.where(remaining_factors > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * remaining_factors)
+    if all(np.all(holds_integers([f])) for f in factors) and fits(remaining_factors, dtype).all():
         rounding = np.zeros(value.shape)
     return Tracked(value, outer - inner + rounding, absolute(value), rounding)
 
 
 def addends(x: Tracked) -> tuple[Array, Array, Array]:
-    """What is summed for the error, the magnitude and the spread of a sum."""
+    """Return the summands of a sum's error, magnitude and spread."""
     return np.asarray(x.error), x.magnitude, np.square(absolute(x.value))
 
 
@@ -97,38 +100,42 @@ def summed(
     typical: float = 0.0,
     dropped: float = 0.0,
 ) -> Tracked:
-    """A sum of `terms` terms. A sum of integers (`parents`) is exact.
+    """Return a sum of `terms` terms with its errors. A sum of integers (`parents`) is exact.
 
-    `dropped` is the part of each term that may be left out; `typical` that by which it is typically off, beside what is in `error`.
+    The rounding errors of k additions add up like a random walk, and partial sums are typically at most the root of
+    `spread` plus the sum (Higham and Mary, "A new approach to probabilistic rounding error analysis", SISC 41(5),
+    2019).
+    The worst case is k times the magnitude.
 
-    `spread` is the sum of squares of the terms. Partial sums are typically no greater than its root and the sum
-    together, and the rounding errors of k additions add up like a random walk (Higham and Mary, "A new approach
-    to probabilistic rounding error analysis", SISC 41(5), 2019). The worst case is k times the magnitude.
+    Args:
+        spread: the sum of squares of the terms.
+        typical: the typical relative error of each term that `error` does not include.
+        dropped: the fraction of each term that the computation may omit.
     """
     dtype = dtype_name(value.dtype)
     if not is_inexact(dtype):
         return Tracked(value, error, magnitude)
     if parents and fits(magnitude, dtype).all() and all(np.all(holds_integers([x])) for x in parents):
         return Tracked(value, error, magnitude)
-    kept = magnitude == 0
+    is_exact = magnitude == 0
     worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + dropped
     typical += sum_units(dtype, math.sqrt(terms), math.sqrt(PARTIAL_ROUNDINGS)) + dropped
-    error = error + np.where(kept, 0.0, worst * (magnitude + error) + terms * LEAST[dtype])
-    rounding = np.where(kept, 0.0, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
+    error = error + np.where(is_exact, 0.0, worst * (magnitude + error) + terms * LEAST[dtype])
+    rounding = np.where(is_exact, 0.0, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
     return Tracked(value, error, magnitude, rounding)
 
 
 def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Dots and convolutions: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products.
+    """Return the error of a dot or convolution: |a| e_b + e_a |b| + e_a e_b, plus the rounding of the sum.
 
-    Where `tf32`, operands of f32 have the error of what they are multiplied as too.
+    With `tf32`, f32 operands also have the error of their conversion to the multiplied type.
     """
     value = results[0]
     multiplied = multiplied_as(node) if tf32 else ""
-    factors, groups = operands[:2], [each.value for each in operands[2:]]
-    cuts = [_cut(each, multiplied) for each in factors]
+    factors, groups = operands[:2], [operand.value for operand in operands[2:]]
+    cuts = [_truncation_error(operand, multiplied) for operand in factors]
     units = [unit for _, unit in cuts]
-    a, b = (replace(each, error=each.error + cut) for each, (cut, _) in zip(factors, cuts, strict=True))
+    a, b = (replace(operand, error=operand.error + cut) for operand, (cut, _) in zip(factors, cuts, strict=True))
     left, right = absolute(a.value), absolute(b.value)
     error = np.zeros(value.shape)
     if b.is_uncertain:
@@ -146,8 +153,11 @@ def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     return [summed(value, error, magnitude, spread, terms=terms, parents=parents, typical=sum(units), dropped=dropped)]
 
 
-def _cut(x: Tracked, multiplied: str) -> tuple[Array | float, float]:
-    """How far what is multiplied may be from the operand, and the part of it that this typically is; tf32 has all narrower types."""
+def _truncation_error(x: Tracked, multiplied: str) -> tuple[Array | float, float]:
+    """Return the bound of an operand's conversion error to the multiplied type, and the typical relative error.
+
+    Both are 0 for element types that are not wider than tf32.
+    """
     if multiplied not in (TF32, TF32X3) or real_dtype(dtype_name(x.value.dtype)) != "f32":
         return 0.0, 0.0
     if not x.is_uncertain and not np.any(np.ascontiguousarray(x.value).view(np.uint32) & np.uint32(CUT_BITS)):
@@ -184,7 +194,7 @@ def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf3
 
 
 def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """scatter by add and multiply; other scatters only of exact values."""
+    """Return the error of a scatter with add or multiply. Other scatters need exact operands."""
     kind, value = fold_kind(node.regions[0]), results[0]
     is_product = kind == "multiply" and is_inexact(dtype_name(value.dtype))
     if len(operands) != 3 or (kind != "add" and not is_product) or operands[1].is_uncertain:
@@ -200,51 +210,60 @@ def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     twin = twin_of("add")
     if is_product:
         terms = shadow(twin, [np.ones(x.value.shape), indices.value, np.ones(updates.value.shape)])
-        most = int(terms.max(initial=1))
-        return [_product(twin_of("multiply"), [x, updates], value, most, [indices.value])]
+        max_terms = int(terms.max(initial=1))
+        return [_product(twin_of("multiply"), [x, updates], value, max_terms, [indices.value])]
     pairs = [*zip(addends(x), addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
     error, magnitude, spread, terms = (shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
     return [summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
 
 
 def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Every place is a sum of all places along the transformed dims, turned by a root of unity."""
+    """Return the error of a Fourier transform: a sum over the transformed dims, with roots of unity as weights."""
     (x,), value = operands, results[0]
     dims = tuple(range(value.ndim - len(node.attrs.length), value.ndim))
     scale = 1 / math.prod(node.attrs.length) if node.attrs.kind in ("IFFT", "IRFFT") else 1.0
-    scale *= 2 if node.attrs.kind == "IRFFT" else 1  # all but one of the places count for two
+    # All frequencies except one also stand for their complex conjugate.
+    scale *= 2 if node.attrs.kind == "IRFFT" else 1
     parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
     stages = math.ceil(math.log2(max(math.prod(node.attrs.length), 2))) * 4
     return [summed(value, *parts, terms=stages, parents=[])]
 
 
 def factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """cholesky and triangular_solve: how far an error goes, only the executions with random errors tell.
+    """Return the error of cholesky or triangular_solve, for which only the Monte Carlo runs estimate propagated errors.
 
-    Sums of products are taken in any order, also of exact operands: what cancels leaves an error of the matrix's size.
+    An execution may add in any order, also with exact operands. Cancellation then leaves an error proportional to the
+    size of the matrix.
     """
     value = results[0]
     units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
-    dims = tuple(range(-min(2, value.ndim), 0))  # of a matrix, or of singular values
+    dims = tuple(range(-min(2, value.ndim), 0))  # Of a matrix, or of a vector of singular values.
     size = np.broadcast_to(_largest_finite(value, dims), value.shape)
     return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
 
 
 def _largest_finite(value: Array, dims: tuple[int, ...]) -> Array:
-    """Return the largest finite magnitude along `dims`, which stay as 1; a factorization that failed midway has NaN beside its numbers."""
+    """Return the largest finite magnitude along `dims`, which become dims of size 1.
+
+    A factorization that fails midway has NaN next to finite elements.
+    """
     sizes = absolute(value)
     return sizes.max(axis=dims, keepdims=True, initial=0.0, where=np.isfinite(sizes))
 
 
 def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Vectors may be others, and whole numbers too, after the least change; of the rest executions tell."""
+    """Return the errors of a LAPACK routine.
+
+    With uncertain operands, eigenvectors and integer results may change completely. For all other results the Monte
+    Carlo runs estimate the errors.
+    """
     if not any(x.is_uncertain for x in operands):
         return [spread_bound(operands, value) for value in results]
-    jumps, found = ROUTINES[node.attrs.routine].jumps, list[Tracked]()
-    for number, value in enumerate(results):
-        if number in jumps or not is_inexact(dtype_name(value.dtype)):
+    discontinuous_results, tracked_results = ROUTINES[node.attrs.routine].jumps, list[Tracked]()
+    for index, value in enumerate(results):
+        if index in discontinuous_results or not is_inexact(dtype_name(value.dtype)):
             size = np.full(value.shape, 2 * _largest_finite(value, tuple(range(value.ndim))))
-            found.append(replace(unknown(value), rounding=size))
+            tracked_results.append(replace(unknown(value), rounding=size))
         else:
-            found.append(factored(node, operands, [value], tf32)[0])
-    return found
+            tracked_results.append(factored(node, operands, [value], tf32)[0])
+    return tracked_results

@@ -1,7 +1,7 @@
-"""Element-wise ops as Triton expressions over registers.
+"""Triton expressions of element-wise ops over registers.
 
-Triton without libdevice has no tanh, expm1, erf_inv, ...: helper functions (`kernels/functions.py`) build them from exp, log
-and polynomials.
+Triton without libdevice has no tanh, expm1, erf_inv, ...: helper functions (`kernels/functions.py`) compute these
+with exp, log and polynomials.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from meshgen.ops.triton.registers import (
     unsupported,
 )
 
-# Bits of a float quotient that are found at a time, so that a quotient's error is below 1, and how often: f32 has quotients of up
-# to 277 bits, f64 of up to 2098.
+# By float type: the bits of the quotient that each step of a float remainder computes, and the number of steps. The
+# bits are few enough that the error of a step's quotient is below 1. The steps cover the longest quotients: 277 bits
+# for
+# f32 and 2098 for f64.
 _QUOTIENT_BITS = {"f32": (20, 14), "f64": (50, 42)}
 _FORMAT = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10), "f8E4M3FN": (4, 3), "f8E5M2": (5, 2)}
 """Bits of the exponent and of the mantissa."""
@@ -33,36 +35,40 @@ _COMPARISONS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT":
 
 
 def plain(source: str, of_bits: str = "") -> Expression:
-    """Source with `{0}`, `{1}`, ... for the operands; `of_bits` where the result is a truth value (i1)."""
+    """Return an expression that formats `source`, with `{0}`, `{1}`, ... for the operands. `of_bits` replaces it for
+    i1.
+    """
 
-    def made(node: Node, args: Sequence[Code]) -> Made:
-        chosen = of_bits if of_bits and node.result.type.dtype == "i1" else source
-        return chosen.format(*(arg.text for arg in args)), ()
+    def formatted(node: Node, args: Sequence[Code]) -> Made:
+        template = of_bits if of_bits and node.result.type.dtype == "i1" else source
+        return template.format(*(arg.text for arg in args)), ()
 
-    return made
+    return formatted
 
 
 def helper(name: str, of_f64: str = "", of_narrow: str = "") -> Expression:
-    """A call of a helper function, of another one for f64 or for floats below 32 bits where there is one.
+    """Return an expression that calls a helper function.
 
-    What starts with `tl.` is Triton's own.
+    `of_f64` and `of_narrow`, if not empty, name the helpers for f64 and for floats below 32 bits. A name that starts
+    with
+    `tl.` is a function of Triton.
     """
 
-    def made(node: Node, args: Sequence[Code]) -> Made:
+    def call(node: Node, args: Sequence[Code]) -> Made:
         dtype = args[0].dtype
-        called = (of_f64 if dtype == "f64" else of_narrow if dtype in NARROW else "") or name
-        return f"{called}({', '.join(arg.text for arg in args)})", () if called.startswith("tl.") else (called,)
+        function = (of_f64 if dtype == "f64" else of_narrow if dtype in NARROW else "") or name
+        return f"{function}({', '.join(arg.text for arg in args)})", () if function.startswith("tl.") else (function,)
 
-    return made
+    return call
 
 
 def in_f64(name: str) -> Expression:
-    """A call of a helper function in double precision, whatever the type."""
+    """Return an expression that calls a helper function in f64 for all element types."""
 
-    def made(node: Node, args: Sequence[Code]) -> Made:
+    def call(node: Node, args: Sequence[Code]) -> Made:
         return _in_f64(name, args), (name,)
 
-    return made
+    return call
 
 
 def _in_f64(name: str, args: Sequence[Code]) -> str:
@@ -73,7 +79,7 @@ def _in_f64(name: str, args: Sequence[Code]) -> str:
 
 
 def negate(node: Node, args: Sequence[Code]) -> Made:
-    """Triton's minus takes away from 0, which leaves 0 without a sign."""
+    """Negate by multiplication: Triton's minus subtracts from 0, which loses the sign of zero."""
     return (f"{args[0].text} * -1.0" if is_float(args[0].dtype) else f"-{args[0].text}"), ()
 
 
@@ -84,31 +90,31 @@ def divide(node: Node, args: Sequence[Code]) -> Made:
 
 
 def _integer_division(args: Sequence[Code], sign: str, helper: str) -> Made:
-    """Division of whole numbers: that by 0, and that of the least by -1, is defined by XLA and not by the device."""
-    (x, by), dtype = args, args[0].dtype
-    if by.number not in (None, 0, -1):
-        return f"{x.text} {sign} {by.text}", ()
+    """Divide integers. XLA defines division by 0 and of the smallest integer by -1; the device does not."""
+    (x, divisor), dtype = args, args[0].dtype
+    if divisor.number not in (None, 0, -1):
+        return f"{x.text} {sign} {divisor.text}", ()
     kind = "unsigned" if dtype.startswith("ui") else "signed"
-    return f"{kind}_{helper}({x.text}, {by.text})", (f"{kind}_{helper}",)
+    return f"{kind}_{helper}({x.text}, {divisor.text})", (f"{kind}_{helper}",)
 
 
 def power(node: Node, args: Sequence[Code]) -> Made:
     helper = "power" if is_float(args[0].dtype) else "integer_power"
-    if args[0].dtype == "f32":  # the logarithm of the result needs more digits than it has
+    if args[0].dtype == "f32":  # The logarithm of the result needs more digits than f32 has.
         return _in_f64(helper, args), (helper,)
     return f"{helper}({args[0].text}, {args[1].text})", (helper,)
 
 
 def extremum(name: str, of_bits: str) -> Expression:
-    """maximum and minimum: NaN wins, and of truth values they are `or` and `and`."""
+    """Return the expression of maximum or minimum, which propagate NaN. For booleans they are `or` and `and`."""
 
-    def made(node: Node, args: Sequence[Code]) -> Made:
+    def extremum_call(node: Node, args: Sequence[Code]) -> Made:
         if args[0].dtype == "i1":
             return f"{args[0].text} {of_bits} {args[1].text}", ()
         nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(args[0].dtype) else ""
         return f"tl.{name}({args[0].text}, {args[1].text}{nan})", ()
 
-    return made
+    return extremum_call
 
 
 def clamp(node: Node, args: Sequence[Code]) -> Made:
@@ -134,29 +140,29 @@ def logical_not(node: Node, args: Sequence[Code]) -> Made:
 
 
 def shift(sign: str) -> Expression:
-    """Logical shifts (`<<`, `>>`): StableHLO defines those by the width or more as zeros."""
+    """Return the expression of a logical shift (`<<`, `>>`). By the width or more, StableHLO defines the result as 0."""
 
-    def made(node: Node, args: Sequence[Code]) -> Made:
-        x, by, dtype = args[0].text, args[1].text, args[0].dtype
+    def shifted(node: Node, args: Sequence[Code]) -> Made:
+        x, amount, dtype = args[0].text, args[1].text, args[0].dtype
         kind, unsigned = register_type(dtype), f"tl.uint{BITS[dtype]}"
         inside = _inside(args)
-        safe = f"tl.where({inside}, {by}, 0).to({kind})"
+        safe = f"tl.where({inside}, {amount}, 0).to({kind})"
         return f"tl.where({inside}, ({x}.to({unsigned}) {sign} {safe}.to({unsigned})).to({kind}), 0).to({kind})", ()
 
-    return made
+    return shifted
 
 
 def arithmetic_shift(node: Node, args: Sequence[Code]) -> Made:
-    """Shifts by the width or more leave copies of the sign."""
-    x, by, width = args[0].text, args[1].text, BITS[args[0].dtype]
+    """Shift right with copies of the sign; by the width or more, only the sign remains."""
+    x, amount, width = args[0].text, args[1].text, BITS[args[0].dtype]
     signed = f"tl.int{width}"
-    last = f"tl.where({_inside(args)}, {by}, {width - 1}).to({signed})"
+    last = f"tl.where({_inside(args)}, {amount}, {width - 1}).to({signed})"
     return f"({x}.to({signed}) >> {last}).to({register_type(args[0].dtype)})", ()
 
 
 def _inside(args: Sequence[Code]) -> str:
-    by, width = args[1].text, BITS[args[0].dtype]
-    return f"({by} >= 0) & ({by} < {width})"
+    amount, width = args[1].text, BITS[args[0].dtype]
+    return f"({amount} >= 0) & ({amount} < {width})"
 
 
 def round_even(node: Node, args: Sequence[Code]) -> Made:
@@ -180,7 +186,9 @@ def tangent(node: Node, args: Sequence[Code]) -> Made:
 
 
 def next_after(node: Node, args: Sequence[Code]) -> Made:
-    """The bits of the neighbour in the type's own width; 8-bit floats have more than one order of bits."""
+    """Return the adjacent value by its bit pattern. 8-bit floats are unsupported: the order of their bit patterns
+    differs.
+    """
     (x, y), dtype = args, args[0].dtype
     if DTYPES[dtype].itemsize == 1:
         raise CodegenError(unsupported(node))
@@ -192,7 +200,7 @@ def next_after(node: Node, args: Sequence[Code]) -> Made:
 
 
 def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
-    """What is not below the highest set bit, nor that bit itself."""
+    """Count the bits above the highest set bit: the width minus the number of ones after all lower bits are set."""
     name, bits = _counted(args[0])
     smear = name.replace("popcount", "smear")
     text = f"({BITS[args[0].dtype]} - {name}({smear}({bits}))).to({register_type(args[0].dtype)})"
@@ -200,14 +208,14 @@ def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
 
 
 def _counted(x: Code) -> tuple[str, str]:
-    """The function that counts the bits of a whole number, and its argument."""
+    """Return the popcount function for an integer's width, and its argument."""
     if BITS[x.dtype] == 64:
         return "popcount_64", f"{x.text}.to(tl.uint64)"
     return "popcount", f"{x.text}.to(tl.uint{BITS[x.dtype]}).to(tl.uint32)"
 
 
 def reduce_precision(node: Node, args: Sequence[Code]) -> Made:
-    """Rounded to nearest even by whole-number arithmetic on the bits of its own format."""
+    """Round to nearest even with integer arithmetic on the bits of the operand's own format."""
     x, (exponents, mantissas) = args[0], _FORMAT[args[0].dtype]
     dropped = mantissas - min(node.attrs.mantissa_bits, mantissas)
     fewer, bias = node.attrs.exponent_bits < exponents, (1 << exponents - 1) - 1
@@ -218,11 +226,13 @@ def reduce_precision(node: Node, args: Sequence[Code]) -> Made:
         greatest, least = (bias + reach + 1 << mantissas) - 1, bias - reach + 1 << mantissas
     width = exponents + mantissas + 1
     stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())
-    whole = "tl.int64" if width == 64 else "tl.int32"
-    bits = f"{stored}.to(tl.uint{width}, bitcast=True).to({whole})"
-    made = f"shortened({bits}, {width - 1}, {dropped}, {greatest}, {least}, {infinity})"
-    back = f"{made}.to(tl.uint{width}).to(tl.{TRITON_TYPES[x.dtype]}, bitcast=True).to({register_type(x.dtype)})"
-    return f"tl.where({x.text} - {x.text} == 0, {back}, {x.text})", (*helpers, "shortened")
+    integer_type = "tl.int64" if width == 64 else "tl.int32"
+    bits = f"{stored}.to(tl.uint{width}, bitcast=True).to({integer_type})"
+    shortened_bits = f"shortened({bits}, {width - 1}, {dropped}, {greatest}, {least}, {infinity})"
+    as_float = (
+        f"{shortened_bits}.to(tl.uint{width}).to(tl.{TRITON_TYPES[x.dtype]}, bitcast=True).to({register_type(x.dtype)})"
+    )
+    return f"tl.where({x.text} - {x.text} == 0, {as_float}, {x.text})", (*helpers, "shortened")
 
 
 def remainder(node: Node, args: Sequence[Code]) -> Made:
@@ -237,7 +247,9 @@ def converted(node: Node, args: Sequence[Code]) -> Made:
 
 
 def bitcast(node: Node, args: Sequence[Code]) -> Made:
-    """To elements of the same width; those of another one are put together from several (`codegen/emit/lookup.py`)."""
+    """Reinterpret an element as a type of the same width. `codegen/emit/lookup.py` emits bitcasts that change the
+    width.
+    """
     x, target = args[0], node.result.type.dtype
     stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())
     text = f"{stored}.to(tl.{TRITON_TYPES[target]}, bitcast=True)"

@@ -1,6 +1,6 @@
 """Values in the registers of a Triton kernel: types, constants, conversions.
 
-Narrow floats (bf16, f16, f8) are held in f32 registers; all other types are held as they are.
+Registers hold narrow floats (bf16, f16, f8) as f32, and all other types unchanged.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ TRITON_TYPES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "f8E4M3FN": "float8e4nv", "f8E5M2": "float8e5",
 }  # fmt: skip
-SIGNATURE_TYPES = {  # in signatures of kernels; a pointer has a star before it
+SIGNATURE_TYPES = {  # Names in kernel signatures; a pointer type has a leading star.
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32", "ui64": "u64",
     "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
 }  # fmt: skip
 NARROW = frozenset({"bf16", "f16", "f8E4M3FN", "f8E5M2"})
 BITS = {"i8": 8, "ui8": 8, "i16": 16, "ui16": 16, "i32": 32, "ui32": 32, "i64": 64, "ui64": 64}
-_ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}  # what a conversion would saturate
+_ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}  # A plain Triton conversion to these types would saturate.
 
 
 class Code(NamedTuple):
-    """A value in registers: the source text that names it, its element type in the program, and a constant's number."""
+    """A value in registers: the source text that names it, its element type in the program, and its number if constant."""
 
     text: str
     dtype: str
@@ -36,21 +36,24 @@ class Code(NamedTuple):
 
 
 Made: TypeAlias = tuple[str, tuple[str, ...]]
-"""Source, and the helper functions that it calls."""
+"""Source text, and the helper functions that it calls."""
 Expression: TypeAlias = Callable[[Node, Sequence[Code]], Made]
-"""Source of an op over operands in registers. Raises CodegenError MG0301 if Triton cannot express it."""
+"""A function that returns the source of an op over operands in registers. Raises CodegenError MG0301 if Triton cannot
+express the op.
+"""
 
 
 def register_type(dtype: str) -> str:
-    """Triton's name of the type in which values of an element type are held."""
+    """Return Triton's name of the type in which registers hold an element type."""
     return "tl.float32" if dtype in NARROW else f"tl.{TRITON_TYPES[dtype]}"
 
 
 def literal(value: float | int | bool, dtype: str) -> str:
-    """A scalar constant as source. Floats keep all digits; only f32 and i32 are Triton's own literal types."""
+    """Return a scalar constant as source, with all digits of a float. Only f32 and i32 are Triton's own literal types."""
     if is_float(dtype):
         number = float(value)
-        if number == 0 and math.copysign(1, number) < 0:  # Triton makes 0.0 of a literal that is equal to it
+        # Triton turns a literal that equals 0.0 into 0.0, so -0.0 needs its bits.
+        if number == 0 and math.copysign(1, number) < 0:
             bits = 64 if dtype == "f64" else 32
             return f"tl.full([], {-(1 << bits - 1)}, tl.int{bits}).to(tl.float{bits}, bitcast=True)"
         text = repr(number) if number - number == 0 else f'float("{number}")'
@@ -61,13 +64,13 @@ def literal(value: float | int | bool, dtype: str) -> str:
 
 
 def both(conditions: Sequence[str]) -> str:
-    """All of the conditions as one; "" if there are none."""
+    """Return the conjunction of all conditions, or "" for no conditions."""
     once = list(dict.fromkeys(conditions))
     return " & ".join(f"({c})" for c in once) if len(once) > 1 else "".join(once)
 
 
 def convert(text: str, source: str, target: str) -> Made:
-    """A register value in another element type; converting to a narrow float rounds."""
+    """Convert a register value to another element type. A conversion to a narrow float rounds."""
     if target == "i1":
         return f"{text} != 0", ()
     if target in _ROUND:
@@ -77,7 +80,8 @@ def convert(text: str, source: str, target: str) -> Made:
         return f"{text}.to(tl.{TRITON_TYPES[target]}).to(tl.float32)", ()
     if register_type(source) == register_type(target):
         return text, ()
-    if is_float(source) and BITS.get(target, 32) < 32:  # a device goes over 32 bits, which are cut off
+    # The device converts to 32 bits and truncates, so values are clamped first.
+    if is_float(source) and BITS.get(target, 32) < 32:
         low, high = (
             (0, 2 ** BITS[target]) if target.startswith("ui") else (-(2 ** (BITS[target] - 1)), 2 ** (BITS[target] - 1))
         )
@@ -86,14 +90,14 @@ def convert(text: str, source: str, target: str) -> Made:
 
 
 def rounded(text: str, dtype: str) -> Made:
-    """A register value in the type that it has in memory, and the helpers that this calls."""
+    """Return a register value in its memory type, and the helper functions that the conversion calls."""
     if dtype in _ROUND:
         return f"{_ROUND[dtype]}({text})", (_ROUND[dtype],)
     return f"{text}.to(tl.{TRITON_TYPES[dtype]})", ()
 
 
 def zero(dtype: str) -> str:
-    """What masked loads give: 8-bit floats are not made of whole numbers."""
+    """Return the fill value of masked loads. An integer literal cannot fill 8-bit floats."""
     return "0.0" if dtype in _ROUND else "0"
 
 

@@ -1,4 +1,4 @@
-"""Whether attributes of nodes have the types that their fields say: a node that was read from a file may carry anything."""
+"""Type checks of node attributes: a node from a file may have attributes of any type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _is_index(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """A scalar of Python or NumPy, or an array without dims."""
+    """Whether `value` is a Python or NumPy scalar, or an array without dims."""
     if isinstance(value, np.ndarray):
         return cast("np.ndarray[Any, Any]", value).ndim == 0
     if isinstance(value, int):
@@ -39,12 +39,14 @@ def _is_axis(value: Any) -> bool:
     return isinstance(value, str) and is_ref(value)
 
 
-def _is_place(value: Any) -> bool:
+def _is_device(value: Any) -> bool:
     return all(entry is None or _is_int(entry) for entry in value) if isinstance(value, tuple) else _is_int(value)
 
 
 def _is_free(value: Any) -> bool:
-    """A sharding over free axes, and which dims are open to more."""
+    """Whether `value` is a sharding over free axes with a flag per dim, which tells whether more axes may shard the
+    dim.
+    """
     return (
         isinstance(value, tuple) and len(value) == 2 and _is(Sharding)(value[0]) and _every_element(_is_flag)(value[1])
     )
@@ -64,9 +66,8 @@ def _every_element(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, tuple | list) and all(map(holds, value))
 
 
-TYPES: dict[
-    str, tuple[str, Callable[[Any], bool]]
-] = {  # of fields, as their text: what they are in words, and whether a value is one
+# By the annotation of a field: the type in words, and whether a value has the type.
+TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Any": ("anything", lambda value: True),
     "int": ("an integer of 64 bits", _is_int),
     "str": ("a string", _is(str)),
@@ -77,7 +78,7 @@ TYPES: dict[
     "Texts": ("a tuple of strings", _every_element(_is(str))),
     "Precisions": (f"none or two of {', '.join(PRECISIONS.values())}", _is_precisions),
     "Number": ("a number", _is_number),
-    "Place": ("the number of a device in its group, or its coordinates", _is_place),
+    "Place": ("the number of a device in its group, or its coordinates", _is_device),
     "Sharding": ("a sharding", _is(Sharding)),
     "Shardings": ("a tuple of shardings", _every_element(_is(Sharding))),
     "FreeShardings": ("a tuple of shardings, each with a tuple of true and false", _every_element(_is_free)),
@@ -85,10 +86,10 @@ TYPES: dict[
 }
 
 
-def type_faults(given: Mapping[str, Any], types: Mapping[str, str]) -> list[str]:
-    """Attributes that are given and not of their type."""
+def type_faults(attributes: Mapping[str, Any], types: Mapping[str, str]) -> list[str]:
+    """Return a message for each attribute whose value does not have the type of its field."""
     return [
-        f"attribute '{name}' is {reprlib.repr(given[name])}; it should be {TYPES[kind][0]}"
-        for name, kind in types.items()
-        if name in given and not TYPES[kind][1](given[name])
+        f"attribute '{name}' is {reprlib.repr(attributes[name])}; it should be {TYPES[type_name][0]}"
+        for name, type_name in types.items()
+        if name in attributes and not TYPES[type_name][1](attributes[name])
     ]

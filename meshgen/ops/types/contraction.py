@@ -35,7 +35,7 @@ def _reduced_types(site: Site, inputs: Sequence[TensorType], inits: Sequence[Ten
 
 
 def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> None:
-    """Inputs that are folded together have one shape, and initial values of their element types."""
+    """Require that all inputs have one shape, and that each initial value is a scalar of its input's element type."""
     for x, init in zip(inputs, inits, strict=True):
         site.require(
             init.rank == 0 and init.dtype == x.dtype,
@@ -46,13 +46,13 @@ def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[Tens
 
 def reduce_region(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
-    if not _paired(site):
+    if not _has_paired_operands(site):
         return None
     return _reduced_types(site, site.operands[:count], site.operands[count:])
 
 
-def _paired(site: Site) -> bool:
-    """Whether operands come in as many inputs as inits, and the region folds scalars of their element types."""
+def _has_paired_operands(site: Site) -> bool:
+    """Whether there is an initial value per input, and the region folds scalars of the inputs' element types."""
     count = len(site.operands)
     if not site.require(count % 2 == 0, f"has {count} operands; needs one initial value per input"):
         return False
@@ -62,52 +62,55 @@ def _paired(site: Site) -> bool:
 
 def dot_general(site: Site) -> list[TensorType] | None:
     left, right = site.operands
-    sound = site.require(
+    is_valid = site.require(
         _may_multiply(left, right),
         f"the operands differ in element type: {left.dtype} and {right.dtype}",
         "insert a convert",
     )
-    taken = ("lhs_batch", "lhs_contract"), ("rhs_batch", "rhs_contract")
-    for x, names in zip((left, right), taken, strict=True):
+    dim_attributes = ("lhs_batch", "lhs_contract"), ("rhs_batch", "rhs_contract")
+    for x, names in zip((left, right), dim_attributes, strict=True):
         for name in names:
-            sound &= site.unique_dims(name, x.rank)
-        both = set(site.ints(names[0])) & set(site.ints(names[1]))
-        sound &= site.require(not both, f"{names[0]} and {names[1]} share dim {min(both, default=0)}")
-    for a, b in zip(*taken, strict=True):
+            is_valid &= site.unique_dims(name, x.rank)
+        shared_dims = set(site.ints(names[0])) & set(site.ints(names[1]))
+        is_valid &= site.require(not shared_dims, f"{names[0]} and {names[1]} share dim {min(shared_dims, default=0)}")
+    for a, b in zip(*dim_attributes, strict=True):
         pairs = list(zip(site.ints(a), site.ints(b), strict=False))
-        sound &= site.require(
+        is_valid &= site.require(
             len(site.ints(a)) == len(site.ints(b)), f"{a} has {len(site.ints(a))} dims and {b} {len(site.ints(b))}"
         )
-        for i, j in pairs if sound else ():
+        for i, j in pairs if is_valid else ():
             fits = agree(left.shape[i], right.shape[j])
             site.require(
                 fits, f"dim {i} of {left} does not match dim {j} of {right} ({left.shape[i]} against {right.shape[j]})"
             )
-    if not sound:
+    if not is_valid:
         return None
     shape = [left.shape[d] for d in site.ints("lhs_batch")]
-    for x, names in zip((left, right), taken, strict=True):
+    for x, names in zip((left, right), dim_attributes, strict=True):
         shape += [n for d, n in enumerate(x.shape) if d not in site.ints(names[0]) and d not in site.ints(names[1])]
     return [TensorType(tuple(shape), _product_dtype(site, left))]
 
 
 def ragged_dot(site: Site) -> list[TensorType] | None:
-    """Rows m of groups g, [m, k] x [g, k, n] -> [m, n]; or summed over, [m, k] x [m, n] -> [g, k, n]. Where a group starts and ends: i32[g]."""
+    """Infer a grouped matmul: [m, k] x [g, k, n] -> [m, n], or with contracted rows [m, k] x [m, n] -> [g, k, n].
+
+    The last two operands are the start and end of each group: i32[g].
+    """
     left, right, starts, ends = site.operands
     contracts = site.attrs.contracts
     fits = left.rank == 2 and right.rank == (2 if contracts else 3)
     fits = fits and agree(left.shape[0 if contracts else 1], right.shape[0 if contracts else 1])
     sound = site.require(fits, f"{left} does not fit {right}")
-    sound &= site.require(_may_multiply(left, right) and not is_complex(left.dtype), f"{left.dtype} is not multiplied by {right.dtype}")  # fmt: skip
+    sound &= site.require(_may_multiply(left, right) and not is_complex(left.dtype), f"{left.dtype} cannot be multiplied by {right.dtype}")  # fmt: skip
     for ends_of in (starts, ends):
-        sound &= site.require(ends_of.rank == 1 and ends_of.dtype == "i32", f"groups start and end at i32 numbers, not at {ends_of}")  # fmt: skip
+        sound &= site.require(ends_of.rank == 1 and ends_of.dtype == "i32", f"the starts and ends of groups must be lists of i32, got {ends_of}")  # fmt: skip
     sound &= site.require(
         site.attrs.total_groups >= 0, f"total_groups is {site.attrs.total_groups}; it must be 0 or more"
     )
     if not sound:
         return None
     groups = (starts, ends) if contracts else (starts, ends, right)
-    if not site.require(all(agree(x.shape[0], ends.shape[0]) for x in groups), f"{starts}, {ends} and {right} differ in groups"):  # fmt: skip
+    if not site.require(all(agree(x.shape[0], ends.shape[0]) for x in groups), f"{starts}, {ends} and {right} differ in the number of groups"):  # fmt: skip
         return None
     shape = (ends.shape[0], left.shape[1], right.shape[1]) if contracts else (left.shape[0], right.shape[2])
     return [TensorType(shape, _product_dtype(site, left))]
@@ -122,7 +125,10 @@ def _may_multiply(left: TensorType, right: TensorType) -> bool:
 
 
 def _product_dtype(site: Site, left: TensorType) -> str:
-    """The result may accumulate in another type of the same family; without results it is the left operand's."""
+    """Return the element type of a dot's result.
+
+    The result may have another type of the left operand's family. Without results it is the left operand's type.
+    """
     if site.results and _family(site.results[0].dtype) == _family(left.dtype):
         return site.results[0].dtype
     return left.dtype
@@ -135,7 +141,7 @@ def _family(dtype: str) -> tuple[bool, bool, bool]:
 def window_size(
     size: int | None, window: int, stride: int, low: int, high: int, base: int, dilation: int
 ) -> int | None:
-    """Outputs of a window that walks a padded, dilated dim."""
+    """Return the number of positions of a window in a padded, dilated dim, or None if the size of the dim is unknown."""
     if size is None:
         return None
     padded = (size - 1) * base + 1 + low + high if size else low + high
@@ -144,16 +150,16 @@ def window_size(
 
 
 def _positive(site: Site, *names: str) -> bool:
-    sound = True
+    is_valid = True
     for name in names:
         values = site.ints(name)
-        sound &= site.require(all(v > 0 for v in values), f"{name} {list(values)} has an entry below 1")
-    return sound
+        is_valid &= site.require(all(v > 0 for v in values), f"{name} {list(values)} has an entry below 1")
+    return is_valid
 
 
 def reduce_window(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
-    if not _paired(site):
+    if not _has_paired_operands(site):
         return None
     _check_folded(site, site.operands[:count], site.operands[count:])
     x = site.operands[0]
@@ -189,20 +195,20 @@ def convolution(site: Site) -> list[TensorType] | None:
 
 
 def convolved(site: Site, padding: Sequence[tuple[int, int]] | None) -> list[TensorType] | None:
-    """The type of a convolution with this padding of each spatial dim; None where it is unknown."""
+    """Infer a convolution with this `padding` of each spatial dim, or None if the padding is unknown."""
     image, kernel = site.operands
     spatial = len(site.ints("input_spatial"))
     lists = ("window_strides", "lhs_dilation", "rhs_dilation")
-    sound = site.lengths(spatial, *lists, "window_reversal", "kernel_spatial", "output_spatial")
-    sound = sound and _positive(site, *lists)
-    for x, one, other, dims in (
+    is_valid = site.lengths(spatial, *lists, "window_reversal", "kernel_spatial", "output_spatial")
+    is_valid = is_valid and _positive(site, *lists)
+    for x, batch, feature, dims in (
         (image, "input_batch", "input_feature", "input_spatial"),
         (kernel, "kernel_input_feature", "kernel_output_feature", "kernel_spatial"),
         (image, "output_batch", "output_feature", "output_spatial"),
     ):
-        order = [getattr(site.attrs, one), getattr(site.attrs, other), *site.ints(dims)]
-        sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are not a permutation of {x.rank} dims")  # fmt: skip
-    if not sound:
+        order = [getattr(site.attrs, batch), getattr(site.attrs, feature), *site.ints(dims)]
+        is_valid &= site.require(sorted(order) == list(range(x.rank)), f"{batch}, {feature} and {dims} {order} are not a permutation of {x.rank} dims")  # fmt: skip
+    if not is_valid:
         return None
     fits = _may_multiply(image, kernel)
     site.require(fits, f"the operands differ in element type: {image.dtype} and {kernel.dtype}", "insert a convert")
@@ -227,11 +233,12 @@ def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> bool:
     groups, batches = site.attrs.feature_group_count, site.attrs.batch_group_count
     if not site.require(min(groups, batches) >= 1 and 1 in (groups, batches), f"has {groups} feature and {batches} batch groups; one of them must be 1"):  # fmt: skip
         return False
-    features, held = image.shape[site.attrs.input_feature], kernel.shape[site.attrs.kernel_input_feature]
+    features, kernel_features = image.shape[site.attrs.input_feature], kernel.shape[site.attrs.kernel_input_feature]
     outputs, rows = kernel.shape[site.attrs.kernel_output_feature], image.shape[site.attrs.input_batch]
-    if features is not None and held is not None:
+    if features is not None and kernel_features is not None:
         site.require(
-            features == held * groups, f"{features} input features are not {groups} groups of the kernel's {held}"
+            features == kernel_features * groups,
+            f"{features} input features are not {groups} groups of the kernel's {kernel_features}",
         )
     if outputs is not None:
         site.require(

@@ -2,7 +2,8 @@
 
 scatter: `update_window_dims`, `inserted_window_dims`, `input_batching_dims`, `scatter_indices_batching_dims`,
 `scatter_dims_to_operand_dims`, `index_vector_dim`; operands are inputs, indices, updates. sort: `dim`,
-`is_stable`. top_k: `k`; values and i32 indices. rng_bit_generator: `algorithm`; new state and bits.
+`is_stable`. top_k: `k`; results are values and i32 indices. rng_bit_generator: `algorithm`; results are the new
+state and the bits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from meshgen.spec import Sharding
 
 
 def optimization_barrier(site: Site) -> list[TensorType] | None:
-    """Each result has the type of its operand."""
+    """Infer the types of the operands."""
     return list(site.operands)
 
 
@@ -35,31 +36,40 @@ def while_loop(site: Site) -> list[TensorType] | None:
 
 
 def scan(site: Site) -> list[TensorType] | None:
-    """The body has the operands, or rows of them, and gives the first of these for the next trip: the results."""
+    """Infer the types of the carried operands.
+
+    The body takes all operands, or rows of a sliced operand. It returns the carried operands for the next iteration.
+    """
     if not site.region_count(1):
         return None
     body, attrs = site.regions[0], site.attrs
-    numbers = attrs.sliced
-    lists = len(numbers) == len(attrs.offsets) == len(attrs.strides) and len(set(numbers)) == len(numbers)
-    counts = len(body.outputs) <= len(site.operands) == len(body.inputs)
-    inside = all(0 <= number < len(site.operands) for number in numbers)
-    if not site.require(lists and counts and inside and attrs.trips >= 1, "its trips, rows and arguments do not fit"):
+    sliced = attrs.sliced
+    lengths_match = len(sliced) == len(attrs.offsets) == len(attrs.strides) and len(set(sliced)) == len(sliced)
+    counts_match = len(body.outputs) <= len(site.operands) == len(body.inputs)
+    in_range = all(0 <= index < len(site.operands) for index in sliced)
+    if not site.require(
+        lengths_match and counts_match and in_range and attrs.trips >= 1,
+        "its trip count, rows and arguments do not fit",
+    ):
         return None
     types = list(site.operands)
-    for number in numbers:
-        types[number] = _type_of_rows(site, number, body.inputs[number].type, number < len(body.outputs))
+    for index in sliced:
+        types[index] = _type_of_rows(site, index, body.inputs[index].type, index < len(body.outputs))
     site.region(0, types, types[: len(body.outputs)])
     return list(site.operands[: len(body.outputs)])
 
 
-def _type_of_rows(site: Site, number: int, part: TensorType, is_result: bool) -> TensorType:
-    """The type of the rows of an operand: inside it at every trip, those of a result never twice."""
-    whole, attrs = site.operands[number], site.attrs
+def _type_of_rows(site: Site, index: int, part: TensorType, is_result: bool) -> TensorType:
+    """Return the type of the rows that the body receives.
+
+    The rows must be inside the operand in every iteration, and no iteration may overwrite rows of a result again.
+    """
+    whole, attrs = site.operands[index], site.attrs
     fits = whole.rank > 0 and whole.dtype == part.dtype and part.shape[1:] == whole.shape[1:]
     if not site.require(fits and None not in whole.shape, f"{whole} has no rows of type {part}"):
         return part
-    size, count, step = whole.sizes[0], part.sizes[0], attrs.steps[number][1]
-    starts = [attrs.starts(trip)[number] for trip in (0, attrs.trips - 1)]
+    size, count, step = whole.sizes[0], part.sizes[0], attrs.steps[index][1]
+    starts = [attrs.starts(iteration)[index] for iteration in (0, attrs.trips - 1)]
     site.require(min(starts) >= 0 and max(starts) + count <= size, f"rows {starts} of {whole} are not inside it")
     site.require(not is_result or attrs.trips == 1 or abs(step) >= count, f"rows of {whole} are written twice")
     return part
@@ -81,15 +91,17 @@ def switch(site: Site) -> list[TensorType] | None:
 
 def _branches(site: Site, inputs: Sequence[TensorType]) -> list[TensorType]:
     outputs = [v.type for v in site.regions[0].outputs]
-    for number in range(len(site.regions)):
-        site.region(number, inputs, outputs)
+    for index in range(len(site.regions)):
+        site.region(index, inputs, outputs)
     return outputs
 
 
 def sort_rows(site: Site) -> list[TensorType] | None:
     first = site.operands[0]
-    for other in site.operands:
-        site.require(shapes_agree(first.shape, other.shape), f"sorts {first} together with {other}: the shapes differ")
+    for operand in site.operands:
+        site.require(
+            shapes_agree(first.shape, operand.shape), f"sorts {first} together with {operand}: the shapes differ"
+        )
     site.one_dim("dim", first.rank)
     if site.region_count(1):
         scalars = [TensorType((), t.dtype) for t in site.operands for _ in range(2)]
@@ -112,7 +124,7 @@ def top_k(site: Site) -> list[TensorType] | None:
     return [x.with_shape(shape), TensorType(shape, "i32")]
 
 
-_RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # sizes of the state
+_RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # Valid sizes of the state.
 
 
 def rng_bit_generator(site: Site) -> list[TensorType] | None:
@@ -120,9 +132,9 @@ def rng_bit_generator(site: Site) -> list[TensorType] | None:
     algorithm = site.attrs.algorithm
     if site.require(algorithm in _RANDOM, f"unknown algorithm '{algorithm}'; expected one of {', '.join(_RANDOM)}"):
         sizes = _RANDOM[algorithm]
-        known = " or ".join(f"ui64[{size}]" for size in sizes)
+        expected = " or ".join(f"ui64[{size}]" for size in sizes)
         fits = any(types_agree(state, TensorType((size,), "ui64")) for size in sizes)
-        site.require(fits, f"the state of {algorithm} must be {known}, got {state}")
+        site.require(fits, f"the state of {algorithm} must be {expected}, got {state}")
     if site.results and site.require(len(site.results) == 2, f"has {len(site.results)} results instead of 2"):
         site.require(types_agree(site.results[0], state), f"the new state must be {state}, got {site.results[0]}")
         dtype = site.results[1].dtype
@@ -148,76 +160,89 @@ def scatter(site: Site) -> list[TensorType] | None:
 
 
 def _check_scatter_dims(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> bool:
-    """Whether the dims that a scatter names are there, once and in order."""
-    sound = site.unique_dims("update_window_dims", update.rank) and site.is_sorted("update_window_dims")
-    sound &= site.unique_dims("inserted_window_dims", x.rank)
-    sound &= site.is_sorted("inserted_window_dims") & site.is_sorted("input_batching_dims")
-    sound &= site.unique_dims("scatter_dims_to_operand_dims", x.rank)
+    """Whether the dims of a scatter's attributes exist, are distinct, and are sorted."""
+    is_valid = site.unique_dims("update_window_dims", update.rank) and site.is_sorted("update_window_dims")
+    is_valid &= site.unique_dims("inserted_window_dims", x.rank)
+    is_valid &= site.is_sorted("inserted_window_dims") & site.is_sorted("input_batching_dims")
+    is_valid &= site.unique_dims("scatter_dims_to_operand_dims", x.rank)
     for name in ("inserted_window_dims", "scatter_dims_to_operand_dims"):
-        sound &= site.apart(name, "input_batching_dims")
-    return sound & check_index_dims(site, x, indices, "input_batching_dims", "scatter_indices_batching_dims")
+        is_valid &= site.apart(name, "input_batching_dims")
+    return is_valid & check_index_dims(site, x, indices, "input_batching_dims", "scatter_indices_batching_dims")
 
 
 def _check_updates(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> None:
     vector_dim = site.attrs.index_vector_dim
     entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
-    named = len(site.ints("scatter_dims_to_operand_dims"))
+    map_length = len(site.ints("scatter_dims_to_operand_dims"))
     site.require(
-        agree(entries, named), f"scatter_dims_to_operand_dims has {named} entries, but an index vector has {entries}"
+        agree(entries, map_length),
+        f"scatter_dims_to_operand_dims has {map_length} entries, but an index vector has {entries}",
     )
     dropped = (*site.ints("inserted_window_dims"), *site.ints("input_batching_dims"))
-    kept = [n for d, n in enumerate(x.shape) if d not in dropped]
+    window_dims = [n for d, n in enumerate(x.shape) if d not in dropped]
     window = [update.shape[d] for d in site.ints("update_window_dims")]
-    inside = len(kept) == len(window) and all(
-        a is None or b is None or a <= b for a, b in zip(window, kept, strict=True)
+    inside = len(window_dims) == len(window) and all(
+        a is None or b is None or a <= b for a, b in zip(window, window_dims, strict=True)
     )
-    site.require(inside, f"the update's window {window} does not fit into {kept}")
+    site.require(inside, f"the update's window {window} does not fit into {window_dims}")
     batch = tuple(n for d, n in enumerate(indices.shape) if d != vector_dim)
-    rest = tuple(n for d, n in enumerate(update.shape) if d not in site.ints("update_window_dims"))
-    site.require(shapes_agree(batch, rest), f"there are {list(batch)} indices, but {list(rest)} updates")
+    update_batch = tuple(n for d, n in enumerate(update.shape) if d not in site.ints("update_window_dims"))
+    site.require(
+        shapes_agree(batch, update_batch), f"there are {list(batch)} indices, but {list(update_batch)} updates"
+    )
 
 
-# What a body has besides once free axes split it: it is then written for one device.
+# Ops that a body may also contain after free axes shard it: the body is then a program for one device.
 _LOCAL_OPS = ("permute", "retile", "update_halo", "fetch_rows", "mask_padding")
 
 
 def manual(site: Site) -> list[TensorType] | None:
-    """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
+    """Check that operands and shardings agree in count and rank. The reader checks the tile sizes, which depend on the
+    mesh.
+    """
     if not site.region_count(1):
         return None
     body, axes = site.regions[0], (*site.manual, *site.attrs.axes)
     results = site.results or []
-    for what, types, values in (("in", site.operands, body.inputs), ("out", results, body.outputs)):
-        shardings = getattr(site.attrs, f"{what}_shardings")
+    for direction, types, values in (("in", site.operands, body.inputs), ("out", results, body.outputs)):
+        shardings = getattr(site.attrs, f"{direction}_shardings")
         ends = zip(types, values, shardings, strict=False)
-        same = len(types) == len(values) == len(shardings)
-        fits = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
-        site.require(same and fits, f"{what}_shardings do not fit the values {', '.join(map(str, types))}")
+        counts_match = len(types) == len(values) == len(shardings)
+        types_match = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
+        site.require(
+            counts_match and types_match, f"{direction}_shardings do not fit the values {', '.join(map(str, types))}"
+        )
     _check_body(site, body, axes, is_local=not is_open(site))
     return None
 
 
 def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) -> None:
-    """What tells devices apart in a body is over manual axes; before it `is_local` it is what a user may write in one."""
+    """Check that the collectives of a body use manual axes only.
+
+    Unless `is_local`, the body may only contain ops that users can write there.
+    """
     for node in body.nodes:
         if node.op == "manual":
             _check_body(site, node.regions[0], (*axes, *node.attrs.axes), is_local)
             continue
         if may_be_in_bodies(node.op) or (is_local and node.op in _LOCAL_OPS):
-            other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
-            site.require(not other, f"'{node.op}' in it is over {other}, but the manual axes are {list(axes)}")
+            other_axes = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
+            site.require(
+                not other_axes,
+                f"'{node.op}' in its body uses the axes {other_axes}, but the manual axes are {list(axes)}",
+            )
         elif node.op != "process_index" and ("axes" in node.attrs.given or node.op in _LOCAL_OPS):
-            site.fault(f"'{node.op}' is not allowed in it")
+            site.fault(f"'{node.op}' is not allowed in its body")
         for region in node.regions:
             _check_body(site, region, axes, is_local)
 
 
 def used_axes(node: Node) -> list[str]:
-    """The mesh axes that a node of a local program names, each once."""
+    """Return the distinct mesh axes that a node of a local program names."""
     shardings = (value for value in node.attrs.given.values() if isinstance(value, Sharding))
-    return list(dict.fromkeys([*axes_of(node.attrs), *(a for each in shardings for a in each.used_axes)]))
+    return list(dict.fromkeys([*axes_of(node.attrs), *(a for sharding in shardings for a in sharding.used_axes)]))
 
 
 def axes_in(graph: Graph) -> set[str]:
-    """The names of the mesh axes that the nodes of a local program name."""
+    """Return the names of the mesh axes that the nodes of a local program use."""
     return {split_ref(axis)[0] for node in all_nodes(graph) for axis in used_axes(node)}

@@ -12,19 +12,19 @@ _COMPARE_TYPES = {"": "any", "FLOAT": "inexact", "TOTALORDER": "float", "SIGNED"
 
 
 def _common(site: Site, *types: TensorType) -> TensorType | None:
-    """The one type of operands that must be alike, or None after a fault."""
+    """Return the common type of operands that must have equal types, or None after a fault."""
     first, *rest = types
-    sound = site.same_dtype(types)
-    for other in rest:
-        if not shapes_agree(first.shape, other.shape):
-            site.fault(f"the operands differ in shape: {first} and {other}", "insert a broadcast_in_dim")
+    has_one_dtype = site.same_dtype(types)
+    for operand in rest:
+        if not shapes_agree(first.shape, operand.shape):
+            site.fault(f"the operands differ in shape: {first} and {operand}", "insert a broadcast_in_dim")
             return None
-        first = first.with_shape(known(first.shape, other.shape))
-    return first if sound else None
+        first = first.with_shape(known(first.shape, operand.shape))
+    return first if has_one_dtype else None
 
 
 def unary(family: str) -> Inference:
-    """An op of one operand whose element type is of a family (`Site.dtype_in`)."""
+    """Return the inference of a unary op whose element type belongs to `family` (`Site.dtype_in`)."""
 
     def infer(site: Site) -> list[TensorType] | None:
         (x,) = site.operands
@@ -35,7 +35,7 @@ def unary(family: str) -> Inference:
 
 
 def part(family: str) -> Inference:
-    """As `unary`; of complex numbers the result is a real number: abs, real and imag."""
+    """Return the inference of abs, real or imag: as for `unary`, but a complex operand has a real result."""
 
     def infer(site: Site) -> list[TensorType] | None:
         (x,) = site.operands
@@ -61,7 +61,7 @@ def complex_number(site: Site) -> list[TensorType] | None:
 
 
 def binary(family: str) -> Inference:
-    """An op of two operands of one type, whose element type is of a family."""
+    """Return the inference of a binary op with equal operand types, whose element type belongs to `family`."""
 
     def infer(site: Site) -> list[TensorType] | None:
         site.dtype_in(site.operands[0], family)
@@ -117,18 +117,19 @@ def bitcast_convert(site: Site) -> list[TensorType] | None:
         return None
     x, result = site.operands[0], site.results[0]
     source, target = bits(x.dtype), bits(result.dtype)
-    same_bits = x.dtype == result.dtype or "i1" not in (x.dtype, result.dtype)
-    site.require(same_bits, f"from {x.dtype} to {result.dtype}: booleans cannot be bitcast to other types")
+    is_valid = x.dtype == result.dtype or "i1" not in (x.dtype, result.dtype)
+    site.require(is_valid, f"from {x.dtype} to {result.dtype}: booleans cannot be bitcast to other types")
     site.require(
         is_complex(x.dtype) == is_complex(result.dtype),
         f"from {x.dtype} to {result.dtype}: complex numbers cannot be bitcast to real ones",
         "use real, imag and complex",
     )
-    wide, thin = (x, result) if source > target else (result, x)
+    wider, narrower = (x, result) if source > target else (result, x)
     ratio = max(source, target) // min(source, target)
-    expected = wide.shape if ratio == 1 else (*wide.shape, ratio)
+    expected = wider.shape if ratio == 1 else (*wider.shape, ratio)
     site.require(
-        shapes_agree(expected, thin.shape), f"from {x} to {result}: {thin} should be {thin.with_shape(expected)}"
+        shapes_agree(expected, narrower.shape),
+        f"from {x} to {result}: {narrower} should be {narrower.with_shape(expected)}",
     )
     return None
 

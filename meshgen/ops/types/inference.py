@@ -1,4 +1,4 @@
-"""Result types of every op, and everything that can be wrong with a node, by the records of the ops."""
+"""Type inference and verification of nodes, by the records of the ops."""
 
 from __future__ import annotations
 
@@ -28,41 +28,43 @@ def is_known(op: str) -> bool:
 
 def infer_types(op: str, attrs: Mapping[str, Any] | Attributes, operand_types: Sequence[TensorType],
                 regions: Sequence[Graph] = (), loc: Location | None = None) -> list[TensorType] | None:  # fmt: skip
-    """Result types of an op, or None where operands and attributes do not determine them.
+    """Return the result types of an op, or None if operands and attributes do not determine them.
 
     A dot or convolution gets the element type of its left operand.
     Raises:
         ProgramError: MG0103 for an unknown op, MG0104 with every fault of a malformed one.
     """
     site = Site(op, attributes_of(op, attrs), operand_types, regions, None, loc)
-    found = _inspect(site)
+    types = _inspect(site)
     if site.faults:
         raise ProgramError(*site.faults)
-    return found
+    return types
 
 
 def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
-    """Everything that is wrong with the nodes of a graph, as `verify_node` finds it.
+    """Return all faults of a graph's nodes, as `verify_node` reports them.
 
-    Readers and passes give nodes that are alike the same attributes and types, not equal ones: these are inspected once.
+    Readers and passes share the attribute and type objects of similar nodes, so their identity keys a cache.
     """
-    sound: set[tuple[Any, ...]] = set()
-    found: list[Diagnostic] = []
+    valid_keys: set[tuple[Any, ...]] = set()
+    diagnostics: list[Diagnostic] = []
     for node in graph.nodes:
-        key = node.op, id(node.attrs), len(node.operands), *[each.type for each in (*node.operands, *node.results)]
-        if key in sound and not node.regions:
+        key = node.op, id(node.attrs), len(node.operands), *[value.type for value in (*node.operands, *node.results)]
+        if key in valid_keys and not node.regions:
             continue
         if faults := verify_node(node, mesh):
-            found += faults
+            diagnostics += faults
         elif not node.regions:
-            sound.add(key)
-    return found
+            valid_keys.add(key)
+    return diagnostics
 
 
 def verify_node(node: Node, mesh: Mesh | None = None, manual: tuple[str, ...] = ()) -> list[Diagnostic]:
-    """Everything that is wrong with a node and its regions, located; empty if it is sound.
+    """Return all faults of a node and its regions, with locations.
 
-    `manual` are the axes of the manual computations around the node. With a mesh, the sizes of collectives on local types are checked too: give it from `partition` on only.
+    Args:
+        mesh: also checks the sizes of collectives on local types, so pass it only after `partition`.
+        manual: the axes of the manual computations around the node.
     """
     if mesh is None and (form := form_of(node)) and _is_sound(form):
         return []
@@ -71,15 +73,15 @@ def verify_node(node: Node, mesh: Mesh | None = None, manual: tuple[str, ...] = 
     _verify(site)
     if mesh is not None and not site.faults and "axes" in node.attrs.given and node.results:
         _check_on_mesh(site, mesh)
-    found = list(site.faults)
+    diagnostics = list(site.faults)
     for region in node.regions:
         for inner in region.nodes:
-            found += verify_node(inner, mesh, (*manual, *node.attrs.axes) if node.op == "manual" else manual)
-    return found
+            diagnostics += verify_node(inner, mesh, (*manual, *node.attrs.axes) if node.op == "manual" else manual)
+    return diagnostics
 
 
 def collective_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
-    """What is wrong with the axes and the sizes of a collective on local types, on this mesh."""
+    """Return the faults in the axes and local sizes of a collective on this mesh."""
     site = _site_of(node)
     _check_on_mesh(site, mesh)
     return site.faults
@@ -92,19 +94,19 @@ def _site_of(node: Node) -> Site:
 
 @lru_cache(maxsize=1 << 14)
 def _is_sound(form: Form) -> bool:
-    """Whether nodes of a form are well-formed; a model's layers repeat the same few."""
+    """Whether nodes of a form are well-formed. The layers of a model repeat few forms, so the result is cached."""
     return not form_faults(form)
 
 
 def form_faults(form: Form) -> list[Diagnostic]:
-    """Everything that is wrong with nodes of a form; they have no regions and no places."""
+    """Return all faults of nodes of a form, which have neither regions nor locations."""
     site = Site(form.op, form.attrs, list(form.operands), (), list(form.results), None)
     _verify(site)
     return site.faults
 
 
 def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
-    """All faults of all nodes, and of where values are made."""
+    """Return all faults of all nodes, and of uses of undefined values."""
     return definition_faults(graph) + graph_faults(graph, mesh)
 
 
@@ -127,48 +129,50 @@ def _inspect(site: Site) -> list[TensorType] | None:
     _check_sizes(site)
     _check_operands(site, op.operands)
     site.faults.extend(attribute_faults(site.op, site.attrs, site.loc))
-    has_none = not site.regions or op.has_regions
-    site.require(has_none, f"has {len(site.regions)} regions instead of none")
+    has_valid_regions = not site.regions or op.has_regions
+    site.require(has_valid_regions, f"has {len(site.regions)} regions instead of none")
     return None if site.faults else op.types(site)
 
 
 def _check_sizes(site: Site) -> None:
-    """Results; operands are results and inputs."""
+    """Check the sizes of the results. Operands need no check: each is the result of another node or an input."""
     for kind in site.results or ():
         if message := size_fault(kind, MAX_LOCAL_RANK):
             site.faults.append(Diagnostic("MG0108", f"'{site.op}': {message}", site.loc))
 
 
-def _check_operands(site: Site, wanted: int | AtLeast) -> None:
+def _check_operands(site: Site, expected: int | AtLeast) -> None:
     count = len(site.operands)
-    if isinstance(wanted, AtLeast):
-        site.require(count >= wanted.count, f"has {count} operands; needs at least {wanted.count}")
+    if isinstance(expected, AtLeast):
+        site.require(count >= expected.count, f"has {count} operands; needs at least {expected.count}")
     else:
-        site.require(count == wanted, f"has {count} operands instead of {wanted}")
+        site.require(count == expected, f"has {count} operands instead of {expected}")
     for type_ in (*site.operands, *(site.results or ())):
         site.require(type_.dtype in DTYPES, f"unknown element type '{type_.dtype}'")
 
 
 def attribute_faults(op: str, attrs: Attributes, loc: Location | None = None) -> list[Diagnostic]:
-    """Attributes that an op lacks, and those that are not of the form that whoever reads them takes for granted."""
-    kind = OPS[op].attributes
-    texts = [
+    """Return the faults of an op's attributes: missing, unknown, or of another type than the field."""
+    attributes_class = OPS[op].attributes
+    messages = [
         f"has no attribute '{name}'"
-        for name in kind.field_types
-        if name in kind.required_fields and name not in attrs.given
+        for name in attributes_class.field_types
+        if name in attributes_class.required_fields and name not in attrs.given
     ]
-    texts += [f"unknown attribute {reprlib.repr(name)}" for name in attrs.given if name not in kind.field_types]
-    texts += attributes.type_faults(attrs.given, kind.field_types)
-    return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
+    messages += [
+        f"unknown attribute {reprlib.repr(name)}" for name in attrs.given if name not in attributes_class.field_types
+    ]
+    messages += attributes.type_faults(attrs.given, attributes_class.field_types)
+    return [Diagnostic("MG0104", f"'{op}': {message}", loc) for message in messages]
 
 
 def _check_result_types(site: Site, inferred: list[TensorType]) -> None:
     results = site.results or []
     if not site.require(len(results) == len(inferred), f"has {len(results)} results instead of {len(inferred)}"):
         return
-    for found, right in zip(results, inferred, strict=True):
-        same = found.dtype == right.dtype and shapes_agree(found.shape, right.shape)
-        site.require(same, f"expected result type {right}, got {found}")
+    for actual, expected in zip(results, inferred, strict=True):
+        matches = actual.dtype == expected.dtype and shapes_agree(actual.shape, expected.shape)
+        site.require(matches, f"expected result type {expected}, got {actual}")
 
 
 def _check_on_mesh(site: Site, mesh: Mesh) -> None:

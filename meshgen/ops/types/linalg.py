@@ -1,4 +1,4 @@
-"""Types of matrix factorisations and Fourier transforms.
+"""Types of matrix factorizations and Fourier transforms.
 
 cholesky: `lower`. triangular_solve: `left_side`, `lower`, `unit_diagonal`, `transpose_a`. fft: `kind`, `length`.
 lapack: `routine`, `options`.
@@ -40,15 +40,15 @@ def triangular_solve(site: Site) -> list[TensorType] | None:
 def fft(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     kind, length = site.attrs.kind, site.ints("length")
-    known = site.require(kind in _KINDS, f"unknown type '{kind}'; expected one of {', '.join(_KINDS)}")
-    known &= site.require(1 <= len(length) <= min(3, x.rank), f"length has {len(length)} entries; {x} allows 1 to 3")
-    known &= site.require(all(n > 0 for n in length), f"length {list(length)} has an entry below 1")
-    right = is_float(x.dtype) and x.dtype in _COMPLEX if kind == "RFFT" else is_complex(x.dtype)
-    if not site.require(right, f"{kind} of {x.dtype} elements") or not known:
+    is_valid = site.require(kind in _KINDS, f"unknown type '{kind}'; expected one of {', '.join(_KINDS)}")
+    is_valid &= site.require(1 <= len(length) <= min(3, x.rank), f"length has {len(length)} entries; {x} allows 1 to 3")
+    is_valid &= site.require(all(n > 0 for n in length), f"length {list(length)} has an entry below 1")
+    has_valid_dtype = is_float(x.dtype) and x.dtype in _COMPLEX if kind == "RFFT" else is_complex(x.dtype)
+    if not site.require(has_valid_dtype, f"{kind} of {x.dtype} elements") or not is_valid:
         return None
     batch, half = x.shape[: x.rank - len(length)], (*length[:-1], length[-1] // 2 + 1)
-    given = half if kind == "IRFFT" else length
-    site.require(shapes_agree(x.shape[len(batch) :], given), f"{kind} of length {list(length)} needs dims {list(given)}, not {x}")  # fmt: skip
+    input_dims = half if kind == "IRFFT" else length
+    site.require(shapes_agree(x.shape[len(batch) :], input_dims), f"{kind} of length {list(length)} needs dims {list(input_dims)}, not {x}")  # fmt: skip
     if kind == "RFFT":
         return [TensorType((*batch, *half), _COMPLEX[x.dtype])]
     return [TensorType((*batch, *length), real_dtype(x.dtype) if kind == "IRFFT" else x.dtype)]
@@ -61,18 +61,20 @@ def lapack(site: Site) -> list[TensorType] | None:
     if any("=" not in pair for pair in site.attrs.options.split()):
         site.fault(f"expected options name=value, got '{site.attrs.options}'")
         return None
-    found = ROUTINES[name].result_types(site.operands, options_of(site.attrs.options))
-    if found is not None and name == "gehrd":
+    result_types = ROUTINES[name].result_types(site.operands, options_of(site.attrs.options))
+    if result_types is not None and name == "gehrd":
         _check_balanced(site, site.operands[0].shape[-1] or 0)
-    given = ", ".join(map(str, site.operands))
-    site.require(found is not None, f"expected operands ({ROUTINES[name].takes}) of {name}, got ({given})")
-    return found
+    operand_types = ", ".join(map(str, site.operands))
+    site.require(
+        result_types is not None, f"expected operands ({ROUTINES[name].takes}) of {name}, got ({operand_types})"
+    )
+    return result_types
 
 
 def _check_balanced(site: Site, size: int) -> None:
-    """Rows low to high, counted from 1, are not triangular yet."""
+    """Check that `low` and `high`, the 1-based rows of the part that is not triangular yet, are rows of the matrix."""
     options = options_of(site.attrs.options)
     low, high = options.get("low", "1"), options.get("high", str(size))
-    whole = low.isdecimal() and high.isdecimal() and max(len(low), len(high)) < 10
-    fits = whole and (1 <= int(low) <= int(high) <= size or (size == 0 and int(low) == 1 and int(high) == 0))
+    are_integers = low.isdecimal() and high.isdecimal() and max(len(low), len(high)) < 10
+    fits = are_integers and (1 <= int(low) <= int(high) <= size or (size == 0 and int(low) == 1 and int(high) == 0))
     site.require(fits, f"rows '{low}' to '{high}' are not among {size}")

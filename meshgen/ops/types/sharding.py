@@ -1,7 +1,7 @@
-"""Types of annotations, collectives and what partitioning adds.
+"""Types of annotations, collectives and the ops that partitioning adds.
 
-Before `partition` types are global and a collective keeps them; after it they are local. Without a mesh only
-what holds for any sizes is checked; with one the tiles are.
+Before `partition`, types are global and a collective keeps them; after it, they are local. Without a mesh, the checks
+cover what holds for all axis sizes; with a mesh, they also cover the tile sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from meshgen.ops.registry import OPS
 from meshgen.ops.types.site import Site, shapes_agree
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-TURN = TensorType((), "i1")  # what a transfer between meshes leaves for the next one, so that they keep their order
+# A token that orders the transfers between two meshes: each transfer takes the token of the previous one.
+TURN = TensorType((), "i1")
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
@@ -46,7 +47,7 @@ def _reduces(site: Site) -> None:
 
 
 def collective(site: Site) -> list[TensorType] | None:
-    """Check what holds for any mesh: dims in range and untouched dims equal."""
+    """Check a collective independently of the mesh: dims are in range, and untouched dims keep their size."""
     x = site.operands[0]
     if site.op in REDUCING:
         _reduces(site)
@@ -66,9 +67,9 @@ def collective(site: Site) -> list[TensorType] | None:
         return None
     if site.op not in ("all_reduce", "reduce_scatter", "reduce_to"):
         site.require(result.dtype == x.dtype, f"cannot turn {x} into {result}: the element types differ")
-    rest = [tuple(None if d in dims else n for d, n in enumerate(t.shape)) for t in (x, result)]
+    untouched_sizes = [tuple(None if d in dims else n for d, n in enumerate(t.shape)) for t in (x, result)]
     if site.op not in ("permute", "retile"):
-        site.require(shapes_agree(*rest), f"cannot turn {x} into {result}: another dim changes size")
+        site.require(shapes_agree(*untouched_sizes), f"cannot turn {x} into {result}: another dim changes size")
     return None
 
 
@@ -79,21 +80,21 @@ def _has_pairs(site: Site) -> bool:
 
 
 def _group_call(site: Site) -> None:
-    """Each operand has its result; all are of one element type."""
+    """Check a call with several operands: all have one element type, and each is a valid collective."""
     site.require(len({kind.dtype for kind in site.operands}) == 1, "the operands of one call differ in element type")
-    for each in _calls(site):
-        collective(each)
-        site.faults += each.faults
+    for call in _calls(site):
+        collective(call)
+        site.faults += call.faults
 
 
 def _calls(site: Site) -> list[Site]:
-    """The collective of each operand by itself."""
+    """Return the collective of each operand separately."""
     pairs = zip(site.operands, site.results or (), strict=False)
     return [replace(site, operands=[operand], results=[result], faults=[]) for operand, result in pairs]
 
 
 def update_halo(site: Site) -> list[TensorType] | None:
-    """The operand has room for the halo rows already, or they are added to its dims."""
+    """Infer the operand's type, or its type plus the halo rows if the operand has no room for them."""
     x, halo = site.operands[0], site.attrs.sharding.halo
     if not site.results or site.results[0].dtype != x.dtype or len(halo) != x.rank:
         return [x]
@@ -102,27 +103,27 @@ def update_halo(site: Site) -> list[TensorType] | None:
 
 
 def fetch_rows(site: Site) -> list[TensorType] | None:
-    """Parts, where there are several, are of the operand's rows and make up the result's."""
-    found, numbers = collective(site), site.attrs.parts
+    """Check that the parts of a fetch, if it has several, lie inside the operand and add up to the result's rows."""
+    types, numbers = collective(site), site.attrs.parts
     parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
     if site.faults or not parts or not site.results:
-        return found
+        return types
     dim = site.attrs.dim
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
     if site.require(
         len(numbers) % FETCH_NUMBERS == 0, f"parts has {len(numbers)} numbers, not {FETCH_NUMBERS} for each part"
     ):
-        inside = all(
+        is_inside = all(
             min(part[0], part[1], part[4], part[5]) >= 0 and part[0] + part[1] <= (tile or 0) for part in parts
         )
-        site.require(inside, f"a part of {list(numbers)} is not of the operand's {tile} rows")
+        site.require(is_inside, f"a part of {list(numbers)} is outside the operand's {tile} rows")
         total = sum(part[4] for part in parts)
         site.require(total == rows, f"its parts have {total} rows together, the result has {rows}")
-    return found
+    return types
 
 
 def _row_faults(site: Site, mesh: Mesh) -> None:
-    """Rows that are fetched are some of those that the tiles of a group have together, or padding."""
+    """Check that all fetched rows are rows of the group's tiles, or padding."""
     attrs, dim = site.attrs, site.attrs.dim
     assert site.results
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
@@ -159,11 +160,12 @@ def mask_padding(site: Site) -> list[TensorType] | None:
 
 
 def between(site: Site) -> list[TensorType] | None:
-    """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
-    given = site.operands[1:] if site.op == "transfer_send" else site.operands
+    """Infer a `transfer_send` or a `transfer_recv`. An optional last operand is the token of the previous transfer."""
+    tokens = site.operands[1:] if site.op == "transfer_send" else site.operands
     site.require(site.attrs.channel >= 0, f"channel {site.attrs.channel} is not the number of a transfer")
     site.require(
-        list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
+        list(tokens) in ([], [TURN]),
+        f"has further operands {[str(t) for t in tokens]}; it takes at most one, of type {TURN}",
     )
     for name in ("source", "target"):
         sharding = site.attrs.get(name)
@@ -182,10 +184,10 @@ def kernel(site: Site) -> list[TensorType] | None:
 
 
 def tile_faults(site: Site, mesh: Mesh) -> None:
-    """What is wrong with the axes and the local sizes of a collective on this mesh."""
+    """Add the faults in the axes and local sizes of a collective on this mesh."""
     assert site.results is not None, "only whole nodes are verified"
-    if wrong := list(axis_faults(site.attrs.axes, mesh)):
-        site.faults += [Diagnostic(code, f"'{site.op}': {message}", site.loc) for code, message in wrong]
+    if faults := list(axis_faults(site.attrs.axes, mesh)):
+        site.faults += [Diagnostic(code, f"'{site.op}': {message}", site.loc) for code, message in faults]
         return
     if site.op == "permute_pairs":
         message = pair_faults(site.attrs.pairs, mesh.size)
@@ -195,22 +197,22 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
     if not site.operands or site.op == "manual":
         return
     count = mesh.group_size(site.attrs.axes)
-    for name, place in places_of(site.attrs).items():
-        if isinstance(place, tuple):
-            for _, message in place_faults(name, place, site.attrs.axes, mesh):
+    for name, device in places_of(site.attrs).items():
+        if isinstance(device, tuple):
+            for _, message in place_faults(name, device, site.attrs.axes, mesh):
                 site.fault(message)
         else:
-            site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
+            site.require(0 <= device < count, f"{name} {device} is outside a group of {count} devices")
     if site.op == "fetch_rows":
         _row_faults(site, mesh)
-    for each in [site] if len(site.operands) == 1 else _calls(site):
-        _tile_faults(each, count)
-        if each is not site:
-            site.faults += each.faults
+    for call in [site] if len(site.operands) == 1 else _calls(site):
+        _tile_faults(call, count)
+        if call is not site:
+            site.faults += call.faults
 
 
 def _tile_faults(site: Site, count: int) -> None:
-    """Whether `count` tiles make up the rows of a dim that is split or joined."""
+    """Check that `count` tiles cover the rows of a dim that is sharded or gathered."""
     assert site.results is not None
     x, result = site.operands[0], site.results[0]
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)

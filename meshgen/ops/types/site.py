@@ -1,4 +1,4 @@
-"""One op under inspection: its parts, and the faults found so far."""
+"""The context of one op's type inference: its parts, and the faults found so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ Inference = Callable[["Site"], "list[TensorType] | None"]
 
 @dataclass
 class Site:
-    """`results` is None when only inferring; `manual` are the axes of the manual computations around it. Checks add to `faults`; they go on after a fault where they can."""
+    """An op under verification.
+
+    Checks add to `faults` and continue after a fault where possible.
+
+    Attributes:
+        results: None during inference.
+        manual: the axes of the manual computations around the op.
+    """
 
     op: str
     attrs: Any  # Attributes
@@ -31,7 +38,7 @@ class Site:
         self.faults.append(Diagnostic("MG0104", f"'{self.op}': {message}", self.loc, hint=hint))
 
     def require(self, holds: bool, message: str, hint: str = "") -> bool:
-        """Record a fault unless `holds`; returns `holds`."""
+        """Record a fault unless `holds`. Returns `holds`."""
         if not holds:
             self.fault(message, hint)
         return holds
@@ -42,9 +49,9 @@ class Site:
     def unique_dims(self, name: str, rank: int) -> bool:
         """Whether an attribute lists distinct dims of a tensor of `rank`."""
         dims = self.ints(name)
-        bad = [d for d in dims if not 0 <= d < rank]
+        invalid = [d for d in dims if not 0 <= d < rank]
         return self.require(
-            not bad, f"{name} {list(dims)} names dim {bad[0] if bad else 0}, but the rank is {rank}"
+            not invalid, f"{name} {list(dims)} names dim {invalid[0] if invalid else 0}, but the rank is {rank}"
         ) and self.require(len(set(dims)) == len(dims), f"{name} {list(dims)} names a dim twice")
 
     def one_dim(self, name: str, rank: int) -> bool:
@@ -54,36 +61,36 @@ class Site:
 
     def lengths(self, rank: int, *names: str) -> bool:
         """Whether these attributes have one entry per dim."""
-        found = True
+        is_valid = True
         for name in names:
             count = len(self.ints(name))
-            found &= self.require(count == rank, f"{name} has {count} entries, but the rank is {rank}")
-        return found
+            is_valid &= self.require(count == rank, f"{name} has {count} entries, but the rank is {rank}")
+        return is_valid
 
     def is_sorted(self, name: str) -> bool:
-        """Whether the entries of an attribute grow."""
+        """Whether the entries of an attribute are strictly increasing."""
         entries = self.ints(name)
         return self.require(all(a < b for a, b in pairwise(entries)), f"{name} {list(entries)} is not sorted")
 
     def apart(self, name: str, other: str) -> bool:
-        """Whether two attributes name no dim in common."""
-        both = sorted(set(self.ints(name)) & set(self.ints(other)))
-        return self.require(not both, f"{name} and {other} share dim {both[0] if both else 0}")
+        """Whether two attributes name disjoint dims."""
+        shared_dims = sorted(set(self.ints(name)) & set(self.ints(other)))
+        return self.require(not shared_dims, f"{name} and {other} share dim {shared_dims[0] if shared_dims else 0}")
 
     def region_count(self, count: int) -> bool:
         return self.require(len(self.regions) == count, f"has {len(self.regions)} regions instead of {count}")
 
-    def region(self, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
+    def region(self, index: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
         """Whether a region has these input and output types."""
-        found, sound = self.regions[number], True
-        for what, values, wanted in (("takes", found.inputs, inputs), ("gives", found.outputs, outputs)):
+        region, is_valid = self.regions[index], True
+        for verb, values, expected in (("takes", region.inputs, inputs), ("returns", region.outputs, outputs)):
             types = [value.type for value in values]
-            same = len(types) == len(wanted) and all(types_agree(a, b) for a, b in zip(types, wanted, strict=True))
-            sound &= self.require(same, f"region {number} {what} ({_text(types)}) instead of ({_text(wanted)})")
-        return sound
+            same = len(types) == len(expected) and all(types_agree(a, b) for a, b in zip(types, expected, strict=True))
+            is_valid &= self.require(same, f"region {index} {verb} ({_text(types)}) instead of ({_text(expected)})")
+        return is_valid
 
     def same_dtype(self, types: Iterable[TensorType]) -> bool:
-        """Whether all the types have one element type."""
+        """Whether all types have the same element type."""
         names = [t.dtype for t in types]
         return self.require(
             all(n == names[0] for n in names), f"the operands differ in element type: {', '.join(names)}",
@@ -91,8 +98,10 @@ class Site:
         )  # fmt: skip
 
     def dtype_in(self, type_: TensorType, family: str) -> bool:
-        """Whether the element type is of a family: float, inexact (float or complex), integer, logical (integer or i1), ..."""
-        held = {
+        """Whether the element type belongs to a family: float, inexact (float or complex), integer, logical (integer or
+        i1), ...
+        """
+        is_member = {
             "float": is_float(type_.dtype),
             "inexact": is_inexact(type_.dtype),
             "complex": is_complex(type_.dtype),
@@ -103,12 +112,12 @@ class Site:
             "real": type_.dtype != "i1" and not is_complex(type_.dtype),
             "any": True,
         }[family]
-        named = "float or complex" if family == "inexact" else family
-        return self.require(held, f"element type {type_.dtype} is not {named}")
+        description = "float or complex" if family == "inexact" else family
+        return self.require(is_member, f"element type {type_.dtype} is not {description}")
 
 
 def agree(left: int | None, right: int | None) -> bool:
-    """Whether two sizes can be equal; an unknown one can be anything."""
+    """Whether two sizes can be equal; an unknown size can be any."""
     return left is None or right is None or left == right
 
 
@@ -125,12 +134,12 @@ def shapes_agree(left: Shape, right: Shape) -> bool:
 
 
 def known(left: Shape, right: Shape) -> Shape:
-    """Two shapes that agree, with what either knows."""
+    """Return the merged sizes of two shapes that agree. A size is unknown only if it is unknown in both."""
     return tuple(b if a is None else a for a, b in zip(left, right, strict=True))
 
 
 def product(sizes: Iterable[int | None]) -> int | None:
-    """Number of elements, None where a size is unknown (0 if any size is 0)."""
+    """Return the number of elements, or None if a size is unknown (0 if any size is 0)."""
     total: int | None = 1
     for size in sizes:
         if size == 0:

@@ -1,4 +1,4 @@
-"""Types of the ops that ask for sizes or take them as operands: `sizes/size_ops.py` replaces them once sizes are given."""
+"""Types of ops that return sizes or take them as operands. `sizes/size_ops.py` replaces them once the sizes are static."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def axis_size(site: Site) -> list[TensorType]:
     return [TensorType((), "i64")]
 
 
-def _given_sizes(site: Site, count: int, rank: int | None) -> None:
-    """The last `count` operands are lists of integers, one per dim."""
+def _check_sizes(site: Site, count: int, rank: int | None) -> None:
+    """Check that the last `count` operands are lists of integers with one entry per dim."""
     for kind in site.operands[-count:]:
         if site.require(kind.rank == 1, f"the sizes must be a list, got {kind}") and rank is not None:
             site.require(agree(kind.shape[0], rank), f"has {kind.shape[0]} sizes for {rank} dims")
@@ -28,12 +28,13 @@ def _given_sizes(site: Site, count: int, rank: int | None) -> None:
 
 
 def sized(count: int, static: Inference | None = None) -> Inference:
-    """The result type is as declared: `count` operands give its sizes, dim by dim. What else must hold is what `static` says
-    of the other operands.
+    """Return the inference of an op whose last `count` operands are the sizes of its declared result type.
+
+    `static` checks all other operands.
     """
 
-    def rule(site: Site) -> list[TensorType] | None:
-        _given_sizes(site, count, site.results[0].rank if site.results else None)
+    def infer(site: Site) -> list[TensorType] | None:
+        _check_sizes(site, count, site.results[0].rank if site.results else None)
         others = site.operands[:-count]
         if static is not None:
             static(replace(site, operands=others))
@@ -42,11 +43,11 @@ def sized(count: int, static: Inference | None = None) -> Inference:
             site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
         return None
 
-    return rule
+    return infer
 
 
 def padded(site: Site) -> None:
-    """The operands of a pad, whatever its sizes."""
+    """Check the operands of a pad with dynamic sizes."""
     x, value = site.operands
     site.require(value.rank == 0, f"the padding value {value} is not a scalar")
     site.same_dtype(site.operands)
@@ -55,14 +56,14 @@ def padded(site: Site) -> None:
 
 
 def dynamic_gather(site: Site) -> list[TensorType] | None:
-    """A gather whose slices have sizes that are unknown."""
+    """Infer a gather whose slice sizes are dynamic."""
     rank = site.operands[0].rank
-    _given_sizes(site, 1, rank)
+    _check_sizes(site, 1, rank)
     return gathered(replace(site, operands=site.operands[:2]), (None,) * rank)
 
 
-def _pairs(site: Site, rank: int) -> None:
-    """The last operand is a pair of integers for each dim."""
+def _check_padding(site: Site, rank: int) -> None:
+    """Check that the last operand has a pair of integers per dim."""
     pairs = site.operands[-1]
     fits = pairs.rank == 2 and agree(pairs.shape[0], rank) and agree(pairs.shape[1], 2)
     site.require(fits, f"the padding must be a pair for each of {rank} dims, got {pairs}")
@@ -70,16 +71,16 @@ def _pairs(site: Site, rank: int) -> None:
 
 
 def dynamic_conv(site: Site) -> list[TensorType] | None:
-    """A convolution whose padding, and so the spatial sizes of its result, are unknown."""
-    _pairs(site, site.operands[0].rank - 2)
+    """Infer a convolution with dynamic padding, whose result has unknown spatial sizes."""
+    _check_padding(site, site.operands[0].rank - 2)
     return convolved(replace(site, operands=site.operands[:2]), None)
 
 
 def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
-    """Operands are tensors, as many initial values, four lists and the padding."""
+    """Check the operands: tensors, as many initial values, four lists and the padding."""
     count = len(site.operands) - 5
     if site.require(count % 2 == 0, f"has {count} tensors and initial values") and site.regions:
-        _pairs(site, site.operands[0].rank)
+        _check_padding(site, site.operands[0].rank)
         for kind in site.operands[count:-1]:
             site.require(
                 kind.rank == 1 and agree(kind.shape[0], site.operands[0].rank),
@@ -89,7 +90,7 @@ def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
 
 
 def shape_assertion(site: Site) -> list[TensorType]:
-    for number, kind in enumerate(site.operands):
-        site.require(kind.rank == 0, f"operand {number} ({kind}) is not a scalar")
+    for index, kind in enumerate(site.operands):
+        site.require(kind.rank == 0, f"operand {index} ({kind}) is not a scalar")
     site.require(site.operands[0].dtype == "i1", f"the condition must be i1[], got {site.operands[0]}")
     return []

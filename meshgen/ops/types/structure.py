@@ -65,14 +65,14 @@ def reshape(site: Site) -> list[TensorType] | None:
 
 
 def view(site: Site) -> list[TensorType] | None:
-    """A reshape, or complex numbers as their parts, in a last dim of 2, and the other way round."""
+    """Check a reshape, or a view of complex numbers as pairs of real ones in a last dim of 2, or the reverse."""
     if site.results:
         x, result = site.operands[0], site.results[0]
         if x.dtype == result.dtype:
             return reshape(site)
-        whole, parts = (x, result) if is_complex(x.dtype) else (result, x)
-        fits = parts == TensorType((*whole.shape, 2), real_dtype(whole.dtype))
-        site.require(fits, f"cannot see {x} as {result}: of complex numbers the parts are in a last dim of 2")
+        complex_type, pair_type = (x, result) if is_complex(x.dtype) else (result, x)
+        fits = pair_type == TensorType((*complex_type.shape, 2), real_dtype(complex_type.dtype))
+        site.require(fits, f"cannot view {x} as {result}: complex numbers are pairs in a last dim of size 2")
     return None
 
 
@@ -106,7 +106,9 @@ def windows(site: Site) -> list[TensorType] | None:
     for d, size, stride, dilation in parts:
         reach = (size - 1) * dilation + 1
         fits = size > 0 and stride > 0 and dilation > 0 and reach <= x.sizes[d]
-        if not site.require(fits, f"dim {d}: no window of {size} elements, {dilation} apart, is in {x.sizes[d]} rows"):
+        if not site.require(
+            fits, f"dim {d}: a window of {size} elements, {dilation} apart, does not fit into {x.sizes[d]} rows"
+        ):
             return None
         shape[d] = (x.sizes[d] - reach) // stride + 1
     return [x.with_shape((*shape, *site.ints("sizes")))]
@@ -152,9 +154,9 @@ def dynamic_slice(site: Site) -> list[TensorType] | None:
     if not site.lengths(x.rank, "slice_sizes"):
         return None
     sizes = site.ints("slice_sizes")
-    for d, (size, whole) in enumerate(zip(sizes, x.shape, strict=True)):
+    for d, (size, dim_size) in enumerate(zip(sizes, x.shape, strict=True)):
         site.require(
-            size >= 0 and (whole is None or size <= whole), f"dim {d}: a slice of {size} is not inside {whole}"
+            size >= 0 and (dim_size is None or size <= dim_size), f"dim {d}: a slice of {size} is not inside {dim_size}"
         )
     return [x.with_shape(sizes)]
 
@@ -183,7 +185,7 @@ def gather(site: Site) -> list[TensorType] | None:
 
 
 def gathered(site: Site, sizes: Shape) -> list[TensorType] | None:
-    """The type of a gather of slices of these sizes."""
+    """Infer the result of a gather of slices with `sizes`."""
     operand, indices = site.operands
     site.dtype_in(indices, "integer")
     offset, vector_dim = site.ints("offset_dims"), site.attrs.index_vector_dim
@@ -196,9 +198,9 @@ def gathered(site: Site, sizes: Shape) -> list[TensorType] | None:
     entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
     count = len(site.ints("start_index_map"))
     site.require(agree(entries, count), f"start_index_map has {count} entries, but an index vector has {entries}")
-    for d, (size, whole) in enumerate(zip(sizes, operand.shape, strict=True)):
-        fits = size is None or (size >= 0 and (whole is None or size <= whole))
-        site.require(fits, f"dim {d}: a slice of {size} is not inside {whole}")
+    for d, (size, dim_size) in enumerate(zip(sizes, operand.shape, strict=True)):
+        fits = size is None or (size >= 0 and (dim_size is None or size <= dim_size))
+        site.require(fits, f"dim {d}: a slice of {size} is not inside {dim_size}")
     for d in (*collapsed, *batching):
         site.require(agree(sizes[d], 1), f"dim {d} is dropped, but has slice size {sizes[d]}")
     batch = [n for d, n in enumerate(indices.shape) if d != vector_dim]
@@ -212,31 +214,34 @@ def gathered(site: Site, sizes: Shape) -> list[TensorType] | None:
 
 
 def check_gather_dims(site: Site, operand: TensorType, indices: TensorType) -> bool:
-    """Whether the dims that a gather names are there, once and in order."""
-    sound = site.is_sorted("offset_dims") & site.unique_dims("start_index_map", operand.rank)
-    sound &= site.unique_dims("collapsed_slice_dims", operand.rank)
-    sound &= site.is_sorted("collapsed_slice_dims") & site.is_sorted("operand_batching_dims")
+    """Whether the dims of a gather's attributes exist, are distinct, and are sorted."""
+    is_valid = site.is_sorted("offset_dims") & site.unique_dims("start_index_map", operand.rank)
+    is_valid &= site.unique_dims("collapsed_slice_dims", operand.rank)
+    is_valid &= site.is_sorted("collapsed_slice_dims") & site.is_sorted("operand_batching_dims")
     for name in ("collapsed_slice_dims", "start_index_map"):
-        sound &= site.apart(name, "operand_batching_dims")
-    return sound & check_index_dims(site, operand, indices, "operand_batching_dims", "start_indices_batching_dims")
+        is_valid &= site.apart(name, "operand_batching_dims")
+    return is_valid & check_index_dims(site, operand, indices, "operand_batching_dims", "start_indices_batching_dims")
 
 
 def check_index_dims(site: Site, x: TensorType, indices: TensorType, of_x: str, of_indices: str) -> bool:
-    """Whether the index vectors are along a dim of the indices, and their batching dims are others and those of `x`."""
+    """Whether the index vectors lie along a dim of the indices, and the batching dims are valid.
+
+    The batching dims of the indices must exclude this dim and match the batching dims of `x`.
+    """
     vector_dim = site.attrs.index_vector_dim
-    sound = site.unique_dims(of_x, x.rank) & site.unique_dims(of_indices, indices.rank)
-    sound &= site.require(
+    is_valid = site.unique_dims(of_x, x.rank) & site.unique_dims(of_indices, indices.rank)
+    is_valid &= site.require(
         0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"
     )
-    sound &= site.require(vector_dim not in site.ints(of_indices), f"{of_indices} has index_vector_dim {vector_dim}")
-    return sound and _check_batching(site, x, indices, site.ints(of_x), site.ints(of_indices))
+    is_valid &= site.require(vector_dim not in site.ints(of_indices), f"{of_indices} has index_vector_dim {vector_dim}")
+    return is_valid and _check_batching(site, x, indices, site.ints(of_x), site.ints(of_indices))
 
 
 def _check_batching(site: Site, operand: TensorType, indices: TensorType, left: tuple[int, ...], right: tuple[int, ...]) -> bool:  # fmt: skip
     if not site.require(len(left) == len(right), f"has {len(left)} operand and {len(right)} index batching dims"):
         return False
-    sound = True
+    is_valid = True
     for a, b in zip(left, right, strict=True):
         fits = agree(operand.shape[a], indices.shape[b])
-        sound &= site.require(fits, f"batching dim {a} of {operand} does not match dim {b} of {indices}")
-    return sound
+        is_valid &= site.require(fits, f"batching dim {a} of {operand} does not match dim {b} of {indices}")
+    return is_valid
