@@ -35,8 +35,13 @@ def faults(tag, root):
     fragments = sorted(path.name for path in (root / "changelog.d").glob("*.md") if path.name != "README.md")
     if fragments:
         found.append(f"changelog.d has fragments that are in no release: {', '.join(fragments)}")
+    changelog = (root / "CHANGELOG.md").read_text()
+    found += [
+        f"CHANGELOG.md has the section '{title}'"
+        for title in re.findall(r"^## (.*\(unreleased\))$", changelog, re.MULTILINE)
+    ]
     try:
-        notes((root / "CHANGELOG.md").read_text(), version)
+        notes(changelog, version)
     except ValueError as error:
         found.append(str(error))
     return found

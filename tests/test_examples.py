@@ -24,7 +24,7 @@ SAYS = {
     "moe": r"2 experts on 8 devices[^$]*16 experts on 8 devices",
     "open_sizes": r"dp=2, 8 rows: \(8, 32\), 0\.7616\ndp=2, 16 rows: \(16, 32\), 0\.7616\ndp=3, 10 rows: \(10, 32\), 0\.7616",
     "pipeline": r"Mesh\(dp=2, tp=2\)[^$]*Mesh\(tp=2\)[^$]*y: \(16, 32\)",
-    "search": r"40 MB:[^$]*layers\.\*\.w1, bf16\[512,2048\]: whole[^$]*7 MB:[^$]*layers\.\*\.w1, bf16\[512,2048\]: by \w+ over",
+    "search": r"40 MB:[^$]*layers\.\*\.w1, bf16\[512,2048\]: replicated[^$]*7 MB:[^$]*layers\.\*\.w1, bf16\[512,2048\]: by \w+ over",
     "server": r"^24\.0000\n56\.0000",
     "train_jax": r"'all_reduce': \d[^$]*losses \[",
 }

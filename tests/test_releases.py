@@ -89,3 +89,8 @@ def test_release_refuses_what_is_not_ready(tmp_path: Path) -> None:
         and "1.fixed.md" in faults[1]
         and "has no date" in faults[2]
     )
+
+
+def test_changelog_has_the_place_for_new_sections() -> None:
+    title, _, rest = (ROOT / "CHANGELOG.md").read_text().partition("<!-- towncrier release notes start -->\n")
+    assert title.strip() == "# Changelog" and rest.lstrip().startswith("## ")
