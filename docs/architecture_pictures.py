@@ -23,6 +23,7 @@ from meshgen.runtime.plan import Buffer, Item, Schedule
 
 ROOT = Path(__file__).resolve().parents[1]
 COLORS = {"frontend": "blue", "mlir": "blue", "sharding": "green", "codegen": "orange", "runtime": "purple"}
+WIDTH = 780  # pixels, at most what pages show unscaled
 AFTER = {
     "import": "global tensors, some annotations",
     "propagate": "a sharding for every operand and result",
@@ -58,20 +59,20 @@ def pipeline_picture() -> Picture:
     """A row per stage: its name, the file that makes it, its passes, and what the program is after it."""
     assert list(AFTER) == list(MADE_BY) == ["import", *pipeline.STAGES, ".mgx", "step"]
     rows, height, top = list(AFTER), 46, 92
-    picture = Picture(860, top + height * len(rows) + 14, "The pipeline of meshgen: stages, files and passes")
+    picture = Picture(WIDTH, top + height * len(rows) + 14, "The pipeline of meshgen: stages, files and passes")
     picture.labeled(
-        20, 16, 820, 32, "Python, JAX, PyTorch (.pt2), ONNX, MLIR (stablehlo, chlo, sdy, linalg, tosa, ...)", "gray"
+        16, 16, 748, 32, "Python, JAX, PyTorch (.pt2), ONNX, MLIR (stablehlo, chlo, sdy, linalg, tosa, ...)", "gray"
     )
-    for x, title in ((20, "stage"), (166, "made by meshgen/..."), (446, "passes"), (530, "after it the program has")):
+    for x, title in ((16, "stage"), (148, "made by meshgen/..."), (402, "passes"), (470, "after it the program has")):
         picture.text(x, 76, title, color=GRAY)
     for number, stage in enumerate(rows):
         y, path = top + number * height, MADE_BY[stage]
         assert (ROOT / "meshgen" / path).exists(), path
-        picture.labeled(20, y, 126, 30, stage, COLORS[path.partition("/")[0]], bold=True)
-        picture.text(166, y + 20, path, room=275)
-        picture.text(446, y + 20, str(len(BY_STAGE[stage])) if stage in BY_STAGE else "", room=80)
-        picture.text(530, y + 20, AFTER[stage], size=13)
-        picture.arrow(83, y - 16 if number else 48, 83, y - 1)
+        picture.labeled(16, y, 120, 30, stage, COLORS[path.partition("/")[0]], bold=True)
+        picture.text(148, y + 20, path, room=255)
+        picture.text(420, y + 20, str(len(BY_STAGE[stage])) if stage in BY_STAGE else "", room=40)
+        picture.text(470, y + 20, AFTER[stage], size=13)
+        picture.arrow(76, y - 16 if number else 48, 76, y - 1)
     return picture
 
 
@@ -97,23 +98,23 @@ def wrapped(names: Sequence[str], room: float, size: float) -> list[str]:
 
 def state_picture() -> Picture:
     """Three columns: the context of a compilation, the program, and the plan; below them what a module file keeps."""
-    kept = ["results of analyses, by graph", "programs that passes made", "the last large analysis"]
-    decided = ["propagate: labels and costs", "chunks: chains and gains"]
+    kept = ["analyses, by graph", "programs that passes made", "the last large analysis"]
+    decided = ["propagate: labels, costs", "chunks: chains, gains"]
     session = ["donated arguments", "state on the devices"]
     columns = (
         ("one compilation", "compilation.py", "green", [(Compilation, "Compilation"), (kept, "kept, and dropped with it"), (PassRecord, "PassRecord"), (decided, "decisions by stage")]),
         ("the program", "ir/graph.py", "blue", [(Module, "Module"), (Graph, "Graph"), (Node, "Node"), (Value, "Value")]),
         ("the plan", "runtime/plan.py", "orange", [(Schedule, "Schedule"), (Item, "Item"), (Buffer, "Buffer"), (session, "runtime/sessions: Session")]),
     )  # fmt: skip
-    width, size, line = 266, 13, 18
+    width, size, line = 240, 13, 18
     blocks = [[(title, wrapped(fields_of(what) if isinstance(what, type) else what, width - 36, size)) for what, title in parts]
               for *_, parts in columns]  # fmt: skip
     tallest = max(sum(34 + line * len(lines) for _, lines in column) for column in blocks)
     drawn = {name for names in MEMBERS for name in names.split(", ")} | {"manifest.sha256"}
     assert drawn == member_kinds(), drawn ^ member_kinds()
-    picture = Picture(860, tallest + 148 + line * len(MEMBERS), "Where state is kept during a compilation")
+    picture = Picture(WIDTH, tallest + 148 + line * len(MEMBERS), "Where state is kept during a compilation")
     for number, ((title, path, color, _), column) in enumerate(zip(columns, blocks, strict=True)):
-        x, y = 16 + number * (width + 15), 16
+        x, y = 16 + number * (width + 14), 16
         picture.box(x, y, width, tallest + 54, color)
         picture.text(x + 12, y + 22, title, bold=True, room=width)
         picture.text(x + 12, y + 41, f"meshgen/{path}", size=size, color=GRAY, room=width)
@@ -125,13 +126,13 @@ def state_picture() -> Picture:
                 picture.text(x + 16, y + 35 + row * line, text, size=size, room=width - 24)
             y += 34 + line * len(lines)
     y = tallest + 94
-    picture.arrow(430, y - 23, 430, y - 2)
-    picture.box(16, y, 828, 36 + line * len(MEMBERS), "purple")
+    picture.arrow(WIDTH / 2, y - 23, WIDTH / 2, y - 2)
+    picture.box(16, y, 748, 36 + line * len(MEMBERS), "purple")
     picture.text(28, y + 22, "the module file (.mgx)", bold=True)
-    picture.text(300, y + 22, "meshgen/runtime/module_file", size=size, color=GRAY)
+    picture.text(240, y + 22, "meshgen/runtime/module_file", size=size, color=GRAY)
     for row, (names, what) in enumerate(MEMBERS.items()):
         picture.text(28, y + 44 + row * line, names, size=size)
-        picture.text(300, y + 44 + row * line, what, size=size)
+        picture.text(240, y + 44 + row * line, what, size=size)
     return picture
 
 
@@ -157,8 +158,8 @@ func.func @main(%x: tensor<8192x1024xbf16>, %w1: tensor<1024x4096xbf16>, %w2: te
 def step_picture() -> Picture:
     """The plan of two gradients on 4 devices: launches on two streams with events, and the arena over the same time."""
     plan = mg.compile(BACKWARD, {"dp": 4}, in_specs={"x": mg.P("dp"), "dy": mg.P("dp")}, target="cpu").plan
-    picture = Picture(860, 560, "A step: launches on two streams, and the arena over time")
-    left, right = 118, 846
+    picture = Picture(WIDTH, 560, "A step: launches on two streams, and the arena over time")
+    left, right = 112, 766
     scale = (right - left) / plan.step_seconds
     lanes = {0: ("compute", "orange", 52), 1: ("communicate", "green", 118)}
     picture.text(12, 26, "streams", bold=True)
@@ -187,15 +188,16 @@ def _arena(picture: Picture, plan: Schedule, left: float, scale: float, top: flo
     """Draw the bytes of the arena from top to bottom, each buffer while it is alive."""
     unit = height / plan.arena_bytes
     picture.text(12, top + 14, "arena", bold=True)
-    for row, text in enumerate(("0 bytes", "")):
-        picture.text(12, top + 34 + row * 18, text, size=13, room=100, color=GRAY)
+    picture.text(12, top + 34, "0 bytes", size=13, room=100, color=GRAY)
     picture.text(12, top + height - 2, f"{plan.arena_bytes / 1e6:.1f} MB", size=13, room=100, color=GRAY)
     colors = {"input": "gray", "temporary": "blue", "output": "purple"}
+    for row, (kind, color) in enumerate(colors.items()):
+        picture.labeled(12, top + 60 + 32 * row, 88, 24, kind, color, size=13)
     for number, (begin, end) in lifetimes(plan).items():
         buffer = plan.buffers[number]
         x, y, width, tall = left + begin * scale, top + buffer.offset * unit, (end - begin) * scale, buffer.type.nbytes * unit  # fmt: skip
         picture.box(x + 1, y + 1, width - 2, tall - 2, colors[buffer.kind])
-        picture.text(x + 9, y + tall / 2 + 5, f"{buffer.name} ({buffer.kind})", size=13, room=width - 10)
+        picture.text(x + 9, y + tall / 2 + 5, buffer.name, size=13, room=width - 10)
 
 
 def lifetimes(plan: Schedule) -> Mapping[int, tuple[float, float]]:
@@ -215,18 +217,18 @@ def layers_picture() -> Picture:
     """The layers of imports in two columns: a module imports its own layer and those below."""
     layers, size, row_height = _layers(), 13, 30
     rows = -(-len(layers) // 2)
-    picture = Picture(860, 52 + row_height * rows, "Layers of imports")
+    picture = Picture(WIDTH, 52 + row_height * rows, "Layers of imports")
     picture.text(16, 26, "a package imports its own layer and the layers below it", size=size, color=GRAY)
     for number, parts in enumerate(layers):
         column, row = divmod(number, rows)
-        x, y = 44 + column * 424.0, 40 + row * row_height
+        x, y = 42 + column * 380.0, 40 + row * row_height
         picture.text(x - 28, y + 17, str(number + 1), size=size, color=GRAY)
         for name in (part for part in parts if not part.startswith("__")):
             is_folder = (ROOT / "meshgen" / name).is_dir()
             label = name + "/" * is_folder
-            picture.labeled(x, y, width_of(label, size) + 14, 24, label, COLORS.get(name, "gray" if is_folder else "white"), size=size)  # fmt: skip
-            x += width_of(label, size) + 20
-        assert x < 440 + column * 424, parts
+            picture.labeled(x, y, width_of(label, size) + 10, 24, label, COLORS.get(name, "gray" if is_folder else "white"), size=size)  # fmt: skip
+            x += width_of(label, size) + 15
+        assert x < 395 + column * 380, parts
     return picture
 
 
