@@ -1,4 +1,4 @@
-"""Proof that the lowered steps of all ranks match: otherwise NCCL hangs, or corrupts data."""
+"""Checks that the lowered steps of all ranks match. Mismatched steps would make NCCL hang or corrupt data."""
 
 from __future__ import annotations
 
@@ -8,36 +8,53 @@ from collections.abc import Iterator, Mapping, Sequence
 from meshgen.ccl.steps import Box, Copy, Group, Lowered, Messages, Reduce, Step, read_and_written
 from meshgen.mesh import Mesh
 
-Sizes = dict[tuple[int, int], list[tuple[str, int]]]  # of sender and receiver: element type and bytes of each message
+# Maps (sender, receiver) to the element type and the bytes of each message.
+Sizes = dict[tuple[int, int], list[tuple[str, int]]]
 
 
 def check_lowered(lowered: Sequence[Lowered], mesh: Mesh, first_rank: int = 0) -> list[str]:
-    """The faults in the steps of one collective on all ranks of a mesh, by rank; empty if there are none.
+    """Return the mismatches between the steps of all ranks of a mesh for one collective, as texts.
 
-    Proves that all ranks have the same scratch; that the communicating steps are of one kind in one order; that calls of
-    NCCL agree on all members of a communicator, over contiguous memory of the right length; that what one rank sends to
-    another is what that one expects, in order, within a group of the communicator; and that scratch is large enough.
+    An empty list proves the following:
+    - all ranks have the same scratch size, and no step exceeds it;
+    - all ranks communicate in the same kinds of steps, in the same order;
+    - NCCL calls have equal arguments on all ranks, and their memory is contiguous and of the right length;
+    - each message that a rank sends is expected by its peer, in the same order;
+    - both ends of a message are in one group of the communicator.
+
+    Args:
+        lowered: the steps of each rank, in order of rank.
+        first_rank: world rank of the first device of the mesh.
     """
-    sequences = [[s for s in each.steps if isinstance(s, (Group, Messages))] for each in lowered]
-    faults = [] if len({each.scratch_bytes for each in lowered}) == 1 else ["ranks have scratch of different sizes"]
-    faults += [text for rank, each in enumerate(lowered) for text in _memory_faults(rank, each)]
+    sequences = [[s for s in rank_steps.steps if isinstance(s, (Group, Messages))] for rank_steps in lowered]
+    faults = (
+        []
+        if len({rank_steps.scratch_bytes for rank_steps in lowered}) == 1
+        else ["ranks have scratch of different sizes"]
+    )
+    faults += [text for rank, rank_steps in enumerate(lowered) for text in _memory_faults(rank, rank_steps)]
     if len({tuple(type(step) for step in sequence) for sequence in sequences}) > 1:
         return [*faults, "ranks communicate in different steps"]
-    for number, steps in enumerate(zip(*sequences, strict=True)):
+    for index, steps in enumerate(zip(*sequences, strict=True)):
         calls = [step for step in steps if isinstance(step, Group)]
-        found = _call_faults(calls, mesh) if calls else _pair_faults(_messages(steps), mesh, first_rank)
-        faults += [f"step {number}: {text}" for text in found]
+        step_faults = _call_faults(calls, mesh) if calls else _pair_faults(_messages(steps), mesh, first_rank)
+        faults += [f"step {index}: {text}" for text in step_faults]
     return faults
 
 
 def check_between(senders: Sequence[Lowered], receivers: Sequence[Lowered], first: tuple[int, int]) -> list[str]:
-    """The faults in the two sides of a transfer between meshes, whose first devices have these world ranks."""
+    """Return the mismatches between the two sides of a transfer between meshes, as texts.
+
+    Args:
+        senders, receivers: the steps of each rank of the sending and of the receiving mesh.
+        first: world ranks of the first devices of both meshes.
+    """
     sides: list[tuple[Sizes, Sizes]] = []
     for lowered, start in zip((senders, receivers), first, strict=True):
-        steps = {start + rank: step for rank, each in enumerate(lowered) for step in _messages(each.steps)}
+        steps = {start + rank: step for rank, rank_steps in enumerate(lowered) for step in _messages(rank_steps.steps)}
         sides.append(_by_pair(steps))
-    (sent, nothing), (none, received) = sides
-    faults = [] if not nothing and not none else ["one side both sends and receives"]
+    (sent, received_by_senders), (sent_by_receivers, received) = sides
+    faults = [] if not received_by_senders and not sent_by_receivers else ["one side both sends and receives"]
     return faults + list(_unequal(sent, received))
 
 
@@ -46,10 +63,13 @@ def _messages(steps: Sequence[Step]) -> list[Messages]:
 
 
 def _call_faults(calls: Sequence[Group], mesh: Mesh) -> Iterator[str]:
-    """Ranks of one communicator must agree; as all groups of a mesh are equal, all ranks do."""
-    said = {(c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in calls}
-    if len(said) > 1:
-        yield f"ranks call NCCL differently: {sorted(map(str, said))}"
+    """Yield the mismatches between the NCCL calls of all ranks.
+
+    All groups of a mesh have the same size, so the calls must be equal on all ranks, not only within a communicator.
+    """
+    signatures = {(c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in calls}
+    if len(signatures) > 1:
+        yield f"ranks call NCCL differently: {sorted(map(str, signatures))}"
     first = calls[0]
     members = mesh.group_size(first.axes)
     if not 0 <= first.root < members:
@@ -62,7 +82,7 @@ def _call_faults(calls: Sequence[Group], mesh: Mesh) -> Iterator[str]:
 
 
 def _call_bytes(call: Group, members: int) -> tuple[int, int]:
-    """Bytes that a call reads and writes."""
+    """Return how many bytes an NCCL call reads and how many it writes on each of `members` ranks."""
     part = call.count * Box(call.source.buffer, call.dtype, 0, (), ()).itemsize
     return {
         "all_gather": (part, members * part),
@@ -78,14 +98,14 @@ def _pair_faults(steps: Sequence[Messages], mesh: Mesh, first_rank: int) -> Iter
         return  # the other side is on another mesh
     sent, received = _by_pair({first_rank + rank: step for rank, step in enumerate(steps)})
     yield from _unequal(sent, received)
-    group = {first_rank + r: number for number, ranks in enumerate(mesh.groups(steps[0].axes)) for r in ranks}
+    group = {first_rank + r: index for index, ranks in enumerate(mesh.groups(steps[0].axes)) for r in ranks}
     for sender, receiver in sent:
         if sender == receiver or group.get(sender) != group.get(receiver):
             yield f"rank {sender} sends to rank {receiver}, which is not another rank of its communicator"
 
 
 def _by_pair(steps: Mapping[int, Messages]) -> tuple[Sizes, Sizes]:
-    """The sent and the expected messages, for each sender and receiver."""
+    """Return the sent and the expected messages, both by (sender, receiver)."""
     sent: Sizes = defaultdict(list)
     received: Sizes = defaultdict(list)
     for rank, step in steps.items():
@@ -103,7 +123,7 @@ def _unequal(sent: Sizes, received: Sizes) -> Iterator[str]:
 
 
 def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
-    """Boxes outside of scratch, copies between boxes of different shapes, writes to operands."""
+    """Yield invalid accesses: views outside of scratch, copies between different shapes, writes to operands."""
     for step in lowered.steps:
         read, written = read_and_written(step)
         for box in (*read, *written):

@@ -1,7 +1,8 @@
-"""Moving a tensor from a sharding on one mesh to a sharding on another mesh with disjoint devices.
+"""Transfers of a tensor from a sharding on one mesh to a sharding on another mesh with disjoint devices.
 
-Every receiving device gets each row that it needs once; devices of the sending mesh that hold the same rows share
-the work. Both sides derive the same messages from the two shardings, so no negotiation is needed.
+Every receiving device gets each element that it needs once. Devices of the sending mesh that hold the same elements
+share
+the work. Both sides derive the same messages from the two shardings, so they need not negotiate.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from meshgen.spec import Sharding
 
 
 class Ends(NamedTuple):
-    """A tensor of global `shape`, and its shardings on both sides."""
+    """A tensor of global `shape`, with its sharding and mesh on the sending and on the receiving side."""
 
     shape: tuple[int, ...]
     source: Sharding
@@ -34,24 +35,24 @@ class Ends(NamedTuple):
 
     @staticmethod
     def of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Ends:
-        """The ends of a `transfer_send` or `transfer_recv` that a device of `mesh` runs."""
+        """Return the ends of a `transfer_send` or `transfer_recv` that runs on the devices of `mesh`."""
         meshes = (mesh, attrs["peer"]) if op == "transfer_send" else (attrs["peer"], mesh)
         return Ends(tuple(attrs["shape"]), attrs["source"], meshes[0], attrs["target"], meshes[1])
 
     def faults(self) -> list[str]:
-        """The faults of the two shardings."""
+        """Return the errors in the two shardings, as texts."""
         sides = ((self.source, self.sender), (self.target, self.receiver))
-        found = [f"@{mesh.name}: {d.message}" for each, mesh in sides for d in each.faults(self.shape, mesh)]
+        faults = [f"@{mesh.name}: {d.message}" for sharding, mesh in sides for d in sharding.faults(self.shape, mesh)]
         if self.source.partial or self.target.partial:
-            found.append("a partial value cannot go to another mesh: reduce it first")
-        if any(rows != (0, 0) for rows in (*self.source.halo, *self.target.halo)):
-            found.append("a transfer does not carry halos: exchange them on the mesh that needs them")
-        return found
+            faults.append("a partial value cannot go to another mesh: reduce it first")
+        if any(halo != (0, 0) for halo in (*self.source.halo, *self.target.halo)):
+            faults.append("a transfer does not carry halos: exchange them on the mesh that needs them")
+        return faults
 
 
 @lru_cache(maxsize=4096)
 def between(ends: Ends) -> tuple[int, int]:
-    """The most elements that one device sends, and that one receives."""
+    """Return the most elements that one device sends, and the most that one device receives."""
     if 0 in ends.shape:
         return 0, 0
     copies = ends.receiver.size // math.prod(ends.target.parts(dim, ends.receiver) for dim in range(len(ends.shape)))
@@ -62,54 +63,54 @@ def between(ends: Ends) -> tuple[int, int]:
 
 
 def _largest(sharding: Sharding, mesh: Mesh, shape: tuple[int, ...]) -> int:
-    """Elements of the largest tile."""
+    """Return the number of elements of the largest tile."""
     return math.prod(min(sharding.tile(dim, size, mesh), size) for dim, size in enumerate(shape))
 
 
 def seconds_between(ends: Ends, itemsize: int) -> float:
-    """Time of a transfer: the busiest device's bytes over the network between the meshes."""
+    """Return the seconds of a transfer: the time for the busiest device's bytes over the network between the meshes."""
     return seconds_of_bytes(max(between(ends)) * itemsize, ends.sender)
 
 
 def seconds_of_bytes(moved: int, mesh: Mesh) -> float:
-    """Seconds of so many bytes of a device of a mesh to another mesh, whose devices are on other hosts."""
+    """Return the seconds that a device of `mesh` needs to send `moved` bytes to a mesh on other hosts."""
     rate = rate_between(mesh)
     return rate.latency + moved / rate.bandwidth if moved else 0.0
 
 
 @lru_cache(maxsize=256)
 def messages(ends: Ends) -> tuple[Message, ...]:
-    """The messages: source, target and part of the tensor; devices are numbered within their own mesh."""
+    """Return the messages of a transfer. Ranks in a message are relative to the mesh of that side."""
     source = replace(ends.source, halo=())
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(ends.sender.size):
         holders.setdefault(tile_of(source, ends.sender, rank), []).append(rank)
     tiles = Tiles(source, ends.shape, ends.sender)
-    asked: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
+    requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
     for rank in range(ends.receiver.size):
         for tile, box in tiles.meeting(ends.target.ranges(ends.shape, ends.receiver, rank), 0):
-            asked.setdefault(tile, []).append((rank, box))
-    found = [message for tile, requests in asked.items() for message in dealt(requests, holders[tile], lambda *_: 0)]
-    return tuple(sorted(found))
+            requests.setdefault(tile, []).append((rank, box))
+    result = [message for tile, rows in requests.items() for message in dealt(rows, holders[tile], lambda *_: 0)]
+    return tuple(sorted(result))
 
 
 def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
-    """The buffers of the receiving devices, filled message by message from those of the sending ones."""
+    """Return the buffers of the receiving devices, filled from the `sent` buffers of the sending devices."""
     local = ends.target.local_shape(ends.shape, ends.receiver)
     buffers = [poisoned(local, dtype) for _ in range(ends.receiver.size)]
     for message in messages(ends):
-        here = place_of(message.box, ends.target, ends.shape, ends.receiver, message.receiver)
-        there = place_of(message.box, ends.source, ends.shape, ends.sender, message.sender)
-        buffers[message.receiver][here] = sent[message.sender][there]
+        target_index = place_of(message.box, ends.target, ends.shape, ends.receiver, message.receiver)
+        source_index = place_of(message.box, ends.source, ends.shape, ends.sender, message.sender)
+        buffers[message.receiver][target_index] = sent[message.sender][source_index]
     return buffers
 
 
 class Post:
-    """Values in flight between meshes, by channel: whole ones, or in messages of ranks.
+    """Values in flight between meshes, by channel: either complete values or messages between ranks.
 
     Attributes:
-        wires: the messages.
-        first_rank: world rank of the first device of each mesh that has joined, by name.
+        wires: the messages between ranks.
+        first_rank: mesh name -> world rank of the first device, for each mesh that has joined.
     """
 
     def __init__(self) -> None:
@@ -120,24 +121,25 @@ class Post:
         self.first_rank: dict[str, int] = {}
 
     def join(self, mesh: Mesh) -> None:
-        """Give the devices of a mesh their numbers in the world."""
+        """Assign world ranks to the devices of `mesh`, unless it has joined before."""
         if mesh.name not in self.first_rank:
             self.first_rank[mesh.name] = self._ranks
             self._ranks += mesh.size
 
     def announce(self, channel: int) -> None:
-        """All messages of a channel are sent."""
+        """Mark all messages of a channel as sent."""
         self._sent.add(channel)
 
     def send(self, node: Node, shards: Sequence[Array], ranks: int) -> list[Array]:
-        """Send a value; the result is the token of the send."""
+        """Store the value of a `transfer_send`, and return the order token of each of `ranks` devices."""
         self._letters[node.attrs.channel] = [np.array(shard) for shard in shards]
         return [np.zeros((), np.bool_)] * ranks
 
     def has(self, channel: int) -> bool:
+        """Whether the value of a channel has been sent."""
         return channel in self._letters or channel in self._sent
 
     def receive(self, node: Node, mesh: Mesh) -> list[Array]:
-        """Take a value that has arrived."""
+        """Remove the value that was sent on the channel of `node`, and return it as the buffers of `mesh`."""
         sent = self._letters.pop(node.attrs.channel)
         return deliver(Ends.of(node.op, node.attrs, mesh), sent, node.results[0].type.dtype)

@@ -1,4 +1,4 @@
-"""The transport of byte frames between the processes of a program: `sockets.py` or `mpi.py`."""
+"""The interface for sending byte frames between the processes of a program, implemented in `sockets.py` and `mpi.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Frame: TypeAlias = bytes | bytearray
 
 
 class Channel(Protocol):
-    """One process's end. Frames to another process arrive in the order of sending.
+    """The end of one process. Frames from one process to another arrive in the order of sending.
 
     Attributes:
-        rank, size: of this process, and how many there are.
-        lost: disconnected peers, each with the reason.
+        rank, size: rank of this process, and number of processes.
+        lost: disconnected peer -> reason.
     """
 
     rank: int
@@ -21,17 +21,21 @@ class Channel(Protocol):
     lost: dict[int, str]
 
     def send(self, peer: int, frame: Frame) -> None:
-        """Returns at once; the frame goes out during this and later calls of `poll`."""
+        """Queue a frame and return at once. The frame is sent during this and later calls of `poll`."""
         ...
 
     def poll(self, seconds: float) -> Sequence[tuple[int, Frame]]:
-        """Frames that have arrived, with their senders; waits at most this long for one."""
+        """Return the frames that have arrived, each with its sender. Waits at most `seconds` for the first frame."""
         ...
 
     def unsent(self) -> list[int]:
-        """Peers with unsent frames."""
+        """Return the peers to which frames are still unsent."""
         ...
 
     def close(self, *, is_clean: bool) -> None:
-        """Close the connections. `is_clean`: all processes are alive and close too, with nothing in flight."""
+        """Close the connections.
+
+        Args:
+            is_clean: all processes are alive and close as well, with nothing in flight.
+        """
         ...

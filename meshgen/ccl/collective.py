@@ -1,4 +1,4 @@
-"""A collective as the devices of a mesh run it: op, attributes and local types, with cached derived properties."""
+"""A collective as the devices of a mesh run it: op, attributes, local types, and properties derived from them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective; all devices of the mesh have operands and results of the same types.
+    """One collective. All devices of the mesh have operands and results of the same types.
 
     Attributes:
-        operands, results: local types. Of several operands (`ir/group_calls.py`) each has its result.
-        first_rank: in a program on several meshes the world rank of the first device of each mesh, by name; a mesh that is
-            not listed begins at 0.
+        operands, results: local types. A variadic collective (`ir/group_calls.py`) has one result for each operand.
+        first_rank: mesh name -> world rank of its first device, in a program with several meshes. The default is 0.
     """
 
     op: str
@@ -39,26 +38,29 @@ class Collective:
 
     @staticmethod
     def of(node: Node, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
-        """The collective of a node whose values have local types."""
+        """Return the collective of a node whose values have local types."""
         operands, results = (tuple(value.type for value in values) for values in (node.operands, node.results))
         return Collective(node.op, node.attrs, operands, results, mesh, first_rank or {})
 
     @property
     def calls(self) -> list[Collective]:
-        """The collective of each operand by itself: one, but of a group call."""
+        """Return one collective per operand: several for a variadic collective, else only this one."""
         if len(self.operands) < 2 or self.op not in VARIADIC:
             return [self]
         return [replace(self, operands=(a,), results=(b,)) for a, b in zip(self.operands, self.results, strict=True)]
 
     @property
     def ring_bytes(self) -> int:
-        """Bytes that a device moves: a `send` has no result and a `recv` no operand, but the other side's type is the same."""
+        """Return the bytes that a device moves.
+
+        A `send` has no result and a `recv` has no operand; the missing type equals the one on the other side.
+        """
         ends = [(*call.operands[:1], *call.results[:1]) for call in self.calls]
         return sum(ring_bytes(self.op, self.attrs, types[0], types[-1], self.mesh) for types in ends)
 
     @property
     def link_seconds(self) -> float:
-        """Time on idle links; all operands of a group call together wait once for the latency."""
+        """Return the seconds on idle links. A variadic collective has the link latency only once."""
         return seconds_of(self.op, self.attrs, self.ring_bytes, self.mesh)
 
     @property
@@ -71,7 +73,7 @@ class Collective:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes whose groups take part."""
+        """Return the mesh axes along which devices form groups."""
         return group_axes(self.op, self.attrs)
 
     @property
@@ -79,35 +81,35 @@ class Collective:
         return self.mesh.group_size(self.axes)
 
     def index(self, rank: int) -> int:
-        """A device's number in its group."""
+        """Return the index of device `rank` in its group."""
         return self.mesh.index(rank, self.axes)
 
     def members(self, rank: int, axes: Sequence[str] | None = None) -> tuple[int, ...]:
-        """World ranks of a device's group, in its order."""
+        """Return the world ranks of the group of device `rank`, in group order."""
         axes = self.axes if axes is None else axes
         first = self.first_rank.get(self.mesh.name, 0)
         return tuple(first + member for member in group_of(self.mesh, rank, axes))
 
-    def place(self, key: str, default: int | None = None) -> int:
-        """The number in the group of the device that an attribute names by coordinates along the axes, or by that number."""
-        place: Any = places_of(self.attrs).get(key, default)
-        if isinstance(place, int):
-            return place
-        number = 0
-        for axis, coordinate in zip(self.axes, place, strict=True):
-            number = number * self.mesh.axis_size(axis) + coordinate
-        return number
+    def member_index(self, key: str, default: int | None = None) -> int:
+        """Return the index in the group of the device that attribute `key` names by coordinates or by this index."""
+        coordinates: Any = places_of(self.attrs).get(key, default)
+        if isinstance(coordinates, int):
+            return coordinates
+        index = 0
+        for axis, coordinate in zip(self.axes, coordinates, strict=True):
+            index = index * self.mesh.axis_size(axis) + coordinate
+        return index
 
 
 def group_of(mesh: Mesh, rank: int, axes: Sequence[str]) -> list[int]:
-    """The devices that differ from `rank` along `axes` only, in the order induced by the axes."""
-    found = [rank - sum(mesh.coordinate(rank, axis) * stride_of(mesh, axis) for axis in axes)]
+    """Return the devices that differ from `rank` only in coordinates along `axes`, ordered by these coordinates."""
+    ranks = [rank - sum(mesh.coordinate(rank, axis) * stride_of(mesh, axis) for axis in axes)]
     for axis in axes:
         step = stride_of(mesh, axis)
-        found = [first + number * step for first in found for number in range(mesh.axis_size(axis))]
-    return found
+        ranks = [first + coordinate * step for first in ranks for coordinate in range(mesh.axis_size(axis))]
+    return ranks
 
 
 def leading(shape: Sequence[int], dim: int) -> int:
-    """The number of contiguous runs that the rows of a dim consist of: the product of the sizes before it."""
+    """Return the product of the sizes before dim `dim`: the number of contiguous runs in a slice of this dim."""
     return math.prod(shape[:dim])

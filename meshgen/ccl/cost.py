@@ -1,9 +1,12 @@
-"""The cost of a collective: bytes per device on a ring, and seconds on the links that its groups use (`meshgen/ccl/links.py`).
+"""The cost of a collective: bytes per device on a ring, and seconds on the links that its groups use
+(`meshgen/ccl/links.py`).
 
-all_reduce moves 2 (n-1)/n times its bytes, all_gather and reduce_scatter (n-1)/n of the full value, all_to_all
-(n-1)/n of the local one; permute, retile and halo exchange the larger of the bytes sent and received, either side of a transfer between
-meshes the bytes that it sends or receives. Tiles
-are sent with their padding, so "full" is n times the tile.
+A device moves the following bytes in a group of n devices. Tiles include their padding, so "full" is n times a tile.
+- all_reduce: 2 (n-1)/n of the operand
+- all_gather, reduce_scatter: (n-1)/n of the full value
+- all_to_all: (n-1)/n of the local value
+- permute, retile, halo exchange: the larger of the bytes sent and received
+- transfer between meshes: the bytes that this side sends or receives
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.spec import Sharding
 
-MESSAGES = ("send", "recv")  # matched first in, first out: a program keeps their order
+MESSAGES = ("send", "recv")  # These ops match in FIFO order, so a pass must not reorder them.
 
 
 class _Call(NamedTuple):
-    """A collective with its local types and the size of its groups."""
+    """A collective, with the local types of its operand and result and the size of its groups."""
 
     attrs: Mapping[str, Any]
     local_in: TensorType
@@ -38,7 +41,7 @@ class _Call(NamedTuple):
 
 
 def _block_bytes(call: _Call) -> int:
-    """Bytes of one of the blocks that all_to_all exchanges, padding included."""
+    """Return the bytes of one block that an all_to_all exchanges, including padding."""
     split = call.attrs["split_dim"]
     shape = list(call.local_in.sizes)
     shape[split] = call.local_out.sizes[split]
@@ -58,7 +61,7 @@ def _fetched_rows(call: _Call) -> int:
 
 
 def _row_bytes(call: _Call) -> int:
-    """Bytes of one row of the dim."""
+    """Return the bytes of one row of the op's dim."""
     return call.local_in.with_shape(s for d, s in enumerate(call.local_in.sizes) if d != call.attrs["dim"]).nbytes
 
 
@@ -80,7 +83,7 @@ _RING: dict[str, Callable[[_Call], int]] = {
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
-    """Bytes that a device moves in a collective; 0 for local ops and for groups of one device.
+    """Return the bytes that a device moves in a collective. Local ops and groups of one device move none.
 
     Args:
         local_in, local_out: types of a device's operand and result.
@@ -88,8 +91,8 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
     if op in LOCAL_OPS:
         return 0
     if op in RESHARDS:
-        found = transfer_of(op, attrs, mesh)
-        return found.elements * local_out.numpy_dtype.itemsize
+        transferred = transfer_of(op, attrs, mesh)
+        return transferred.elements * local_out.numpy_dtype.itemsize
     if op in BETWEEN_MESHES:
         sent, received = between(Ends.of(op, attrs, mesh))
         return (
@@ -102,22 +105,25 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
 def collective_seconds(
     op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh
 ) -> float:
-    """Time of a collective on idle links."""
+    """Return the seconds of a collective on idle links."""
     return seconds_of(op, attrs, ring_bytes(op, attrs, local_in, local_out, mesh), mesh)
 
 
 def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> float:
-    """Time of a collective that moves so many bytes per device."""
+    """Return the seconds of a collective that moves `moved` bytes per device, on idle links."""
     if not moved:
         return 0.0
     if op in BETWEEN_MESHES:
-        sides = between(Ends.of(op, attrs, mesh))  # both take as long as the slower one
+        sides = between(Ends.of(op, attrs, mesh))  # Both sides take as long as the slower one.
         return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"], mesh)
     return seconds_along(op, moved, mesh, *axes_and_peers(op, attrs, mesh))
 
 
 def axes_and_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[tuple[str, ...], int]:
-    """The axes of the groups of a collective, and with how many devices one exchanges messages of its own, itself included; else 0."""
+    """Return the axes of a collective's groups, and to how many devices a device sends separate messages.
+
+    The number includes the device itself, and is 0 for ring and tree algorithms.
+    """
     if op in RESHARDS:
         return _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
     axes = group_axes(op, attrs)
@@ -133,30 +139,30 @@ def _group_size(mesh: Mesh, axes: tuple[str, ...]) -> int:
 def _transfer_links(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[tuple[str, ...], int]:
-    """Axes along which a transfer moves data, and the number of source tiles of a device, its own included."""
+    """Return the axes along which a transfer moves data, and the most source tiles that a device needs."""
     return moving_axes(source, target, shape, mesh), exchange(source, target, shape, mesh).peers
 
 
 def transfer_of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Exchange:
-    """The data that a permute, retile or halo exchange moves."""
+    """Return the elements that a permute, retile or halo exchange moves per device."""
     source, target = transfer_ends(op, attrs)
     return exchange(source, target, tuple(attrs["shape"]), mesh)
 
 
 def transfer_ends(op: str, attrs: Mapping[str, Any]) -> tuple[Sharding, Sharding]:
-    """The shardings between which a permute, retile or halo exchange moves."""
+    """Return the source and the target sharding of a permute, retile or halo exchange."""
     if op == "update_halo":
         return replace(attrs["sharding"], halo=()), attrs["sharding"]
     return attrs["source"], attrs["target"]
 
 
 def group_axes(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
-    """The axes of a collective that works in groups."""
+    """Return the axes along which the devices of a collective form groups."""
     return (attrs["shift_axis"],) if op == "shift" else tuple(attrs["axes"])
 
 
 def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
-    """The mesh axes whose links a collective uses; axes of size 1 have none."""
+    """Return the mesh axes whose links a collective uses. Axes of size 1 have no links."""
     if op in BETWEEN_MESHES:
         return ()
     axes = (
@@ -166,37 +172,37 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
 
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
-    """Axes along which a transfer moves data: all but the major-most ones that split a dim alike on both sides.
+    """Return the axes along which a transfer moves data: all except equal major-most axes of a dim on both sides.
 
-    Of an axis of which the two sides name parts that overlap, the whole axis.
+    If the two sides contain overlapping sub-axes of an axis, the result contains the entire axis.
     """
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     moved: list[str] = []
     for dim, size in enumerate(shape):
         left, right = source.dims[dim], target.dims[dim]
-        same = _kept_prefix(left, right, size, mesh)
+        prefix = _kept_prefix(left, right, size, mesh)
         if _is_plain(source, dim) and _is_plain(target, dim):
-            left, right = left[same:], right[same:]
+            left, right = left[prefix:], right[prefix:]
         elif _halo_and_offsets(source, dim) == _halo_and_offsets(target, dim) and left == right:
             continue
         moved += [*left, *right]
-    cut = {split_ref(a)[0] for a, b in itertools.permutations(dict.fromkeys(moved), 2) if overlaps(a, b)}
-    whole = (split_ref(ref)[0] if split_ref(ref)[0] in cut else ref for ref in moved)
-    return tuple(sorted(dict.fromkeys(whole), key=mesh.order))
+    overlapping = {split_ref(a)[0] for a, b in itertools.permutations(dict.fromkeys(moved), 2) if overlaps(a, b)}
+    moving = (split_ref(ref)[0] if split_ref(ref)[0] in overlapping else ref for ref in moved)
+    return tuple(sorted(dict.fromkeys(moving), key=mesh.order))
 
 
 def _is_plain(sharding: Sharding, dim: int) -> bool:
-    before, offsets = _halo_and_offsets(sharding, dim)
-    return not any(before) and not offsets
+    halo, offsets = _halo_and_offsets(sharding, dim)
+    return not any(halo) and not offsets
 
 
 def _halo_and_offsets(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
-    """Halo and offsets of a dim."""
+    """Return the halo and the offsets of dim `dim`."""
     return (sharding.halo or ((0, 0),) * sharding.rank)[dim], (sharding.offsets or ((),) * sharding.rank)[dim]
 
 
 def _kept_prefix(left: tuple[str, ...], right: tuple[str, ...], size: int, mesh: Mesh) -> int:
-    """Number of major-most axes that both sides have, where the tiles below them nest."""
+    """Return how many major-most axes `left` and `right` share, such that the tiles of these axes are equal."""
     count = 0
     while count < min(len(left), len(right)) and left[count] == right[count]:
         count += 1

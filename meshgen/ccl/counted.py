@@ -1,7 +1,8 @@
-"""Rows and elements of messages that depend on the ownership of rows: counted for given sizes, and in closed form.
+"""Counts of the rows or elements that the busiest device moves, for given sizes and as closed forms.
 
-A closed form is used as text only where it equals the count on the mesh of the plan, and on the small meshes (of two
-devices and more along each axis) over which the sizes split evenly. Elsewhere the text names the counted quantity.
+A closed form is used in a formula only if it equals the count on the mesh of the plan and on several small meshes (two
+or
+more devices per axis) that split the sizes evenly. Otherwise the formula names the counted quantity.
 """
 
 from __future__ import annotations
@@ -18,45 +19,56 @@ from meshgen.ir.symbols import Expr, names_in
 from meshgen.mesh import Axis, Mesh, split_ref
 from meshgen.spec import Sharding
 
-Names = Mapping[str, int]  # numbers of devices, open sizes and trips, by name
+Names = Mapping[str, int]  # values of axis sizes, symbolic tensor sizes and trip counts, by name
 ONE = Expr.of(1)
-_TRIED = (2, 3, 4, 8)  # numbers of devices on which a closed form is compared with the count
-_TRIED_AXES = 3  # of more, only the mesh of the plan is: four numbers for each would be too many meshes
+# axis sizes on which a closed form is compared with the count (chosen: the smallest ones, powers of two and 3)
+_TESTED_SIZES = (2, 3, 4, 8)
+# axes; with more, only the mesh of the plan is tested (chosen: 4 sizes per axis would give over 64 meshes)
+_MAX_TESTED_AXES = 3
 
 
 def devices(refs: Sequence[str], suffix: str = "") -> Expr:
-    """The number of devices of a group over axes: `n_x` of an axis, a number of a part of one."""
-    found = ONE
+    """Return the group size over `refs` as an expression: `n_x` for an axis, a constant for a sub-axis."""
+    product = ONE
     for ref in refs:
         name, _, size = split_ref(ref)
-        found *= Expr.symbol(f"n_{name}{suffix}") if size is None else Expr.of(size)
-    return found
+        product *= Expr.symbol(f"n_{name}{suffix}") if size is None else Expr.of(size)
+    return product
 
 
-def numbers_of_devices(mesh: Mesh, suffix: str = "") -> dict[str, int]:
-    """The numbers of devices along the axes of a mesh, by name."""
+def axis_size_symbols(mesh: Mesh, suffix: str = "") -> dict[str, int]:
+    """Return the axis sizes of `mesh`, by the names that formulas use."""
     return {f"n_{axis.name}{suffix}": int(axis.size) for axis in mesh.axes if axis.size is not None}
 
 
 def meshes_to_try(names: Names, axes: Sequence[str]) -> Iterator[Names]:
-    """The names with other numbers of devices for those of the axes."""
-    if len(axes) <= _TRIED_AXES:
-        for counts in itertools.product(_TRIED, repeat=len(axes)):
+    """Yield `names` with other sizes for `axes`, to test closed forms on small meshes."""
+    if len(axes) <= _MAX_TESTED_AXES:
+        for counts in itertools.product(_TESTED_SIZES, repeat=len(axes)):
             yield {**names, **dict(zip(axes, counts, strict=True))}
 
 
 class Fetched(NamedTuple):
-    """Rows that the busiest device of a group sends or receives, where device i needs rows from i step + base on."""
+    """The rows that the busiest device of a group sends or receives in a `fetch_rows`.
+
+    Device i needs rows from (i * step + base) / divisor on. Each entry of `parts` has the numbers of one fetch in the
+    message:
+    tile, base, step, rows and limit. They are constants if the tiles were fixed for one mesh.
+    """
 
     group: Expr
-    # Of each fetch in the message: tile, base, step, rows and limit. Tiles that were written for one mesh are numbers.
     parts: tuple[tuple[Expr, ...], ...]
     wrap: bool = False
     divisor: int = 1
 
     @staticmethod
     def of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> Fetched:
-        """The count of a `fetch_rows`. Args: rows of the dim in operand and result, devices of a group."""
+        """Return the count for a `fetch_rows`.
+
+        Args:
+            tile, rows: size of the op's dim in the operand and in the result.
+            count: devices of a group.
+        """
         fetches = [part.fetch for part in parts_of(attrs, tile, rows, count)]
         numbers = tuple(tuple(map(Expr.of, (f.tile, f.base, f.step, f.rows, f.limit))) for f in fetches)
         return Fetched(devices(attrs["axes"]), numbers, fetches[0].wrap, fetches[0].divisor)
@@ -72,12 +84,13 @@ class Fetched(NamedTuple):
         return rows_moved(fetches)
 
     def form(self, names: Names) -> str:
-        """A closed form if it equals the count, else the name of the count."""
-        closed = self._closed(names)
-        if closed is not None and all(
-            closed.at(self.group.at(tried)) == self.at(tried) for tried in self._tried(names)
+        """Return a closed form as text if it equals the count, else a text that names the count."""
+        closed_form = self._closed_form(names)
+        if closed_form is not None and all(
+            closed_form.at(self.group.at(tested_names)) == self.at(tested_names)
+            for tested_names in self._tested_names(names)
         ):
-            return closed.text(str(self.group))
+            return closed_form.text(str(self.group))
         return f"fetched({self.group}: {'; '.join(map(self._part_text, self.parts))})"
 
     def _part_text(self, part: tuple[Expr, ...]) -> str:
@@ -86,16 +99,18 @@ class Fetched(NamedTuple):
         first = f"ceil(({start})/{self.divisor})" if self.divisor != 1 else str(start)
         return f"{rows} rows from {first} on, of tiles of {tile}"
 
-    def _tried(self, names: Names) -> Iterator[Names]:
-        """The plan's mesh, and others on which the rows that devices want begin where their tiles do."""
+    def _tested_names(self, names: Names) -> Iterator[Names]:
+        """Yield the plan's sizes, and sizes of other meshes on which each device's rows begin at its tile."""
         yield names
         tile, _, step, _, limit = self.parts[0]
-        for other in meshes_to_try(names, [name for name in names_in(self.group) if name in names]):
-            if tile.at(other) == step.at(other) and self.group.at(other) * tile.at(other) >= limit.at(other):
-                yield other
+        for tested_names in meshes_to_try(names, [name for name in names_in(self.group) if name in names]):
+            if tile.at(tested_names) == step.at(tested_names) and self.group.at(tested_names) * tile.at(
+                tested_names
+            ) >= limit.at(tested_names):
+                yield tested_names
 
-    def _closed(self, names: Names) -> _Ends | None:
-        """Halos of tiles and rotations: rows at both ends of a tile."""
+    def _closed_form(self, names: Names) -> _Ends | None:
+        """Return the closed form for a halo exchange or a rotation, or None if the fetch is neither."""
         tile, base, step, rows, limit = (number.at(names) for number in self.parts[0])
         if len(self.parts) != 1 or self.divisor != 1 or step != tile:
             return None
@@ -106,36 +121,39 @@ class Fetched(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """Rows from the tile before and from the one after: of two devices each has one neighbour."""
+    """The rows that a device needs from the tile before and from the tile after its own.
+
+    With two devices, each has only one neighbor, so only the larger number counts.
+    """
 
     before: int
     after: int
 
     def at(self, count: int) -> int:
-        return sum(rows * min(count - 1, neighbours) for rows, neighbours in self._terms())
+        return sum(rows * min(count - 1, neighbors) for rows, neighbors in self._terms())
 
     def text(self, group: str) -> str:
-        words = [
-            f"min({group}-1, {neighbours})" + (f"*{rows}" if rows != 1 else "") for rows, neighbours in self._terms()
+        terms = [
+            f"min({group}-1, {neighbors})" + (f"*{rows}" if rows != 1 else "") for rows, neighbors in self._terms()
         ]
-        return words[0] if len(words) == 1 else f"({' + '.join(words)})"
+        return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
 
     def _terms(self) -> list[tuple[int, int]]:
         less, more = sorted((self.before, self.after))
-        return [(rows, neighbours) for rows, neighbours in ((less, 2), (more - less, 1)) if rows]
+        return [(rows, neighbors) for rows, neighbors in ((less, 2), (more - less, 1)) if rows]
 
 
 class Moved(NamedTuple):
-    """Elements that the busiest device sends or receives to go from one sharding to another."""
+    """The elements that the busiest device sends or receives to change the sharding of a tensor."""
 
     source: Sharding
     target: Sharding
     shape: tuple[Expr, ...]
-    axes: tuple[str, ...]  # of the mesh, in its order
+    axes: tuple[str, ...]  # used mesh axes, in the order of the mesh
 
     @staticmethod
     def of(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> Moved:
-        if source.partial == target.partial:  # each summand by itself
+        if source.partial == target.partial:  # each partial summand is moved separately
             source, target = source.without_partial(), target.without_partial()
         used = {split_ref(ref)[0] for ref in (*source.used_axes, *target.used_axes)}
         return Moved(source, target, tuple(map(Expr.of, shape)), tuple(name for name in mesh.names if name in used))
@@ -145,26 +163,26 @@ class Moved(NamedTuple):
         return exchange(self.source, self.target, tuple(size.at(names) for size in self.shape), mesh).elements
 
     def form(self, names: Names) -> Expr | str:
-        """A closed form if one equals the count, else the name of the count."""
-        for form in self._forms():
-            if all(form.at(tried) == self.at(tried) for tried in self._tried(names)):
-                return form
+        """Return a closed candidate that equals the count, or a text that names the count if no candidate does."""
+        for candidate in self._forms():
+            if all(candidate.at(tested_names) == self.at(tested_names) for tested_names in self._tested_names(names)):
+                return candidate
         return f"moved({' x '.join(map(str, self.shape))}: {self.source} -> {self.target})"
 
-    def _tried(self, names: Names) -> Iterator[Names]:
-        """The plan's mesh, and others that split the sizes evenly."""
+    def _tested_names(self, names: Names) -> Iterator[Names]:
+        """Yield the plan's sizes, and sizes of other meshes that split the tensor evenly."""
         yield names
         splits = [
             (s, devices(axes))
             for end in (self.source, self.target)
             for s, axes in zip(self.shape, end.dims, strict=True)
         ]
-        for other in meshes_to_try(names, [f"n_{axis}" for axis in self.axes]):
-            if not any(size.at(other) % parts.at(other) for size, parts in splits):
-                yield other
+        for tested_names in meshes_to_try(names, [f"n_{axis}" for axis in self.axes]):
+            if not any(size.at(tested_names) % parts.at(tested_names) for size, parts in splits):
+                yield tested_names
 
     def _forms(self) -> Iterator[Expr]:
-        """Candidate closed forms: a tile of either side, without the overlap of both."""
+        """Yield candidates for the closed form: the tile of either side, with and without the overlap of both tiles."""
         ends = (self.source, self.target)
         if any(end.halo or any(end.offsets) for end in ends) or any(":" in a for e in ends for a in e.split_axes):
             return
@@ -174,7 +192,7 @@ class Moved(NamedTuple):
         yield from (after, before, after + -common, before + -common)
 
     def _tile(self, sharding: Sharding) -> Expr:
-        """Elements of a tile."""
+        """Return the number of elements of a tile."""
         sizes = [s.divided_up(devices(axes)) for s, axes in zip(self.shape, sharding.dims, strict=True)]
         return math.prod(sizes, start=ONE)
 

@@ -1,9 +1,9 @@
-"""The elements that devices must send and receive to go from one sharding of a tensor to another.
+"""The elements that devices must send and receive to change the sharding of a tensor.
 
-Every device fetches the elements that it lacks under the target from the holders under the source; devices that hold the
-same part share the load. One row of NumPy arrays per device of the sub-mesh whose axes split the value under
-either sharding, so the cost does not depend on the rest of the mesh. Dims are independent of each other, and
-results are cached per dim: a search needs the same dims repeatedly.
+Every device fetches the elements that it lacks under the target sharding from their holders under the source sharding.
+Devices that hold the same elements share the load. NumPy arrays have one entry per device of the sub-mesh whose axes
+split the tensor under either sharding, so the cost does not depend on the rest of the mesh. Dims are independent of
+each other, and results are cached per dim, because a search queries the same dims repeatedly.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Halo, Sharding
 
 Numbers = NDArray[np.int64]
-Rows = tuple[Numbers, Numbers]  # [start, stop) of every tile or on every device
+Rows = tuple[Numbers, Numbers]  # [start, stop) of every tile, or of the rows on every device
 _NO_HALO = (0, 0)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The maximum over devices of elements received and sent, and of the number of sources."""
+    """Maxima over devices: elements received, elements sent, and devices from which a device receives."""
 
     received: int
     sent: int
@@ -39,7 +39,7 @@ class Exchange:
 
 
 class Split(NamedTuple):
-    """The split of one dim of a tensor."""
+    """How one dim of a tensor is split: its size, the mesh axes, and optionally a halo and uneven tile offsets."""
 
     size: int
     axes: tuple[str, ...]
@@ -47,12 +47,12 @@ class Split(NamedTuple):
     offsets: tuple[int, ...] = ()
 
     def core(self) -> Split:
-        """The same without halo."""
+        """Return this split without its halo."""
         return Split(self.size, self.axes, _NO_HALO, self.offsets) if self.halo != _NO_HALO else self
 
 
 def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
-    """The split of each dim."""
+    """Return the split of each dim."""
     if not sharding.halo and not sharding.offsets:
         return [Split(size, axes) for size, axes in zip(shape, sharding.dims, strict=True)]
     halo = sharding.halo or (_NO_HALO,) * sharding.rank
@@ -61,10 +61,11 @@ def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
 
 
 def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The partial axes of both ends between which a transfer moves the summands, one to one; those of both come first.
+    """Return the partial axes of source and target between which a transfer moves partial summands one to one.
 
-    None if it cannot: summands of several kinds stay in place, and their number must not change. Axes of one device
-    have nothing to move.
+    Axes that are partial on both sides come first. Axes of size 1 are left out, since there is nothing to move.
+    Returns None if a transfer is impossible: the number of summands must not change, and summands of different
+    reductions cannot move.
     """
     if source.partial == target.partial:
         return source.partial_axes, target.partial_axes
@@ -72,9 +73,9 @@ def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[
     if before == after:
         axes = tuple(axis for axis, _ in before)
         return axes, axes
-    of_both = {axis for axis, _ in before} & {axis for axis, _ in after}
-    common = tuple(axis for axis, _ in before if axis in of_both)
-    left, right = ((*common, *(axis for axis, _ in end if axis not in of_both)) for end in (before, after))
+    shared = {axis for axis, _ in before} & {axis for axis, _ in after}
+    common = tuple(axis for axis, _ in before if axis in shared)
+    left, right = ((*common, *(axis for axis, _ in end if axis not in shared)) for end in (before, after))
     one_kind = len({kind for _, kind in (*before, *after)}) == 1
     return (left, right) if one_kind and mesh.group_size(left) == mesh.group_size(right) else None
 
@@ -82,50 +83,58 @@ def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[
 def with_summand_dim(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[Sharding, Sharding, tuple[int, ...]]:
-    """Both ends with the summands that move between axes as the rows of one more dim; as they are where none do."""
-    if source.partial == target.partial or (ends := summand_axes(source, target, mesh)) is None:
+    """Add a dim to both shardings and to the shape, whose rows are the partial summands that move between axes.
+
+    Returns the arguments unchanged if no summand moves.
+    """
+    if source.partial == target.partial or (partial_axes := summand_axes(source, target, mesh)) is None:
         return source, target, shape
-    found: list[Sharding] = []
-    for end, axes, other in zip((source, target), ends, ends[::-1], strict=True):
-        moved = tuple(axis for axis in axes if axis not in other)
-        kept = tuple(pair for pair in end.partial if pair[0] not in moved)
+    shardings: list[Sharding] = []
+    for end, axes, other_axes in zip((source, target), partial_axes, partial_axes[::-1], strict=True):
+        moved = tuple(axis for axis in axes if axis not in other_axes)
+        unmoved = tuple(pair for pair in end.partial if pair[0] not in moved)
         halo, offsets = end.halo and (*end.halo, _NO_HALO), end.offsets and (*end.offsets, ())
-        found.append(Sharding((*end.dims, moved), kept, halo, offsets))
-    return found[0], found[1], (*shape, mesh.group_size(found[0].dims[-1]))
+        shardings.append(Sharding((*end.dims, moved), unmoved, halo, offsets))
+    return shardings[0], shardings[1], (*shape, mesh.group_size(shardings[0].dims[-1]))
 
 
 @lru_cache(maxsize=4096)
 def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> Exchange:
-    """The exchange between two shardings of a tensor of global `shape`; summands stay summands (`summand_axes`)."""
+    """Return the exchange between two shardings of a tensor of global `shape`. Partial values stay partial."""
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     if source.without_partial() == target.without_partial() or 0 in shape:
         return Exchange(0, 0, 0)
     grid = grid_of(mesh, (*source.split_axes, *target.split_axes))
-    held, wanted = splits_of(source, shape), splits_of(target, shape)
-    kept = grid.overlap(wanted, held)
-    received = grid.volume(wanted) - kept
-    most = int(received.max())
-    if not most:
+    source_splits, target_splits = splits_of(source, shape), splits_of(target, shape)
+    kept = grid.overlap(target_splits, source_splits)
+    received = grid.volume(target_splits) - kept
+    most_received = int(received.max())
+    if not most_received:
         return Exchange(0, 0, 0)
-    own = grid.overlap(wanted, [have.core() for have in held]) if source.halo else kept
-    return Exchange(most, _sent(grid, held, wanted, source, own), _peers(grid, held, wanted, received))
+    own = grid.overlap(target_splits, [split.core() for split in source_splits]) if source.halo else kept
+    return Exchange(
+        most_received,
+        _sent(grid, source_splits, target_splits, source, own),
+        _peers(grid, source_splits, target_splits, received),
+    )
 
 
-def received_elements(grid: Grid, held: Sequence[Split], wanted: Sequence[Split]) -> int:
-    """The most elements that one device lacks: `Exchange.received`, over a grid of all axes of both shardings."""
-    return int((grid.volume(wanted) - grid.overlap(wanted, held)).max())
+def received_elements(grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split]) -> int:
+    """Return the most elements that one device lacks: `Exchange.received`, on a grid of all axes of both shardings."""
+    return int((grid.volume(target_splits) - grid.overlap(target_splits, source_splits)).max())
 
 
 def grid_of(mesh: Mesh, refs: Sequence[str]) -> Grid:
-    """The sub-mesh of the axes (or parts of axes) `refs`."""
+    """Return the sub-mesh of the axes in `refs`. For a sub-axis, the sub-mesh contains the entire axis."""
     used = frozenset(split_ref(ref)[0] for ref in refs)
-    is_small = mesh.group_size(used) <= _SMALL
+    is_small = mesh.group_size(used) <= _MAX_SMALL_GRID
     return (_small_grid if is_small else _large_grid)(mesh, used)
 
 
-# Bounds of the cache: grids, tables per grid, numbers in all.
-_KEPT, _KEPT_NUMBERS = 4096, 1 << 22
-_SMALL, _SMALL_GRIDS, _LARGE_GRIDS = 1 << 14, 64, 4
+# Limits of the caches, chosen to bound their memory to 32 MiB per grid: tables per grid, and numbers in all tables of a
+# grid. Below: the most devices of a small grid, and how many small and large grids are cached.
+_MAX_TABLES, _MAX_NUMBERS = 4096, 1 << 22
+_MAX_SMALL_GRID, _SMALL_GRIDS, _LARGE_GRIDS = 1 << 14, 64, 4
 
 
 def _grid(mesh: Mesh, used: frozenset[str]) -> Grid:
@@ -143,7 +152,11 @@ _small_grid, _large_grid = lru_cache(_SMALL_GRIDS)(_grid), lru_cache(_LARGE_GRID
 
 @dataclass(eq=False)
 class Grid:
-    """The `count` devices of a sub-mesh, row-major, with the distance between neighbours along each of its (whole) axes."""
+    """The `count` devices of a sub-mesh in row-major order, with cached tables of what each device holds and needs.
+
+    Attributes:
+        strides: axis name -> difference in index between neighbors along the axis.
+    """
 
     mesh: Mesh
     strides: dict[str, int]
@@ -153,7 +166,7 @@ class Grid:
 
     def _keep(self, key: Any, table: Any) -> Any:
         size = sum(part.size for part in (table if isinstance(table, tuple) else (table,)))
-        if len(self._tables) >= _KEPT or self._numbers + size > _KEPT_NUMBERS:
+        if len(self._tables) >= _MAX_TABLES or self._numbers + size > _MAX_NUMBERS:
             self._tables.clear()
             self._numbers = 0
         self._tables[key] = table
@@ -165,89 +178,92 @@ class Grid:
         return np.arange(self.count, dtype=np.int64)
 
     def index(self, refs: tuple[str, ...]) -> Numbers:
-        """Each device's number in its group over `refs`."""
-        found = self._tables.get(refs)
-        if found is None:
-            found = np.zeros(self.count, np.int64)
+        """Return each device's index in its group over `refs`."""
+        index = self._tables.get(refs)
+        if index is None:
+            index = np.zeros(self.count, np.int64)
             for stride, size in self._digits(refs):
-                found = found * size + self._devices // stride % size
-            self._keep(refs, found)
-        return found
+                index = index * size + self._devices // stride % size
+            self._keep(refs, index)
+        return index
 
     def _digits(self, refs: tuple[str, ...]) -> list[list[int]]:
-        """The mixed-radix digits of a device's number for `refs`: strides and sizes; adjacent digits are merged."""
-        found: list[list[int]] = []
+        """Return [stride, size] of the mixed-radix digits that `refs` select from a device's index.
+
+        Adjacent digits are merged.
+        """
+        digits: list[list[int]] = []
         for ref in refs:
             name, pre, size = split_ref(ref)
-            whole = self.mesh.axis_size(name)
-            part = size or whole
-            stride = self.strides[name] * (whole // (pre * part))
-            if found and found[-1][0] == stride * part:
-                found[-1] = [stride, found[-1][1] * part]
+            axis_size = self.mesh.axis_size(name)
+            digit_size = size or axis_size
+            stride = self.strides[name] * (axis_size // (pre * digit_size))
+            if digits and digits[-1][0] == stride * digit_size:
+                digits[-1] = [stride, digits[-1][1] * digit_size]
             else:
-                found.append([stride, part])
-        return found
+                digits.append([stride, digit_size])
+        return digits
 
     def tiles(self, split: Split) -> Rows:
-        """Rows of all tiles of a dim, without halo."""
-        found = self._tables.get((split, "tiles"))
-        if found is None:
+        """Return the rows of all tiles of a dim, without halo."""
+        tiles = self._tables.get((split, "tiles"))
+        if tiles is None:
             bounds = np.asarray(split.offsets, np.int64)
             if not split.offsets:
                 count = self.mesh.group_size(split.axes)
                 bounds = np.minimum(np.arange(count + 1, dtype=np.int64) * -(-split.size // count), split.size)
-            found = self._keep((split, "tiles"), (bounds[:-1], bounds[1:]))
-        return found
+            tiles = self._keep((split, "tiles"), (bounds[:-1], bounds[1:]))
+        return tiles
 
     def rows(self, split: Split) -> Rows:
-        """Rows that each device holds, halo included."""
-        found = self._tables.get(split)
-        if found is None:
+        """Return the rows that each device holds, including its halo."""
+        rows = self._tables.get(split)
+        if rows is None:
             starts, stops = self.tiles(split)
             index = self.index(split.axes)
             before, after = split.halo
-            found = np.maximum(starts[index] - before, 0), np.minimum(stops[index] + after, split.size)
-            self._keep(split, found)
-        return found
+            rows = np.maximum(starts[index] - before, 0), np.minimum(stops[index] + after, split.size)
+            self._keep(split, rows)
+        return rows
 
-    def common(self, wanted: Split, held: Split) -> Numbers:
-        """Rows that each device both holds and needs."""
-        found = self._tables.get((wanted, held))
-        if found is None:
-            (start, stop), (first, last) = self.rows(wanted), self.rows(held)
-            found = np.maximum(np.minimum(stop, last) - np.maximum(start, first), 0)
-            self._keep((wanted, held), found)
-        return found
+    def common(self, target: Split, source: Split) -> Numbers:
+        """Return how many rows of a dim each device both holds and needs."""
+        counts = self._tables.get((target, source))
+        if counts is None:
+            (start, stop), (first, last) = self.rows(target), self.rows(source)
+            counts = np.maximum(np.minimum(stop, last) - np.maximum(start, first), 0)
+            self._keep((target, source), counts)
+        return counts
 
-    def overlap(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
-        """Elements that each device both holds and needs."""
+    def overlap(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
+        """Return how many elements each device both holds and needs."""
         total: Numbers = _ONE
-        for dim in zip(wanted, held, strict=True):
+        for dim in zip(target_splits, source_splits, strict=True):
             total = total * self.common(*dim)
         return total
 
     def volume(self, splits: Sequence[Split]) -> Numbers:
-        """How many elements each device holds."""
-        found = self._tables.get(key := (tuple(splits), "volume"))
-        return self._keep(key, self.overlap(splits, splits)) if found is None else found
+        """Return how many elements each device holds."""
+        volumes = self._tables.get(key := (tuple(splits), "volume"))
+        return self._keep(key, self.overlap(splits, splits)) if volumes is None else volumes
 
-    def sources(self, wanted: Split, held: Split) -> Numbers:
-        """How many tiles of a dim each device takes its rows from."""
-        found = self._tables.get((wanted, held, "sources"))
-        if found is None:
-            starts, _ = self.tiles(held)
-            start, stop = self.rows(wanted)
+    def sources(self, target: Split, source: Split) -> Numbers:
+        """Return from how many source tiles of a dim each device takes its rows."""
+        counts = self._tables.get((target, source, "sources"))
+        if counts is None:
+            starts, _ = self.tiles(source)
+            start, stop = self.rows(target)
             first, last = np.searchsorted(starts, start, side="right") - 1, np.searchsorted(starts, stop, side="left")
-            found = self._keep((wanted, held, "sources"), np.maximum(last - first, 1))
-        return found
+            counts = self._keep((target, source, "sources"), np.maximum(last - first, 1))
+        return counts
 
-    def coverage(self, wanted: Split, held: Split) -> Numbers:
-        """Per source tile of a dim: its overlap with each target tile, in rows, summed over target tiles."""
-        starts, stops = self.tiles(held)
-        if wanted.halo == _NO_HALO:
+    def coverage(self, target: Split, source: Split) -> Numbers:
+        """Return for each source tile of a dim the sum of its overlaps with all target tiles, in rows."""
+        starts, stops = self.tiles(source)
+        if target.halo == _NO_HALO:
             return stops - starts
-        first, last = self.tiles(wanted)
-        first, last = np.maximum(first - wanted.halo[0], 0), np.minimum(last + wanted.halo[1], wanted.size)
+        first, last = self.tiles(target)
+        first, last = np.maximum(first - target.halo[0], 0), np.minimum(last + target.halo[1], target.size)
         return (
             below_bounds(stops, first)
             - below_bounds(starts, first)
@@ -255,54 +271,56 @@ class Grid:
             + below_bounds(starts, last)
         )
 
-    def demand(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
-        """Per source tile: its elements, times the number of target tiles that contain them."""
+    def demand(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
+        """Return for each source tile how often its elements are needed, summed over its elements."""
         halo = tuple(
-            split if split.halo != _NO_HALO else None for split in wanted
-        )  # without a split only the size matters
-        key = (halo, tuple(held))
-        found = self._tables.get(key)
-        if found is None:
-            found = _ONE
-            for want, have in zip(wanted, held, strict=True):
-                found = np.multiply.outer(found, self.coverage(want, have)).reshape(-1)
-            self._keep(key, found)
-        return found
+            split if split.halo != _NO_HALO else None for split in target_splits
+        )  # without a halo, only the size of the dim matters
+        key = (halo, tuple(source_splits))
+        demand = self._tables.get(key)
+        if demand is None:
+            demand = _ONE
+            for target, source in zip(target_splits, source_splits, strict=True):
+                demand = np.multiply.outer(demand, self.coverage(target, source)).reshape(-1)
+            self._keep(key, demand)
+        return demand
 
 
 _ONE: Numbers = np.ones(1, np.int64)
 
 
-def _sent(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], source: Sharding, own: Numbers) -> int:
-    """The most that a holder sends when the holders of a tile share the requests of the others.
+def _sent(
+    grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split], source: Sharding, own: Numbers
+) -> int:
+    """Return the most elements that a device sends, if the holders of a tile share the requests for it.
 
     Args:
-        own: per device the elements that it needs of its own tile.
+        own: for each device, the elements of its own tile that it needs.
     """
     mesh = grid.mesh
-    # Partial axes of which another part splits: their coordinates vary within the grid.
+    # Partial axes that share an axis with a split: their coordinates vary within the grid.
     groups = tuple(ref for ref in source.partial_axes if split_ref(ref)[0] in grid.strides)
-    demand = grid.demand(wanted, held)
+    demand = grid.demand(target_splits, source_splits)
     summands = mesh.group_size(groups)
-    copies = grid.count // (math.prod(mesh.group_size(want.axes) for want in wanted) * summands)
+    copies = grid.count // (math.prod(mesh.group_size(split.axes) for split in target_splits) * summands)
     holders = grid.count // (len(demand) * summands)
     tile = grid.index((*source.split_axes, *groups))
     local = np.bincount(tile, weights=own, minlength=len(demand) * summands)
-    missed = (demand if summands == 1 else np.repeat(demand, summands)) * copies - local
-    return math.ceil(float(missed.max()) / holders)
+    requested = (demand if summands == 1 else np.repeat(demand, summands)) * copies - local
+    return math.ceil(float(requested.max()) / holders)
 
 
 def below_bounds(points: Numbers, bounds: Numbers) -> Numbers:
-    """Per point p the sum of max(0, p - b) over the bounds."""
+    """Return, for each point p, the sum of max(0, p - b) over all bounds b."""
     order = np.sort(bounds)
     sums = np.concatenate([[0], np.cumsum(order)])
     number = np.searchsorted(order, points, side="left")
     return number * points - sums[number]
 
 
-def _peers(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], received: Numbers) -> int:
-    """The most source tiles that a device which receives something takes from."""
+def _peers(grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split], received: Numbers) -> int:
+    """Return the most source tiles from which one device receives."""
     count: Numbers = np.ones(grid.count, np.int64)
-    for want, have in zip(wanted, held, strict=True):
-        count = count * grid.sources(want, have)
+    for target, source in zip(target_splits, source_splits, strict=True):
+        count = count * grid.sources(target, source)
     return int(count[received > 0].max(initial=0))

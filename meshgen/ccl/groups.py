@@ -1,4 +1,4 @@
-"""The replica groups of all ranks at once, and the domains of a machine that they span."""
+"""The replica groups of all ranks as arrays, and the machine domains (for example hosts) that they span."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups along some axes.
+    """The groups along some mesh axes.
 
     Attributes:
-        members: ranks [groups, size].
-        group: the group of each rank.
+        members: ranks of each group, shape [groups, size].
+        group: index of the group of each rank.
     """
 
     members: Array
@@ -31,25 +31,29 @@ class Groups:
         return self.members.shape[1]
 
     def latest(self, times: Array) -> Array:
-        """Per rank the latest of the times [ranks] of its group."""
+        """Return for each rank the latest of the `times` of its group. `times` has one entry per rank."""
         return times[self.members].max(axis=1)[self.group]
 
     def domains(self, devices: int) -> tuple[Array, Array]:
-        """Per group, how many domains of so many devices it spans, and the fewest of its members in one of them."""
+        """Return how many domains each group spans, and the fewest members that it has in one domain.
+
+        Args:
+            devices: consecutive ranks in one domain of the machine.
+        """
         domain = np.sort(self.members // devices, axis=1)
         starts = np.ones(domain.shape, np.bool_)
         starts[:, 1:] = domain[:, 1:] != domain[:, :-1]
-        places = np.flatnonzero(starts)
-        lengths = np.diff(np.append(places, domain.size))
-        first = np.flatnonzero(places % self.size == 0)
+        positions = np.flatnonzero(starts)
+        lengths = np.diff(np.append(positions, domain.size))
+        first = np.flatnonzero(positions % self.size == 0)
         return starts.sum(axis=1), np.minimum.reduceat(lengths, first)
 
 
 @lru_cache(maxsize=256)
 def groups_of(mesh: Mesh, axes: tuple[str, ...]) -> Groups:
-    """The groups of devices that differ only along `axes`."""
+    """Return the groups of devices that differ only in their coordinates along `axes`."""
     ranks = np.arange(mesh.size)
-    first = ranks.copy()  # the rank of the group's first device
+    first = ranks.copy()  # first rank of each rank's group
     for ref in axes:
         stride = stride_of(mesh, ref)
         first -= ranks // stride % mesh.axis_size(ref) * stride
@@ -61,7 +65,7 @@ def groups_of(mesh: Mesh, axes: tuple[str, ...]) -> Groups:
 
 
 def stride_of(mesh: Mesh, ref: str) -> int:
-    """The distance between the numbers of adjacent devices along an axis or a part of one."""
+    """Return the difference in rank between neighbors along an axis or sub-axis."""
     axis = mesh.axis(ref)
     below = math.prod(mesh.sizes[mesh.axes.index(axis) + 1 :])
     _, outer, size = split_ref(ref)

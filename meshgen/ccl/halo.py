@@ -1,9 +1,10 @@
-"""Rows that devices fetch from each other when a tile of a result needs other rows than the tile of its operand has.
+"""Row fetches: rows that devices fetch from each other because a result tile needs rows outside of the operand tile.
 
-Device i of a group holds rows [i tile, (i + 1) tile) of a dim and needs `rows` of them from (i step + base) / divisor,
-rounded up, on; rows below 0 or from `limit` on do not exist and are padding, or with `wrap` are counted modulo `limit`.
-Halo exchange of a convolution, shifted and cut slices, padding and joining along a split dim are all of this form.
-Several such fetches may share one message.
+Device i of a group holds rows [i tile, (i + 1) tile) of a dim. It needs `rows` rows from ceil((i step + base) /
+divisor)
+on. Rows below 0 or from `limit` on do not exist and are padding; with `wrap`, indices are taken modulo `limit`.
+The halo exchange of a convolution, shifted slices, padding and concatenation along a split dim all have this form.
+Several fetches may share one message.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
 from meshgen.ops.collective_checks import farthest_start
 
-_FAR = 2.0**62  # rows: beyond the end of any tensor
+_FAR = 2.0**62  # rows; beyond the end of any tensor, and small enough for int64 arithmetic
 
 
 @dataclass(frozen=True)
 class RowFetch:
-    """One dim of a group of `count` devices, all numbers in rows."""
+    """A fetch of rows of one dim in a group of `count` devices. All numbers count rows."""
 
     count: int
     tile: int
@@ -35,19 +36,20 @@ class RowFetch:
     divisor: int = 1
 
     def start(self, index: int) -> int:
-        """The first row that a device needs, also where it does not exist."""
+        """Return the first row that device `index` needs. The row may be outside of the tensor."""
         return -(-(index * self.step + self.base) // self.divisor)
 
     def reduced(self) -> RowFetch:
-        """The same without a divisor, if the start of every device is divisible."""
+        """Return an equal fetch without a divisor, if the start of every device is divisible."""
         if self.step % self.divisor:
             return self
         return replace(self, base=self.start(0), step=self.step // self.divisor, divisor=1)
 
     def near(self) -> RowFetch:
-        """Return a fetch of the same existing rows, whose step is not longer than these and the fetched ones together.
+        """Return a fetch of the same existing rows whose step is at most the existing and the fetched rows together.
 
-        A longer step leads past all rows, so one device has some at most. Windows have such steps where their stride is larger than the operand.
+        With a longer step, at most one device fetches existing rows. Windows have such steps if their stride exceeds
+        the operand.
         """
         far = farthest_start(self.rows, self.limit, self.divisor)
         if self.wrap or abs(self.step) <= far:
@@ -58,7 +60,7 @@ class RowFetch:
         return replace(self, base=base, step=far)
 
     def wanted(self, index: int) -> list[tuple[int, int]]:
-        """The existing rows that a device needs, as ranges [start, stop)."""
+        """Return the existing rows that device `index` needs, as ranges [start, stop)."""
         start = self.start(index)
         if not self.wrap:
             return [(max(0, start), min(self.limit, start + self.rows))]
@@ -68,7 +70,7 @@ class RowFetch:
         return [(first, first + head), (0, rows - head)]
 
     def ranges(self) -> tuple[Numbers, Numbers]:
-        """`wanted` of all devices: starts and stops, `[device, range]`."""
+        """Return the ranges of `wanted` for all devices, as arrays of starts and stops of shape [device, range]."""
         index = np.arange(self.count, dtype=np.int64)
         if not self.wrap:
             is_far = np.abs(index * float(self.step) + self.base) > _FAR
@@ -80,7 +82,7 @@ class RowFetch:
         return np.stack([first, np.zeros_like(first)], 1), np.stack([first + head, rows - head], 1)
 
     def placed(self, index: int) -> list[tuple[int, int, int]]:
-        """The same ranges, each with the row of the result at which it begins."""
+        """Return the ranges of `wanted` for device `index`, each with the row of the result at which it begins."""
         ranges = self.wanted(index)
         if not self.wrap:
             return [(*ranges[0], max(0, -self.start(index)))]
@@ -103,14 +105,14 @@ class RowFetch:
         return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
 
     def kept(self) -> Numbers:
-        """Rows that each device needs and holds itself."""
+        """Return how many rows each device both needs and holds."""
         starts, stops = self.ranges()
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
         own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
         return np.maximum(own, 0).sum(axis=1)
 
     def traffic(self) -> tuple[Numbers, Numbers]:
-        """Rows that each device receives, and those that each sends."""
+        """Return how many rows each device receives, and how many it sends."""
         if not self.tile:
             return np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
         starts, stops = self.ranges()
@@ -121,22 +123,25 @@ class RowFetch:
         return (stops - starts).sum(axis=1) - own, np.diff(below) - own
 
     def most_sent(self) -> int:
-        """A bound on the rows that a device sends: a row is needed by no more devices than start within the rows of one."""
-        wanted_by = self.count if not self.step else min(self.count, self.rows * self.divisor // abs(self.step) + 3)
-        return self.tile * wanted_by
+        """Return an upper bound on the rows that one device sends.
+
+        A row is needed by at most as many devices as have their start within `rows` rows.
+        """
+        receivers = self.count if not self.step else min(self.count, self.rows * self.divisor // abs(self.step) + 3)
+        return self.tile * receivers
 
     def moved(self) -> int:
-        """The larger of the most rows that a device receives and the most that one sends."""
+        """Return the most rows that one device receives or sends."""
         return rows_moved([self])
 
 
 def rows_moved(fetches: Sequence[RowFetch]) -> int:
-    """The most rows that a device of the group receives or sends in one message for all the fetches."""
+    """Return the most rows that one device of the group receives or sends in one message for all `fetches`."""
     return max(most_rows(fetches))
 
 
 def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
-    """The most rows that a device of the group receives in one message for all the fetches, and that one sends."""
+    """Return the most rows that one device receives in one message for all `fetches`, and the most that one sends."""
     if not fetches:
         return 0, 0
     received, sent = zip(*(fetch.traffic() for fetch in fetches), strict=True)
@@ -144,13 +149,16 @@ def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
 
 
 def most_kept(fetches: Sequence[RowFetch]) -> int:
-    """The most rows of its own that a device of the group needs in all the fetches."""
+    """Return the most rows of its own tile that a device of the group needs in all `fetches` together."""
     return int(np.max(sum(fetch.kept() for fetch in fetches))) if fetches else 0
 
 
 @dataclass(frozen=True)
 class Part:
-    """A fetch from rows [start, start + tile) of the device's operand; `fetch.rows` rows of the result are its own."""
+    """One fetch of a `fetch_rows`, which reads rows [start, start + tile) of the operand.
+
+    It fills `fetch.rows` rows of the result.
+    """
 
     start: int
     fetch: RowFetch
@@ -162,10 +170,10 @@ class Part:
 
 
 def parts_of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> list[Part]:
-    """The fetches of a `fetch_rows`, in the order of the result's rows.
+    """Return the fetches of a `fetch_rows`, in the order of their rows in the result.
 
     Args:
-        tile, rows: of the dim in the operand and in the result.
+        tile, rows: size of the op's dim in the operand and in the result.
         count: devices of a group.
     """
     if numbers := attrs.get("parts"):

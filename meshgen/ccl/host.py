@@ -1,4 +1,4 @@
-"""The buffers of a collective on one rank as bytes on the host, and its local steps in NumPy."""
+"""The buffers of a collective on one rank as bytes on the host, and the local steps on them in NumPy."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Reduce
 from meshgen.ir.graph import DTYPES
 from meshgen.ops.evaluate.common import Array
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one dim, contiguous
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one-dimensional and contiguous
 
 
 class HostBuffers:
-    """Operands, results and scratch of one collective. NumPy refuses accesses outside of a buffer."""
+    """Operands, results and scratch of one collective. NumPy raises an error for accesses outside of a buffer."""
 
     def __init__(self, buffers: Mapping[BufferRef, Bytes]) -> None:
         self._buffers = buffers
 
     def array(self, box: Box) -> Array:
-        """The elements of a box, as a view."""
+        """Return a NumPy view of the elements of `box`."""
         strides = tuple(stride * box.itemsize for stride in box.strides)
         return np.ndarray(box.shape, DTYPES[box.dtype], self._buffers[box.buffer], box.byte_offset, strides)
 
     def bytes_of(self, box: Box) -> Bytes:
-        """The bytes of a contiguous box, as a view."""
+        """Return a NumPy view of the bytes of `box`, which must be contiguous."""
         assert box.is_contiguous, "transports move contiguous memory only"
         return np.ndarray((box.nbytes,), np.uint8, self._buffers[box.buffer], box.byte_offset)
 
@@ -44,6 +44,6 @@ class HostBuffers:
 
 
 def reduced_bytes(parts: Sequence[Bytes], step: Group) -> Bytes:
-    """The operands of a group, reduced element by element in group order."""
+    """Return the element-wise reduction of the operands of a group, in group order, as bytes."""
     total = reduce_arrays([part.view(DTYPES[step.dtype]) for part in parts], step.reduction, step.dtype)
     return total.view(np.uint8)

@@ -1,4 +1,7 @@
-"""All ranks of a mesh in one process, on lowered steps: each runs until it communicates, then all of them do."""
+"""Execution of lowered steps for all ranks of a mesh in one process.
+
+Each rank runs its local steps until it communicates; then all ranks communicate together.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,11 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Pending:
-    """The next communication of a rank, in the buffers of one of its collectives; `label` is for messages."""
+    """The next communication of a rank, and the buffers of its collective.
+
+    Attributes:
+        label: the collective's name in error messages.
+    """
 
     launch: Launch
     memory: HostBuffers
@@ -27,51 +34,65 @@ class Pending:
 def run_lowered(
     lowered: Sequence[Lowered], buffers: Sequence[HostBuffers], mesh: Mesh, wires: Wires, first_rank: int = 0
 ) -> None:
-    """One collective on all ranks of a mesh, by rank.
+    """Run one collective on all ranks of a mesh.
 
     Args:
+        lowered, buffers: steps and memory of each rank, in order of rank.
         first_rank: world rank of the mesh's first device.
     Raises:
-        RuntimeFailure: MG0604, ranks deadlock.
+        RuntimeFailure: MG0604, the ranks deadlock.
     """
-    running = [launches(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
-    while any(now := [next(each, None) for each in running]):
+    running = [launches(steps, memory) for steps, memory in zip(lowered, buffers, strict=True)]
+    while any(now := [next(steps, None) for steps in running]):
         pending = [Pending(launch, memory) if launch else None for launch, memory in zip(now, buffers, strict=True)]
         communicate(pending, mesh, wires, first_rank)
 
 
 def communicate(now: Sequence[Pending | None], mesh: Mesh, wires: Wires, first_rank: int = 0) -> None:
-    """Run the next communication of all ranks of a mesh, by rank; None: nothing. As `run_lowered`."""
-    planned, buffers = [each and each.launch for each in now], [each.memory for each in now if each]
-    messages = [launch for launch in planned if isinstance(launch, Messages)]
+    """Run the next communication of all ranks of a mesh.
+
+    Args:
+        now: the communication of each rank, or None for a rank that has finished.
+    Raises:
+        RuntimeFailure: MG0604, the ranks deadlock.
+    """
+    rank_launches, buffers = (
+        [pending and pending.launch for pending in now],
+        [pending.memory for pending in now if pending],
+    )
+    messages = [launch for launch in rank_launches if isinstance(launch, Messages)]
     if len(messages) == len(now):
         _deliver(messages, buffers, wires, first_rank)
         return
-    for calls in zip(*_agreed(planned), strict=True):
+    for calls in zip(*_agreed(rank_launches), strict=True):
         for members in mesh.groups(calls[0].axes):
             _run_group([calls[rank] for rank in members], [buffers[rank] for rank in members])
 
 
 def _agreed(now: Sequence[Launch | None]) -> list[tuple[Group, ...]]:
-    """The NCCL calls at which all ranks are. Raises RuntimeFailure MG0604 if they differ, which would deadlock."""
+    """Return the NCCL calls of all ranks. Raises RuntimeFailure MG0604 if they differ, which would deadlock."""
     calls = [launch for launch in now if isinstance(launch, tuple)]
-    said = {tuple((c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in each) for each in calls}
-    if len(calls) < len(now) or len(said) > 1:
+    signatures = {tuple((c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in each) for each in calls}
+    if len(calls) < len(now) or len(signatures) > 1:
         raise RuntimeFailure(Diagnostic("MG0604", "ranks take part in different calls of NCCL; they would deadlock"))
     return calls
 
 
 def _run_group(steps: Sequence[Group], buffers: Sequence[HostBuffers]) -> None:
-    """One call on the members of a group; all results are computed before any is written."""
+    """Run one call on the members of a group. All results are computed before any is written."""
     parts = [memory.bytes_of(step.source) for step, memory in zip(steps, buffers, strict=True)]
-    found = group_results(steps[0], parts)
-    for step, memory, content in zip(steps, buffers, found, strict=True):
+    results = group_results(steps[0], parts)
+    for step, memory, content in zip(steps, buffers, results, strict=True):
         if content is not None:
             memory.bytes_of(step.target)[...] = content
 
 
 def group_results(step: Group, parts: Sequence[Bytes]) -> list[Bytes | None]:
-    """The result bytes of each member of a group, from the operands of all; None if it has no result."""
+    """Return the result of each member of a group as bytes, or None for members without a result.
+
+    Args:
+        parts: the operands of all members, in group order.
+    """
     count = len(parts)
     match step.kind:
         case "broadcast":
@@ -86,11 +107,11 @@ def group_results(step: Group, parts: Sequence[Bytes]) -> list[Bytes | None]:
             return list(reduced_bytes(parts, step).reshape(count, -1))
         case "reduce":
             total = reduced_bytes(parts, step)
-            return [total if number == step.root else None for number in range(count)]
+            return [total if index == step.root else None for index in range(count)]
 
 
 def _deliver(steps: Sequence[Messages], buffers: Sequence[HostBuffers], wires: Wires, first_rank: int) -> None:
-    """All sends, then all receives."""
+    """Run all sends, then all receives."""
     for rank, step in enumerate(steps):
         for message in step.sends:
             wires.send(first_rank + rank, message.peer, buffers[rank].bytes_of(message.box))

@@ -1,12 +1,13 @@
-"""Lowering of collectives to the steps of one rank: NCCL calls and messages over contiguous memory, and copies around them.
+"""Lowering of collectives to the steps of one rank: NCCL calls, messages of contiguous memory, and the copies around
+them.
 
     reduce_scatter of f32[2,4] along dim 1 over two devices
         Copy(operand[:, 0:2], operand[:, 2:4] -> scratch[2,2,2]), Group(reduce_scatter, scratch -> result)
 
-An NCCL call goes directly from operand to result where both are contiguous in it. Else messages are compared with a call and
-copies by the local bytes: an all_to_all sends each block by itself, an all_gather of tiles that are not one after the other is
-unpacked from scratch. The steps of the operands of a group call are concatenated: adjacent NCCL calls
-are one launch.
+An NCCL call goes directly from operand to result if both are contiguous. Otherwise the lowering with fewer bytes of
+local copies is used: messages, or an NCCL call with copies. For example, an all_to_all sends each block as a message,
+and an all_gather of tiles that are not adjacent in the result is unpacked from scratch.
+The steps of a collective with several operands are concatenated; adjacent NCCL calls are one launch.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ _LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
 
 
 def lower(collective: Collective, rank: int) -> Lowered:
-    """The steps of device `rank` of the collective's mesh.
+    """Return the steps of device `rank` of the collective's mesh.
 
-    The collective must be sound (`structure_faults`). An undefined result of a device is not
-    written; padding in others may be.
+    The collective must be valid (`structure_faults`). A result that is undefined on a device is not written. Padding of
+    other results may be written.
     """
-    found: list[Step] = []
-    start = 0  # in scratch: steps launched together must not share any
-    for number, call in enumerate(collective.calls):
-        found += [moved(step, number, start) for step in _LOWERINGS[call.op](call, rank)]
+    lowered_steps: list[Step] = []
+    start = 0  # Bytes of scratch in use. Steps of one launch run concurrently, so they must not share scratch.
+    for operand, call in enumerate(collective.calls):
+        lowered_steps += [moved(step, operand, start) for step in _LOWERINGS[call.op](call, rank)]
         start += aligned(packing(call).scratch_bytes)
-    steps = tuple(filter(_does_something, found))
+    steps = tuple(filter(_is_needed, lowered_steps))
     scratch_bytes = packing(collective).scratch_bytes
     used = max((b.byte_end for step in steps for b in boxes_of(step) if b.buffer.kind == "scratch"), default=0)
     assert used <= scratch_bytes, f"{collective.op} uses {used} bytes of {scratch_bytes} of scratch on rank {rank}"
     return Lowered(steps, scratch_bytes)
 
 
-def _does_something(step: Step) -> bool:
-    """Whether a step has elements; messages stay, because other ranks may have some there."""
+def _is_needed(step: Step) -> bool:
+    """Whether a step has elements. Messages always count, because other ranks may have messages in the same step."""
     match step:
         case Group():
             return step.count > 0

@@ -1,4 +1,6 @@
-"""Lowering of collectives within groups that only move elements, by messages: NCCL has no call for most of them."""
+"""Lowering of collectives that only move elements within groups. NCCL has no call for most of them, so they send
+messages.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,12 @@ from meshgen.ccl.steps import Box, Fill, Group, Step
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of an all_to_all: rows of one dim (`split`), which are concatenated along another.
+    """The blocks that an all_to_all exchanges: slices of dim `split`, concatenated along dim `concat`.
 
     Attributes:
-        rows: of the split dim in a block; the last blocks may be short or empty.
-        width: rows of the dim along which blocks are joined.
+        count: devices of a group, each of which sends one block to each device.
+        rows: size of a block along `split`; the last blocks may be smaller or empty.
+        width: size of a block along `concat`.
     """
 
     operand: Box
@@ -44,45 +47,52 @@ class Blocks:
 
     @property
     def are_plain(self) -> bool:
-        """Whether all blocks are whole and contiguous in operand and result."""
+        """Whether all blocks have their full size and are contiguous in the operand and in the result."""
         wholes = (self.operand.shape[self.split], self.result.shape[self.concat])
         leads = (leading(self.operand.shape, self.split), leading(self.result.shape, self.concat))
         return wholes == (self.count * self.rows, self.count * self.width) and leads == (1, 1)
 
     def sent(self, sender: int, receiver: int) -> Box:
-        """The block in the sender's operand."""
+        """Return the block for `receiver` as a view of the sender's operand."""
         box = rows_of(receiver, self.rows, self.operand, self.split)
         return box.rows(self.concat, 0, min(self._kept(sender), box.shape[self.concat]))
 
     def received(self, sender: int, receiver: int) -> Box:
-        """The block in the receiver's result."""
+        """Return the block of `sender` as a view of the receiver's result."""
         start, stop = tile_rows(receiver, self.rows, self.operand.shape[self.split])
         box = rows_of(sender, self.width, self.result, self.concat)
         return box.rows(self.split, 0, min(stop - start, box.shape[self.split]))
 
     def _kept(self, sender: int) -> int:
-        """Rows of the sender's block that are in the result."""
+        """Return how many rows of the sender's block are part of the result; the rest is padding."""
         start, stop = tile_rows(sender, self.width, self.result.shape[self.concat])
         return stop - start
 
 
 def all_to_all(collective: Collective, rank: int) -> list[Step]:
-    """One call of NCCL where all blocks are plain; else messages."""
+    """Lower an all_to_all to one NCCL call if all blocks are full and contiguous, else to messages."""
     blocks = Blocks.of(collective)
     members, own = collective.members(rank), collective.index(rank)
     if len(members) > 1 and blocks.are_plain:
         source, target = collective.operand, collective.result
         return [Group("all_to_all", "", BYTES, source.nbytes // len(members), source, target, collective.axes)]
     exchange = PointToPoint(collective.axes, own=[(blocks.sent(own, own), blocks.received(own, own))])
-    for number, peer in enumerate(members):
-        if number != own:
-            exchange.sends.append((peer, blocks.sent(own, number)))
-            exchange.receives.append((peer, blocks.received(number, own)))
+    for index, peer in enumerate(members):
+        if index != own:
+            exchange.sends.append((peer, blocks.sent(own, index)))
+            exchange.receives.append((peer, blocks.received(index, own)))
     return exchange.steps() if len(members) > 1 else copies(exchange.own)
 
 
 class FetchedRows(NamedTuple):
-    """Rows that a device gets from a holder: their position in the holder's operand, and in the result."""
+    """Rows that a device gets from the device that holds them.
+
+    Attributes:
+        receiver, holder: indices in the group.
+        start: first row in the holder's operand.
+        place: first row in the receiver's result.
+        rows: number of rows.
+    """
 
     receiver: int
     holder: int
@@ -92,34 +102,34 @@ class FetchedRows(NamedTuple):
 
 
 def fetched_by(parts: Sequence[Part], index: int) -> Iterator[FetchedRows]:
-    """All that the device of number `index` of a group gets, its own rows too."""
-    done = 0
+    """Yield the rows of all parts that the device at `index` of a group gets, including rows of its own tile."""
+    result_rows = 0
     for part in parts:
         fetch = part.fetch
-        for start, stop, place in fetch.placed(index):
+        for start, stop, position in fetch.placed(index):
             for holder in range(start // fetch.tile, -(-stop // fetch.tile)) if fetch.tile and start < stop else ():
                 first, last = fetch.held(holder)
                 first, last = max(first, start), min(last, stop)
-                within = part.start + first - holder * fetch.tile
-                yield FetchedRows(index, holder, within, done + place + first - start, last - first)
-        done += fetch.rows
+                holder_start = part.start + first - holder * fetch.tile
+                yield FetchedRows(index, holder, holder_start, result_rows + position + first - start, last - first)
+        result_rows += fetch.rows
 
 
 @lru_cache(maxsize=64)
 def _fetched(parts: tuple[Part, ...], count: int) -> tuple[list[list[FetchedRows]], list[list[FetchedRows]]]:
-    """The rows that each device of a group sends, and that each gets."""
-    given: list[list[FetchedRows]] = [[] for _ in range(count)]
-    got = [list(fetched_by(parts, index)) for index in range(count)]
-    for rows in itertools.chain.from_iterable(got):
-        given[rows.holder].append(rows)
-    return given, got
+    """Return the rows that each device of a group sends, and the rows that each device gets."""
+    sent: list[list[FetchedRows]] = [[] for _ in range(count)]
+    fetched = [list(fetched_by(parts, index)) for index in range(count)]
+    for rows in itertools.chain.from_iterable(fetched):
+        sent[rows.holder].append(rows)
+    return sent, fetched
 
 
 def fetch_rows(collective: Collective, rank: int) -> list[Step]:
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
     members, own = collective.members(rank), collective.index(rank)
     parts = tuple(parts_of(collective.attrs, operand.shape[dim], result.shape[dim], len(members)))
-    given, got = _fetched(parts, len(members))
+    sent, fetched = _fetched(parts, len(members))
 
     def here(rows: FetchedRows) -> Box:
         return operand.rows(dim, rows.start, rows.start + rows.rows)
@@ -129,84 +139,87 @@ def fetch_rows(collective: Collective, rank: int) -> list[Step]:
 
     return PointToPoint(
         collective.axes,
-        [(members[rows.receiver], here(rows)) for rows in given[own] if rows.receiver != own],
-        [(members[rows.holder], there(rows)) for rows in got[own] if rows.holder != own],
-        [(here(rows), there(rows)) for rows in got[own] if rows.holder == own],
+        [(members[rows.receiver], here(rows)) for rows in sent[own] if rows.receiver != own],
+        [(members[rows.holder], there(rows)) for rows in fetched[own] if rows.holder != own],
+        [(here(rows), there(rows)) for rows in fetched[own] if rows.holder == own],
     ).steps()
 
 
 def gather_to(collective: Collective, rank: int) -> list[Step]:
-    """The root gets the result of an all_gather."""
+    """Lower a gather_to: the root gets the result of an all_gather."""
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
-    members, own, root = collective.members(rank), collective.index(rank), collective.place("root")
-    places = [rows_of(i, operand.shape[dim], result, dim) for i in range(len(members))]
-    mine = operand.rows(dim, 0, places[own].shape[dim])
+    members, own, root = collective.members(rank), collective.index(rank), collective.member_index("root")
+    slots = [rows_of(i, operand.shape[dim], result, dim) for i in range(len(members))]
+    source_rows = operand.rows(dim, 0, slots[own].shape[dim])
     exchange = PointToPoint(collective.axes)
     if own == root:
-        exchange.own = [(mine, places[own])]
-        exchange.receives = [(peer, places[i]) for i, peer in enumerate(members) if i != root]
+        exchange.own = [(source_rows, slots[own])]
+        exchange.receives = [(peer, slots[i]) for i, peer in enumerate(members) if i != root]
     else:
-        exchange.sends = [(members[root], mine)]
+        exchange.sends = [(members[root], source_rows)]
     return exchange.steps()
 
 
 def scatter_from(collective: Collective, rank: int) -> list[Step]:
-    """Every device gets its tile of the root's operand."""
+    """Lower a scatter_from: every device gets its tile of the root's operand."""
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
-    members, own, root = collective.members(rank), collective.index(rank), collective.place("root")
+    members, own, root = collective.members(rank), collective.index(rank), collective.member_index("root")
     tiles = [rows_of(i, result.shape[dim], operand, dim) for i in range(len(members))]
-    mine = result.rows(dim, 0, tiles[own].shape[dim])
+    result_rows = result.rows(dim, 0, tiles[own].shape[dim])
     exchange = PointToPoint(collective.axes)
     if own == root:
-        exchange.own = [(tiles[own], mine)]
+        exchange.own = [(tiles[own], result_rows)]
         exchange.sends = [(peer, tiles[i]) for i, peer in enumerate(members) if i != root]
     else:
-        exchange.receives = [(members[root], mine)]
+        exchange.receives = [(members[root], result_rows)]
     return exchange.steps()
 
 
 def shift(collective: Collective, rank: int) -> list[Step]:
-    """To the device `offset` further along an axis, and from the one as far before."""
+    """Lower a shift: each device sends its operand to the device `offset` further along the axis."""
     members, own = collective.members(rank), collective.index(rank)
     offset = collective.attrs.offset
     if collective.attrs.rotate:
         offset %= len(members)
-    pairs = [(place, place + offset) for place in range(len(members))]
+    pairs = [(index, index + offset) for index in range(len(members))]
     if collective.attrs.rotate:
-        pairs = [(place, target % len(members)) for place, target in pairs]
+        pairs = [(index, target % len(members)) for index, target in pairs]
     inside = [(members[source], members[target]) for source, target in pairs if 0 <= target < len(members)]
-    return _sent_whole(collective, members[own], inside).steps()
+    return _whole_operand_messages(collective, members[own], inside).steps()
 
 
 def permute_pairs(collective: Collective, rank: int) -> list[Step]:
-    """From each source to its target; devices that are not a target get zeros."""
-    me = collective.members(rank, ())[0]
-    first = me - rank
+    """Lower a permute_pairs: each source sends its operand to its target. Devices that are not a target get zeros."""
+    world_rank = collective.members(rank, ())[0]
+    first = world_rank - rank
     pairs = [(first + source, first + target) for source, target in collective.attrs.pairs]
-    steps = _sent_whole(collective, me, pairs, collective.mesh.names).steps()
-    return steps if any(target == me for _, target in pairs) else [Fill(collective.result, 0), *steps]
+    steps = _whole_operand_messages(collective, world_rank, pairs, collective.mesh.names).steps()
+    return steps if any(target == world_rank for _, target in pairs) else [Fill(collective.result, 0), *steps]
 
 
-def _sent_whole(
-    collective: Collective, me: int, pairs: list[tuple[int, int]], axes: tuple[str, ...] | None = None
+def _whole_operand_messages(
+    collective: Collective, world_rank: int, pairs: list[tuple[int, int]], axes: tuple[str, ...] | None = None
 ) -> PointToPoint:
-    """The whole operand from source to target, for pairs of world ranks."""
+    """Return the messages of rank `world_rank` that send the whole operand, for (source, target) pairs of world ranks."""
     operand, result = collective.operand, collective.result
     return PointToPoint(
         collective.axes if axes is None else axes,
-        [(target, operand) for source, target in pairs if source == me != target],
-        [(source, result) for source, target in pairs if target == me != source],
-        [(operand, result) for source, target in pairs if source == target == me],
+        [(target, operand) for source, target in pairs if source == world_rank != target],
+        [(source, result) for source, target in pairs if target == world_rank != source],
+        [(operand, result) for source, target in pairs if source == target == world_rank],
     )
 
 
 def send(collective: Collective, rank: int) -> list[Step]:
-    """The operand unchanged: it is sent when it is received, so that neither side waits inside of other collectives."""
+    """Lower a send: forward the operand to the result, if there is one.
+
+    The matching `recv` moves the data, so neither side blocks inside another collective.
+    """
     return copies([(collective.operand, collective.result)]) if collective.results else []
 
 
 def recv(collective: Collective, rank: int) -> list[Step]:
-    """From the sender's operand, the sent value, to the one receiver."""
+    """Lower a recv: move the sender's operand, which is the sent value, to the one receiver."""
     members, own = collective.members(rank), collective.index(rank)
-    source, destination = collective.place("source", 0), collective.place("destination")
-    return _sent_whole(collective, members[own], [(members[source], members[destination])]).steps()
+    source, destination = collective.member_index("source", 0), collective.member_index("destination")
+    return _whole_operand_messages(collective, members[own], [(members[source], members[destination])]).steps()

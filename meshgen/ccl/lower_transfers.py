@@ -1,4 +1,4 @@
-"""Lowering of moves between two shardings of a tensor, on one mesh or from one to another: boxes in messages."""
+"""Lowering of transfers between two shardings of a tensor, on one mesh or between meshes, to messages."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ ByRank = dict[int, list[Message]]
 
 
 def transfer(collective: Collective, rank: int) -> list[Step]:
-    """A permute, retile or halo exchange. Rows outside the tensor that the operand of a halo exchange has stay as they are."""
+    """Lower a permute, retile or halo exchange.
+
+    If the operand of a halo exchange has rows outside the tensor, these keep their values.
+    """
     source, target = transfer_ends(collective.op, collective.attrs)
     shape, mesh = tuple(collective.attrs.shape), collective.mesh
-    stays = collective.op not in RETILING and collective.operands[0] == collective.results[0]
-    here = _Buffer(collective.operand, target if stays else source, shape, mesh, rank)
-    there = _Buffer(collective.result, target, shape, mesh, rank)
-    held = routes.kept(source, target, shape, mesh, rank)
-    own = (collective.operand, collective.result) if stays else (here.part(held), there.part(held))
+    is_in_place = collective.op not in RETILING and collective.operands[0] == collective.results[0]
+    source_buffer = _Buffer(collective.operand, target if is_in_place else source, shape, mesh, rank)
+    target_buffer = _Buffer(collective.result, target, shape, mesh, rank)
+    kept_region = routes.kept(source, target, shape, mesh, rank)
+    own_copy = (
+        (collective.operand, collective.result)
+        if is_in_place
+        else (source_buffer.part(kept_region), target_buffer.part(kept_region))
+    )
     sent, received = _routes_by_rank(source, target, shape, mesh)
     first = collective.members(rank, ())[0] - rank
     return PointToPoint(
         mesh.names,
-        [(first + message.receiver, here.part(message.box)) for message in sent.get(rank, ())],
-        [(first + message.sender, there.part(message.box)) for message in received.get(rank, ())],
-        [own],
+        [(first + message.receiver, source_buffer.part(message.box)) for message in sent.get(rank, ())],
+        [(first + message.sender, target_buffer.part(message.box)) for message in received.get(rank, ())],
+        [own_copy],
     ).steps()
 
 
 def transfer_send(collective: Collective, rank: int) -> list[Step]:
-    """The sending side of a transfer to another mesh, and its order token."""
+    """Lower the sending side of a transfer to another mesh. The result is an order token."""
     ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.operand, ends.source, ends.shape, ends.sender, rank)
     first = collective.first_rank.get(ends.receiver.name, 0)
@@ -50,7 +57,7 @@ def transfer_send(collective: Collective, rank: int) -> list[Step]:
 
 
 def transfer_recv(collective: Collective, rank: int) -> list[Step]:
-    """The receiving side of a transfer from another mesh, and its order token."""
+    """Lower the receiving side of a transfer from another mesh. The results are the value and an order token."""
     ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.result, ends.target, ends.shape, ends.receiver, rank)
     first = collective.first_rank.get(ends.sender.name, 0)
@@ -60,14 +67,14 @@ def transfer_recv(collective: Collective, rank: int) -> list[Step]:
 
 
 class _Buffer:
-    """A rank's buffer under a sharding."""
+    """A rank's buffer of a tensor under a sharding."""
 
     def __init__(self, box: Box, sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int) -> None:
-        self._box, self._lies = box, (sharding, shape, mesh, rank)
+        self._box, self._layout = box, (sharding, shape, mesh, rank)
 
-    def part(self, box: routes.Box) -> Box:
-        """The box of a part of the tensor in it."""
-        return self._box.part([(place.start, place.stop) for place in place_of(box, *self._lies)])
+    def part(self, region: routes.Box) -> Box:
+        """Return the view of the buffer that holds a region of the tensor."""
+        return self._box.part([(rows.start, rows.stop) for rows in place_of(region, *self._layout)])
 
 
 @lru_cache(maxsize=256)
@@ -80,10 +87,10 @@ def _messages_by_rank(ends: between.Ends) -> tuple[ByRank, ByRank]:
     return _by_rank(between.messages(ends))
 
 
-def _by_rank(found: Sequence[Message]) -> tuple[ByRank, ByRank]:
-    """The messages by sender, and by receiver."""
+def _by_rank(messages: Sequence[Message]) -> tuple[ByRank, ByRank]:
+    """Return the messages by sender, and by receiver."""
     sent, received = ByRank(), ByRank()
-    for message in found:
+    for message in messages:
         sent.setdefault(message.sender, []).append(message)
         received.setdefault(message.receiver, []).append(message)
     return sent, received

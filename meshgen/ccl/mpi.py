@@ -1,6 +1,7 @@
-"""Frames between processes as messages of MPI.
+"""Exchange of byte frames between processes as MPI messages.
 
-MPI does not report that a process is gone: a rank that waits for it times out, unless the launcher ends all before.
+MPI does not report that a process has ended. A rank that waits for it times out, unless the launcher first ends all
+ranks.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from meshgen.packages import install
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3  # seconds between two looks: lets other ranks of the core run
+# seconds between two checks for messages; the pause lets other ranks on the same core run (chosen: doubles up to 1 ms)
+_FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3
 
 
 def processes() -> MPI.Intracomm:
-    """Return the communicator of all processes of the launcher, when all of them have called it.
+    """Return the communicator of all processes of the launcher. Waits until all processes have called this function.
 
-    MPI is ended by `Mpi.close`, not by the interpreter, which would hang on processes that are gone. Other threads of Python run while this
-    one waits for the others. Raises MissingError MG0602 without mpi4py or an MPI library.
+    `Mpi.close` finalizes MPI. The interpreter does not, because it would hang if other processes have ended. Other
+    Python
+    threads run during the wait.
+
+    Raises:
+        MissingError: MG0602, mpi4py or an MPI library is missing.
     """
     try:
         import mpi4py
@@ -33,7 +39,7 @@ def processes() -> MPI.Intracomm:
         if "mpi4py.MPI" not in sys.modules:
             mpi4py.rc.initialize = mpi4py.rc.finalize = False
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # mpi4py raises the latter where it finds no library
+    except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError if it finds no MPI library
         text = "ranks that mpiexec starts need mpi4py and an MPI library"
         hint = f"{install('mpi')}; or set MASTER_ADDR and MASTER_PORT, and they need neither"
         raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
@@ -43,68 +49,68 @@ def processes() -> MPI.Intracomm:
 
 
 def _initialize(mpi: Any) -> None:
-    """Initialize MPI as mpi4py does when it is imported, but without the interpreter's lock, which mpi4py holds while it waits for the others."""
-    library = ctypes.CDLL(
-        mpi.__file__
-    )  # a handle also finds the functions of the libraries that the module was linked with
+    """Initialize MPI as an import of mpi4py would, but without holding the GIL while it waits for other ranks."""
+    # The handle of an extension module also resolves symbols of the libraries that it was linked with.
+    library = ctypes.CDLL(mpi.__file__)
     if library.MPI_Init_thread(None, None, mpi.THREAD_MULTIPLE, ctypes.byref(ctypes.c_int())):
         raise MissingError(Diagnostic("MG0602", "the MPI library cannot be initialized"))
     mpi.COMM_WORLD.Set_errhandler(mpi.ERRORS_RETURN)  # errors of calls become exceptions
 
 
 class Mpi:
-    """See `Channel`."""
+    """A `Channel` over MPI."""
 
     def __init__(self, communicator: MPI.Intracomm) -> None:
         from mpi4py import MPI
 
         self._mpi: Any = MPI
-        self._own = communicator.Dup()  # separate from other messages of the program
+        self._communicator = communicator.Dup()  # keeps these messages apart from other MPI messages of the program
         self.rank, self.size = communicator.rank, communicator.size
         self.lost: dict[int, str] = {}
-        self._outgoing: list[tuple[int, Any, Frame]] = []  # peer, request, and the memory that it reads
+        # peer, request, and the frame, which must stay alive until it is sent
+        self._outgoing: list[tuple[int, Any, Frame]] = []
 
     def send(self, peer: int, frame: Frame) -> None:
-        with self._noting(peer):
-            self._outgoing.append((peer, self._own.Isend([frame, self._mpi.BYTE], peer), frame))
+        with self._recording_loss(peer):
+            self._outgoing.append((peer, self._communicator.Isend([frame, self._mpi.BYTE], peer), frame))
 
     def poll(self, seconds: float) -> list[tuple[int, Frame]]:
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
         while True:
-            found = [*self._received()]
-            self._outgoing = [each for each in self._outgoing if not self._is_sent(*each)]
-            if found or time.monotonic() > end:
-                return found
+            frames = [*self._received()]
+            self._outgoing = [entry for entry in self._outgoing if not self._is_sent(*entry)]
+            if frames or time.monotonic() > end:
+                return frames
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def unsent(self) -> list[int]:
-        self._outgoing = [each for each in self._outgoing if not self._is_sent(*each)]
+        self._outgoing = [entry for entry in self._outgoing if not self._is_sent(*entry)]
         return [peer for peer, _, _ in self._outgoing]
 
     def close(self, *, is_clean: bool) -> None:
         if is_clean and not self._mpi.Is_finalized():
-            self._own.Free()
+            self._communicator.Free()
             self._mpi.Finalize()
 
     def _received(self) -> list[tuple[int, Frame]]:
-        found: list[tuple[int, Frame]] = []
+        frames: list[tuple[int, Frame]] = []
         status = self._mpi.Status()
-        with contextlib.suppress(self._mpi.Exception):  # of peers that are gone
-            while message := self._own.Improbe(status=status):
+        with contextlib.suppress(self._mpi.Exception):  # messages of peers that have ended
+            while message := self._communicator.Improbe(status=status):
                 frame = bytearray(status.Get_count(self._mpi.BYTE))
                 message.Recv([frame, self._mpi.BYTE])
-                found.append((status.Get_source(), frame))
-        return found
+                frames.append((status.Get_source(), frame))
+        return frames
 
     def _is_sent(self, peer: int, request: Any, frame: Frame) -> bool:
-        with self._noting(peer):
+        with self._recording_loss(peer):
             return bool(request.Test())
         return True
 
     @contextlib.contextmanager
-    def _noting(self, peer: int) -> Any:
-        """An error of MPI is the loss of the peer."""
+    def _recording_loss(self, peer: int) -> Any:
+        """Return a context that records an MPI error as the loss of `peer`."""
         try:
             yield
         except self._mpi.Exception as error:

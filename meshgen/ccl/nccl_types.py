@@ -1,6 +1,6 @@
-"""Numbers of NCCL's interface: data types, reductions and results.
+"""Constants of NCCL's C interface: data types, reductions and result codes.
 
-Source: `nccl.h` of NCCL 2.32; these numbers have not changed since 2.24, which added the 8-bit floats.
+Source: `nccl.h` of NCCL 2.32. The values have not changed since 2.24, which added the 8-bit floats.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DATA_TYPES = {
 }  # fmt: skip
 REDUCTIONS = {"sum": 0, "product": 1, "max": 2, "min": 3}
 UNIQUE_ID_BYTES = 128  # NCCL_UNIQUE_ID_BYTES in nccl.h
-NO_COLOR = -1  # of a rank that no new communicator of a split has
+NO_COLOR = -1  # color of a rank that joins no communicator of a split; NCCL_SPLIT_NOCOLOR in nccl.h
 
 
 class Result(IntEnum):

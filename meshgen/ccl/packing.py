@@ -1,7 +1,8 @@
-"""Device memory and local traffic of lowered collectives, without lowering them: scratch, and bytes copied.
+"""Scratch and local memory traffic of lowered collectives, computed without lowering them.
 
-All devices of a mesh have one plan, so these are maxima over devices; of moves between shardings that
-several devices share the work of, a bound. Work does not grow with the devices along axes that do not take part.
+The values are maxima over devices, since all devices of a mesh run the same plan. For transfers in which several
+devices
+share work, they are upper bounds. The cost of computing them does not depend on axes that take no part.
 """
 
 from __future__ import annotations
@@ -25,44 +26,43 @@ from meshgen.spec import Sharding
 
 
 class Packing(NamedTuple):
-    """Bytes of scratch, and bytes that copies, fills and reductions of the busiest device read and write."""
+    """Bytes of scratch, and bytes that the copies, fills and reductions of the busiest device read and write."""
 
     scratch_bytes: int
     local_bytes: int
 
 
 _NOTHING = Packing(0, 0)
-COUNTED_DEVICES = (
-    1 << 16
-)  # in larger groups sends are bounded, not counted, so that plans are checked quickly on any mesh
-
-
-SCRATCH_ALIGNMENT = (
-    16  # bytes: alignment of the scratch of each operand of a group call, a multiple of all element sizes
-)
+# Devices of a group; larger groups get an upper bound (measured: `most_rows` of one fetch takes 20 ms at this size).
+COUNTED_DEVICES = 1 << 16
+# Bytes; alignment of each operand's scratch in a variadic collective (chosen: a multiple of all element sizes).
+SCRATCH_ALIGNMENT = 16
 
 
 def aligned(nbytes: int) -> int:
-    """Aligned bytes of scratch of an operand of a group call."""
+    """Round `nbytes` up to the alignment of scratch."""
     return -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def packing(collective: Collective) -> Packing:
-    """The needs of the lowered collective on every device: those of a group call are the sum over its operands."""
+    """Return the scratch and traffic of the lowered collective. A variadic collective needs the sum over its operands."""
     calls = collective.calls
     if len(calls) == 1:
         return _PACKINGS[collective.op](collective)
-    found = [packing(call) for call in calls]
-    return Packing(sum(aligned(each.scratch_bytes) for each in found), sum(each.local_bytes for each in found))
+    packings = [packing(call) for call in calls]
+    return Packing(
+        sum(aligned(call_packing.scratch_bytes) for call_packing in packings),
+        sum(call_packing.local_bytes for call_packing in packings),
+    )
 
 
 def _copied(collective: Collective) -> Packing:
-    """The operand, or its only tile, becomes the result."""
+    """Return the cost of copying the operand to the result."""
     return Packing(0, collective.operands[0].nbytes + collective.results[0].nbytes)
 
 
 def _all_reduce(collective: Collective) -> Packing:
-    """In parts where NCCL cannot reduce."""
+    """Return the cost of an all_reduce. If NCCL lacks the reduction, each device reduces one part of all operands."""
     count, (source,), (target,) = collective.group_size, collective.operands, collective.results
     if count == 1:
         return _copied(collective)
@@ -74,7 +74,7 @@ def _all_reduce(collective: Collective) -> Packing:
 
 
 def _reduce_to(collective: Collective) -> Packing:
-    """At the root, which has all operands, where NCCL cannot reduce."""
+    """Return the cost of a reduce_to. If NCCL lacks the reduction, the root receives all operands."""
     count, (source,), (target,) = collective.group_size, collective.operands, collective.results
     if count == 1:
         return _copied(collective)
@@ -111,22 +111,22 @@ def _broadcast_packing(collective: Collective) -> Packing:
 
 
 def _all_to_all(collective: Collective) -> Packing:
-    """Whether a block, some of which may be short, is not contiguous in the operand or in the result."""
+    """Return the cost of an all_to_all. Blocks that are not contiguous in the operand or in the result are copied."""
     blocks, count = Blocks.of(collective), collective.group_size
     if count > 1 and blocks.are_plain:
         return _NOTHING
-    ends = _kinds_of_tiles(blocks.operand.shape[blocks.split], blocks.rows, count)
-    ends |= _kinds_of_tiles(blocks.result.shape[blocks.concat], blocks.width, count)
-    pairs = [(sender, receiver) for sender in ends for receiver in ends]
+    tiles = _representative_tiles(blocks.operand.shape[blocks.split], blocks.rows, count)
+    tiles |= _representative_tiles(blocks.result.shape[blocks.concat], blocks.width, count)
+    pairs = [(sender, receiver) for sender in tiles for receiver in tiles]
     block = max(blocks.sent(*pair).nbytes for pair in pairs)
-    sides = sum(any(not box(*pair).is_contiguous for pair in pairs) for box in (blocks.sent, blocks.received))
-    return Packing((count - 1) * sides * block, 2 * block * (1 + (count - 1) * sides))
+    packed_sides = sum(any(not box(*pair).is_contiguous for pair in pairs) for box in (blocks.sent, blocks.received))
+    return Packing((count - 1) * packed_sides * block, 2 * block * (1 + (count - 1) * packed_sides))
 
 
-def _kinds_of_tiles(size: int, rows: int, count: int) -> set[int]:
-    """Numbers of tiles that cover the cases whole, short and empty, as far as they occur."""
-    whole = size // rows if rows else 0
-    return {number for number in (0, whole - 1, whole, whole + 1, count - 1) if 0 <= number < count}
+def _representative_tiles(size: int, rows: int, count: int) -> set[int]:
+    """Return indices of tiles that cover the cases full, short and empty, as far as they occur."""
+    full = size // rows if rows else 0
+    return {index for index in (0, full - 1, full, full + 1, count - 1) if 0 <= index < count}
 
 
 def _fetch_rows(collective: Collective) -> Packing:
@@ -142,16 +142,16 @@ def _fetch_rows(collective: Collective) -> Packing:
 
 
 def _rooted(collective: Collective) -> Packing:
-    """A gather_to or scatter_from: the root has the most to pack or unpack."""
+    """Return the cost of a gather_to or scatter_from. The root packs or unpacks the most."""
     tile = min(collective.operands[0], collective.results[0], key=lambda kind: kind.size).nbytes
-    others = collective.group_size - 1 if leading(collective.operands[0].sizes, collective.attrs.dim) > 1 else 0
-    return Packing(others * tile, 2 * (1 + others) * tile)
+    peers = collective.group_size - 1 if leading(collective.operands[0].sizes, collective.attrs.dim) > 1 else 0
+    return Packing(peers * tile, 2 * (1 + peers) * tile)
 
 
 def _shift_packing(collective: Collective) -> Packing:
     count, offset = collective.group_size, collective.attrs.offset
-    stays = offset % count == 0 if collective.attrs.rotate else offset == 0
-    return _copied(collective) if stays else _NOTHING
+    is_copy = offset % count == 0 if collective.attrs.rotate else offset == 0
+    return _copied(collective) if is_copy else _NOTHING
 
 
 def _permute_pairs(collective: Collective) -> Packing:
@@ -166,12 +166,12 @@ def _send(collective: Collective) -> Packing:
 
 
 def _recv(collective: Collective) -> Packing:
-    source, destination = collective.place("source", 0), collective.place("destination")
+    source, destination = collective.member_index("source", 0), collective.member_index("destination")
     return _copied(collective) if source == destination else _NOTHING
 
 
 def _transfer(collective: Collective) -> Packing:
-    """A permute, retile or halo exchange."""
+    """Return the cost of a permute, retile or halo exchange."""
     (operand,), (result,) = collective.operands, collective.results
     mesh, shape = collective.mesh, tuple(collective.attrs.shape)
     source, target = transfer_ends(collective.op, collective.attrs)
@@ -180,16 +180,20 @@ def _transfer(collective: Collective) -> Packing:
     sender, receiver = _Side(source, mesh, operand.sizes), _Side(target, mesh, result.sizes)
     packed = 0 if moved.holders == 1 and sender.is_contiguous(receiver, shape) else sent
     unpacked = 0 if moved.holders == 1 and receiver.is_contiguous(sender, shape) else moved.received
-    stays = collective.op not in RETILING and operand == result
-    own = math.prod(map(min, zip(operand.sizes, result.sizes, strict=True)))  # of the overlap of both tiles
-    copied = packed + (result.size if unpacked else own) + (unpacked if stays else 0)
+    is_in_place = collective.op not in RETILING and operand == result
+    overlap_elements = math.prod(
+        map(min, zip(operand.sizes, result.sizes, strict=True))
+    )  # elements in the overlap of both tiles
+    copied = packed + (result.size if unpacked else overlap_elements) + (unpacked if is_in_place else 0)
     return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)
 
 
 class _Moved(NamedTuple):
-    """At most so many elements a device sends and receives in a move between shardings, where `holders` share the work of a tile.
+    """Upper bounds on the elements that a device sends and receives in a transfer between shardings.
 
-    Where the tiles change, a device's own part counts as well: then the numbers are found without a look at all devices.
+    `holders` devices hold each source tile and share its work. If the tiles change, elements that a device keeps count
+    as
+    well, so that the bound needs no loop over devices.
     """
 
     sent: int
@@ -198,44 +202,48 @@ class _Moved(NamedTuple):
 
     @staticmethod
     def of(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> _Moved:
-        stays = (
+        keeps_tiles = (
             source.dims == target.dims and source.partial == target.partial and not any(source.offsets + target.offsets)
         )
-        asked = received = own = 1  # of the elements of a tile, by all receivers
+        requested = received = kept = 1  # factors of the elements of a tile
         for dim, size in enumerate(shape):
-            held, wanted = (side.tile(dim, size, mesh) for side in (source, target))
+            source_tile, target_tile = (side.tile(dim, size, mesh) for side in (source, target))
             before, after = target.halo[dim] if target.halo else (0, 0)
-            rows, empty = wanted + before + after, target.parts(dim, mesh) - -(-size // max(wanted, 1))
-            # Empty tiles are at the end of the dim, and need the rows before it.
-            asked *= rows + before * empty if stays else held * (-(-rows // max(wanted, 1)) + (empty if before else 0))
+            rows, empty_tiles = target_tile + before + after, target.parts(dim, mesh) - -(-size // max(target_tile, 1))
+            # Empty tiles are at the end of the dim, and their halo is the rows before the end.
+            requested *= (
+                rows + before * empty_tiles
+                if keeps_tiles
+                else source_tile * (-(-rows // max(target_tile, 1)) + (empty_tiles if before else 0))
+            )
             received *= rows
-            own *= held if stays else 0
+            kept *= source_tile if keeps_tiles else 0
         parts = [mesh.group_size(side.split_axes) for side in (source, target)]
         axes = {split_ref(ref)[0] for ref in (*source.split_axes, *target.split_axes)}
         summands = mesh.group_size(ref for ref in source.partial_axes if split_ref(ref)[0] in axes)
         holders = mesh.group_size(axes) // (parts[0] * summands)
-        return _Moved(-(-asked * parts[0] // parts[1]) - own, received - own, holders)
+        return _Moved(-(-requested * parts[0] // parts[1]) - kept, received - kept, holders)
 
 
-def _most_sent(shared: int, piece: int, holders: int) -> int:
-    """The most that one of the devices sends that share the work of sending a tile: their share, and one piece (`routes.dealt`)."""
-    return shared if holders == 1 else shared + piece
+def _most_sent(shared: int, request: int, holders: int) -> int:
+    """Return the most elements that one of several holders of a tile sends: its share and one request (`routes.dealt`)."""
+    return shared if holders == 1 else shared + request
 
 
 class _Side(NamedTuple):
-    """The layout of a tensor in the buffers of one side of a move."""
+    """The layout of a tensor in the buffers on one side of a transfer."""
 
     sharding: Sharding
     mesh: Mesh
     sizes: tuple[int, ...]
 
     def is_contiguous(self, other: _Side, shape: Sequence[int]) -> bool:
-        """Whether the overlap of a tile with one on the other side is contiguous in this side's buffer."""
+        """Whether the overlap of a tile with any tile of the other side is contiguous in this side's buffer."""
         first = next((dim for dim, size in enumerate(self.sizes) if size > 1), len(self.sizes))
         return all(self._is_within(other, dim, shape[dim]) for dim in range(first + 1, len(self.sizes)))
 
     def _is_within(self, other: _Side, dim: int, size: int) -> bool:
-        """Whether every tile of a dim on this side has no padding and is within one tile of the other."""
+        """Whether every tile of dim `dim` on this side has no padding and is within one tile of the other side."""
         if any(side.sharding.halo or (side.sharding.offsets and side.sharding.offsets[dim]) for side in (self, other)):
             return self.sizes[dim] == 1
         tiles = [side.sharding.tile(dim, size, side.mesh) for side in (self, other)]
@@ -243,19 +251,19 @@ class _Side(NamedTuple):
 
 
 def _between(collective: Collective) -> Packing:
-    """One side of a transfer to another mesh, and its order token, a byte."""
+    """Return the cost of one side of a transfer to another mesh, including its order token of one byte."""
     ends = Ends.of(collective.op, collective.attrs, collective.mesh)
     sides = [
         _Side(sharding, mesh, sharding.local_shape(ends.shape, mesh))
         for sharding, mesh in ((ends.source, ends.sender), (ends.target, ends.receiver))
     ]
     sends = is_transfer_send(collective)
-    here, there = sides if sends else sides[::-1]
+    this_side, other_side = sides if sends else sides[::-1]
     kind = collective.operands[0] if sends else collective.results[0]
     holders = ends.sender.size // ends.sender.group_size(ends.source.split_axes)
     sent, received = between(ends)
     moved = _most_sent(sent, min(received, kind.size), holders) if sends else received
-    if holders == 1 and here.is_contiguous(there, ends.shape):
+    if holders == 1 and this_side.is_contiguous(other_side, ends.shape):
         moved = 0
     nbytes = moved * kind.numpy_dtype.itemsize
     return Packing(nbytes, 2 * nbytes + 1)

@@ -1,4 +1,4 @@
-"""Sends and receives of boxes as steps, packed and unpacked where they are not contiguous."""
+"""Lowering of sends and receives of strided views, which are packed and unpacked if they are not contiguous."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from meshgen.ccl.steps import SCRATCH, Box, Copy, Message, Messages, Step, dense
 
 @dataclass
 class Scratch:
-    """A bump allocator of elements of one type in scratch."""
+    """A bump allocator for elements of one type in scratch memory."""
 
     used: int = 0
 
     def take(self, dtype: str, shape: Sequence[int]) -> Box:
-        """The next free contiguous box."""
+        """Allocate a contiguous view of `shape`."""
         box = dense(SCRATCH, dtype, shape, self.used)
         self.used += box.size
         return box
@@ -23,14 +23,15 @@ class Scratch:
 
 @dataclass
 class PointToPoint:
-    """The concurrent sends and receives of a rank, and the parts that it holds itself.
+    """The concurrent sends and receives of a rank, and the copies within the rank.
 
-    Sends to a rank and its receives have the same order. Empty boxes are skipped.
+    Sends to a rank match its receives in order. Empty views are skipped.
 
     Attributes:
-        axes: of the communicator; empty between meshes.
-        sends, receives: world rank of the peer, and the box in the operand or in the result.
-        own: from the operand to the result; these copies come first.
+        axes: mesh axes of the communicator; empty between meshes.
+        sends: world rank of the receiver, and a view of the operand.
+        receives: world rank of the sender, and a view of the result.
+        own: copies from operand to result, which run first.
     """
 
     axes: tuple[str, ...]
@@ -39,7 +40,10 @@ class PointToPoint:
     own: list[tuple[Box, Box]] = field(default_factory=list[tuple[Box, Box]])
 
     def steps(self, scratch: Scratch | None = None) -> list[Step]:
-        """Own copies, packing, messages, unpacking. The step of messages is on every rank, even if empty."""
+        """Return the steps: own copies, packing, messages, unpacking.
+
+        The `Messages` step is present even if it is empty, because all ranks must have the same communicating steps.
+        """
         scratch = scratch or Scratch()
         packed = _staged((box for _, box in self.sends), scratch)
         sends = [Message(peer, packed.get(box, box)) for peer, box in self.sends if box.size]
@@ -54,37 +58,37 @@ class PointToPoint:
 
 
 def _staged(boxes: Iterable[Box], scratch: Scratch) -> dict[Box, Box]:
-    """A box in scratch for each box that is not contiguous."""
+    """Return a view in scratch for each view that is not contiguous."""
     return {box: scratch.take(box.dtype, box.shape) for box in dict.fromkeys(boxes) if not box.is_contiguous}
 
 
 def copies(pairs: Iterable[tuple[Box, Box]]) -> list[Step]:
-    """Copies of the boxes that have elements; those at equal distances from each other are one copy, which is one launch."""
-    found: list[Step] = []
+    """Return copies for the non-empty (source, target) pairs. Equidistant views become one copy, which is one launch."""
+    steps: list[Step] = []
     row: list[tuple[Box, Box]] = []
     for pair in pairs:
         if not pair[0].size:
             continue
         if row and not _continues(row, pair):
-            found.append(_merged_copy(row))
+            steps.append(_merged_copy(row))
             row = []
         row.append(pair)
-    return [*found, _merged_copy(row)] if row else found
+    return [*steps, _merged_copy(row)] if row else steps
 
 
 def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
-    """Whether both boxes extend the row: the same shapes, at the row's stride from its last."""
-    for number, box in enumerate(pair):
-        last = row[-1][number]
+    """Whether `pair` can extend a merged copy: both views have the shape of the `row` and continue its stride."""
+    for side, box in enumerate(pair):
+        last = row[-1][side]
         if (last.buffer, last.shape, last.strides) != (box.buffer, box.shape, box.strides):
             return False
-        if len(row) > 1 and box.offset - last.offset != last.offset - row[-2][number].offset:
+        if len(row) > 1 and box.offset - last.offset != last.offset - row[-2][side].offset:
             return False
     return True
 
 
 def _merged_copy(row: Sequence[tuple[Box, Box]]) -> Copy:
-    """One copy of all boxes, with the box number as a new leading dim."""
+    """Return one copy for all pairs of `row`, with a new leading dim for the index in the row."""
     if len(row) == 1:
         return Copy(*row[0])
     boxes: list[Box] = []

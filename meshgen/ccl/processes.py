@@ -1,7 +1,8 @@
-"""Lowered steps of one rank in a process of its own, in host memory; data of others arrives in messages.
+"""A host-memory transport for a rank that runs in its own process. Data of other ranks arrives in messages.
 
-Elements travel as bytes, so every element type does; what is reduced is gathered and reduced in group order, so the bits are those
-of ranks that are simulated in one process. It is for correctness only: an all_reduce moves as many bytes as an all_gather.
+All element types are sent as bytes. Reductions gather all operands and reduce them in group order, so results have the
+same bits as ranks that are simulated in one process. The transport is for correctness only: an all_reduce moves as many
+bytes as an all_gather.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from meshgen.ccl.world import World
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
 
-_SAID_BYTES = 256  # before the elements of a call: what is called, filled up with blanks
+# Size of the header before the elements of a call. The header describes the call, padded with blanks.
+_HEADER_BYTES = 256
 
 
 class Processes:
     """The `Transport` of this process's rank.
 
     Attributes:
-        mesh, rank: the mesh of the process, and its number in it.
+        mesh, rank: the mesh that contains the process, and its rank in the mesh.
     """
 
     def __init__(self, world: World, meshes: Sequence[Mesh]) -> None:
-        """`meshes`: all of the program, with as many devices as there are ranks."""
+        """Assign the rank of this process to a device of `meshes`, which are all meshes of the program."""
         self.world = world
         self.first_rank: dict[str, int] = {}
         total = 0
@@ -42,21 +44,21 @@ class Processes:
 
     @property
     def ranks(self) -> range:
-        """World ranks of the mesh."""
+        """Return the world ranks of the mesh."""
         first = self.first_rank[self.mesh.name]
         return range(first, first + self.mesh.size)
 
     def groups(self, calls: Sequence[Group], memory: HostBuffers) -> None:
-        """One call after the other."""
+        """Run the calls in order."""
         for call in calls:
-            members = [self.ranks[each] for each in group_of(self.mesh, self.rank, call.axes)]
-            number = members.index(self.world.rank)
-            result = group_results(call, self._gathered(call, members, memory.bytes_of(call.source)))[number]
+            members = [self.ranks[member] for member in group_of(self.mesh, self.rank, call.axes)]
+            index = members.index(self.world.rank)
+            result = group_results(call, self._gathered(call, members, memory.bytes_of(call.source)))[index]
             if result is not None:
                 memory.bytes_of(call.target)[...] = result
 
     def messages(self, step: Messages, memory: HostBuffers) -> None:
-        """All sends, then all receives."""
+        """Send all messages of the step, then wait for all receives."""
         for message in step.sends:
             self.world.send(message.peer, "message", memory.bytes_of(message.box).tobytes())
         contents = self.world.receive([(message.peer, "message") for message in step.receives])
@@ -68,20 +70,24 @@ class Processes:
             target[...] = np.frombuffer(content, np.uint8)
 
     def choices(self, number: int) -> list[int]:
-        """The choices of all ranks of the mesh; `number` is this one's."""
-        found = self.world.all_gather(f"choice/{self.mesh.name}", str(number).encode(), self.ranks)
-        return [int(each) for each in found]
+        """Exchange one integer between all ranks of the mesh, and return the integers of all ranks.
+
+        Args:
+            number: the integer of this rank.
+        """
+        contents = self.world.all_gather(f"choice/{self.mesh.name}", str(number).encode(), self.ranks)
+        return [int(content) for content in contents]
 
     def _gathered(self, call: Group, members: Sequence[int], source: Bytes) -> list[Bytes]:
-        """The operands of all members. Raises RuntimeFailure MG0604 if their calls differ."""
-        said = f"{call.kind} {call.reduction} {call.count} {call.dtype} {call.root}".encode().ljust(_SAID_BYTES)
+        """Return the operands of all members. Raises RuntimeFailure MG0604 if their calls differ."""
+        header = f"{call.kind} {call.reduction} {call.count} {call.dtype} {call.root}".encode().ljust(_HEADER_BYTES)
         name = f"group/{self.mesh.name}/{','.join(call.axes)}"
-        found = self.world.all_gather(name, said + source.tobytes(), members)
-        texts = {rank: bytes(each[:_SAID_BYTES]) for rank, each in zip(members, found, strict=True)}
-        if len(set(texts.values())) > 1:
-            raise RuntimeFailure(Diagnostic("MG0604", f"ranks call NCCL differently: {_views(texts)}"))
-        return [np.frombuffer(each, np.uint8, offset=_SAID_BYTES) for each in found]
+        contents = self.world.all_gather(name, header + source.tobytes(), members)
+        headers = {rank: bytes(content[:_HEADER_BYTES]) for rank, content in zip(members, contents, strict=True)}
+        if len(set(headers.values())) > 1:
+            raise RuntimeFailure(Diagnostic("MG0604", f"ranks call NCCL differently: {_headers_text(headers)}"))
+        return [np.frombuffer(content, np.uint8, offset=_HEADER_BYTES) for content in contents]
 
 
-def _views(texts: Mapping[int, bytes]) -> str:
+def _headers_text(texts: Mapping[int, bytes]) -> str:
     return "; ".join(f"rank {rank}: {text.decode().strip()}" for rank, text in texts.items())

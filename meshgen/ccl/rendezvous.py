@@ -1,7 +1,8 @@
-"""Rendezvous of processes at one address: each listens on a port of its own, and the ports are exchanged.
+"""Rendezvous of the processes of a program: each listens on its own port, the ports are exchanged, and all pairs
+connect.
 
-exchange     the ports: through rank 0, which listens at the address, or a store of torch that serves there
-connect      a connection for each pair, of the later rank to the earlier one
+The ports are exchanged through rank 0, which listens at a known address, or through a torch store at that address.
+Of each pair, the later rank connects to the earlier one.
 """
 
 from __future__ import annotations
@@ -20,41 +21,46 @@ from meshgen.ccl.world import ranks_text
 from meshgen.errors import Diagnostic, RuntimeFailure, UsageError
 
 Address = tuple[str, int]  # host and port
-Record = dict[str, Any]  # a process's record for the others
-Exchange = Callable[[int, int, Record, float], Mapping[int, Record]]  # rank, size, own record, time-out in seconds
+Record = dict[str, Any]  # a process's host, port and token, as sent to the others
+# (rank, size, record of this process, time-out in seconds) -> records of all ranks
+Exchange = Callable[[int, int, Record, float], Mapping[int, Record]]
 
-_PROTOCOL = "meshgen-1"  # the first bytes of a connection: other programs may connect to a port
+_PROTOCOL = "meshgen-1"  # Identifies connections of this protocol, because other programs may connect to the port.
 _SIZE = struct.Struct("<I")
-_MOST_BYTES = 1 << 24  # of a record or table
-_KNOCK_SECONDS = 5.0  # seconds that a connected process may take to identify itself
-_RETRY_SECONDS = 0.1  # seconds between two attempts to connect, and at least for each (chosen: short beside the start of a process, 0.5 s)
-_Gone = (OSError, ValueError)
+# bytes of the largest accepted record or table; bounds the memory that a foreign client can claim (chosen: above any table)
+_MOST_BYTES = 1 << 24
+# seconds that a connected process may take to identify itself (chosen: 10 times the start of a process)
+_KNOCK_SECONDS = 5.0
+# Seconds between attempts to connect, and the shortest time-out of an attempt. Chosen: short compared with the start of
+# a process, 0.5 s.
+_RETRY_SECONDS = 0.1
+_READ_ERRORS = (OSError, ValueError)
 
 
 def connect(rank: int, size: int, address: Address, exchange: Exchange, time_out: float) -> Sockets:
-    """Connections to all other processes.
+    """Return the connections to all other processes.
 
     Raises:
         UsageError: MG0611, the address is unusable.
-        RuntimeFailure: MG0609, not all processes connect in time, or they do not belong together.
+        RuntimeFailure: MG0609, not all processes connect in time, or they belong to different programs.
     """
     token = secrets.token_hex(16)
-    with _listening((own_host(address), 0), size) as listener:
+    with _listen_at((own_host(address), 0), size) as listener:
         host, port = listener.getsockname()[:2]
         records = exchange(rank, size, {"host": host, "port": port, "token": token, "size": size}, time_out)
         end = time.monotonic() + time_out
-        found = {peer: _call(rank, peer, records[peer], end) for peer in range(rank)}
-        while len(found) < size - 1:
-            connection, said = _knock(listener, end, sorted({*range(rank + 1, size)} - {*found}), rank)
-            if said.get("token") == token and rank < said.get("rank", -1) < size:
-                found[said["rank"]] = connection
+        connections = {peer: _connect_to_rank(rank, peer, records[peer], end) for peer in range(rank)}
+        while len(connections) < size - 1:
+            connection, record = _accept(listener, end, sorted({*range(rank + 1, size)} - {*connections}), rank)
+            if record.get("token") == token and rank < record.get("rank", -1) < size:
+                connections[record["rank"]] = connection
             else:
                 connection.close()
-    return Sockets(rank, found)
+    return Sockets(rank, connections)
 
 
 def own_host(address: Address) -> str:
-    """This machine's address for the other processes: that of the interface that routes to `address`."""
+    """Return this machine's address for other processes: the address of the interface that routes to `address`."""
     try:
         family, kind, protocol, _, resolved = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -68,12 +74,12 @@ def own_host(address: Address) -> str:
 
 
 def through_rank_0(address: Address) -> Exchange:
-    """Rank 0 listens at the address, collects the records and sends all of them to every rank."""
+    """Return an exchange in which rank 0 listens at `address`, collects all records, and sends them to every rank."""
 
     def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
         if rank == 0:
             return _collect(address, size, record, time_out)
-        return _tell(address, rank, record, time_out)
+        return _send_to_rank_0(address, rank, record, time_out)
 
     return exchange
 
@@ -81,50 +87,52 @@ def through_rank_0(address: Address) -> Exchange:
 def _collect(address: Address, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
     records, connections = {0: record}, list[socket.socket]()
     end, refusal = time.monotonic() + time_out, ""
-    with _listening(address, size) as listener:
+    with _listen_at(address, size) as listener:
         try:
             while len(records) < size and not refusal:
-                connection, said = _knock(listener, end, sorted({*range(size)} - {*records}), 0)
-                refusal = _contradiction(said, size, records)
-                if said:
+                connection, caller = _accept(listener, end, sorted({*range(size)} - {*records}), 0)
+                refusal = _refusal(caller, size, records)
+                if caller:
                     connections.append(connection)
-                    records[said["rank"]] = said
+                    records[caller["rank"]] = caller
         except RuntimeFailure as failure:
             refusal = failure.diagnostics[0].message
         for connection in connections:
             with connection, contextlib.suppress(OSError):  # a rank that is gone by now is noticed later
-                _say(connection, {"refusal": refusal} if refusal else {str(n): each for n, each in records.items()})
+                _send_record(
+                    connection, {"refusal": refusal} if refusal else {str(index): row for index, row in records.items()}
+                )
     if refusal:
         raise RuntimeFailure(Diagnostic("MG0609", refusal, hint="start all ranks together, with the same variables"))
     return records
 
 
-def _contradiction(said: Record, size: int, records: Mapping[int, Record]) -> str:
-    """Why a connection is refused; empty if it is accepted, or not from a rank."""
-    if not said:
+def _refusal(record: Record, size: int, records: Mapping[int, Record]) -> str:
+    """Return why rank 0 refuses a record. The text is empty if it accepts, or if the caller is not a rank."""
+    if not record:
         return ""
-    if said["size"] != size:
-        return f"rank {said['rank']} was started with {said['size']} processes, but rank 0 with {size}"
-    return f"two processes are rank {said['rank']}" if said["rank"] in records else ""
+    if record["size"] != size:
+        return f"rank {record['rank']} was started with {record['size']} processes, but rank 0 with {size}"
+    return f"two processes are rank {record['rank']}" if record["rank"] in records else ""
 
 
-def _tell(address: Address, rank: int, record: Record, time_out: float) -> Mapping[int, Record]:
+def _send_to_rank_0(address: Address, rank: int, record: Record, time_out: float) -> Mapping[int, Record]:
     end = time.monotonic() + time_out
-    with _reached(address, rank, end) as connection:
-        _say(connection, {"protocol": _PROTOCOL, "rank": rank, **record})
+    with _connect_to_rank_0(address, rank, end) as connection:
+        _send_record(connection, {"protocol": _PROTOCOL, "rank": rank, **record})
         connection.settimeout(max(end - time.monotonic(), _KNOCK_SECONDS))
         try:
-            table = _heard(connection)
-        except _Gone as error:
+            table = _receive_record(connection)
+        except _READ_ERRORS as error:
             text = f"rank {rank} reached rank 0, but did not receive the table of ranks: {error}"
             raise RuntimeFailure(Diagnostic("MG0609", text)) from error
     if "refusal" in table:
         raise RuntimeFailure(Diagnostic("MG0609", f"rank 0 refused rank {rank}: {table['refusal']}"))
-    return {int(number): each for number, each in table.items()}
+    return {int(index): row for index, row in table.items()}
 
 
-def _reached(address: Address, rank: int, end: float) -> socket.socket:
-    """A connection to rank 0, which may start later."""
+def _connect_to_rank_0(address: Address, rank: int, end: float) -> socket.socket:
+    """Connect to rank 0, and retry until `end`, because rank 0 may start later."""
     while True:
         try:
             return socket.create_connection(address, timeout=max(end - time.monotonic(), _RETRY_SECONDS))
@@ -138,32 +146,42 @@ def _reached(address: Address, rank: int, end: float) -> socket.socket:
             time.sleep(_RETRY_SECONDS)
 
 
-def _call(rank: int, peer: int, record: Record, end: float) -> socket.socket:
-    """A connection to an earlier rank, which listens."""
+def _connect_to_rank(rank: int, peer: int, record: Record, end: float) -> socket.socket:
+    """Connect to an earlier rank, which is listening."""
     try:
         connection = socket.create_connection(
             (record["host"], record["port"]), max(end - time.monotonic(), _RETRY_SECONDS)
         )
-        _say(connection, {"protocol": _PROTOCOL, "rank": rank, "token": record["token"], "size": record["size"]})
+        _send_record(
+            connection, {"protocol": _PROTOCOL, "rank": rank, "token": record["token"], "size": record["size"]}
+        )
         return connection
     except OSError as error:
         text = f"rank {rank} cannot connect to rank {peer} ({record['host']}): {error.strerror or error}"
         raise RuntimeFailure(Diagnostic("MG0609", text)) from error
 
 
-def _listening(address: Address, most: int) -> socket.socket:
-    """Raises UsageError MG0611 where the address is not this machine's, or in use."""
+def _listen_at(address: Address, backlog: int) -> socket.socket:
+    """Return a socket that listens at `address`.
+
+    Raises:
+        UsageError: MG0611, the address belongs to another machine or is in use.
+    """
     try:
         family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server(address, family=family, backlog=most)
+        return socket.create_server(address, family=family, backlog=backlog)
     except OSError as error:
         text = f"rank 0 cannot listen at MASTER_ADDR={address[0]}, MASTER_PORT={address[1]}: {error.strerror or error}"
         hint = "start rank 0 on that machine, and choose a port that is free"
         raise UsageError(Diagnostic("MG0611", text, hint=hint)) from error
 
 
-def _knock(listener: socket.socket, end: float, missing: list[int], rank: int) -> tuple[socket.socket, Record]:
-    """The next connection and its record; none, if it is not from a rank. Raises RuntimeFailure MG0609."""
+def _accept(listener: socket.socket, end: float, missing: list[int], rank: int) -> tuple[socket.socket, Record]:
+    """Accept the next connection and read its record. The record is empty if the caller is not a rank.
+
+    Raises:
+        RuntimeFailure: MG0609, no connection until `end`.
+    """
     listener.settimeout(max(end - time.monotonic(), 0.001))
     try:
         connection, _ = listener.accept()
@@ -172,36 +190,36 @@ def _knock(listener: socket.socket, end: float, missing: list[int], rank: int) -
         raise RuntimeFailure(Diagnostic("MG0609", text)) from error
     connection.settimeout(_KNOCK_SECONDS)
     try:
-        said = _heard(connection)
-        is_ours = said.get("protocol") == _PROTOCOL and all(isinstance(said.get(n), int) for n in ("rank", "size"))
-    except _Gone:
-        said, is_ours = {}, False
-    if not is_ours:
+        record = _receive_record(connection)
+        is_rank = record.get("protocol") == _PROTOCOL and all(isinstance(record.get(n), int) for n in ("rank", "size"))
+    except _READ_ERRORS:
+        record, is_rank = {}, False
+    if not is_rank:
         connection.close()
-    return connection, said if is_ours else {}
+    return connection, record if is_rank else {}
 
 
-def _say(connection: socket.socket, value: Mapping[str, Any]) -> None:
+def _send_record(connection: socket.socket, value: Mapping[str, Any]) -> None:
     text = json.dumps(value).encode()
     connection.sendall(_SIZE.pack(len(text)) + text)
 
 
-def _heard(connection: socket.socket) -> Record:
+def _receive_record(connection: socket.socket) -> Record:
     """Read a record. Raises OSError or ValueError if it is malformed."""
-    size: int = _SIZE.unpack(_exactly(connection, _SIZE.size))[0]
+    size: int = _SIZE.unpack(_receive_bytes(connection, _SIZE.size))[0]
     if size > _MOST_BYTES:
         raise ValueError(f"a record of {size} bytes")
-    value = json.loads(_exactly(connection, size))
+    value = json.loads(_receive_bytes(connection, size))
     if not isinstance(value, dict):
         raise ValueError("no record")
     return value
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    found = bytearray()
-    while len(found) < count:
-        part = connection.recv(count - len(found))
-        if not part:
+def _receive_bytes(connection: socket.socket, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        content = connection.recv(count - len(received))
+        if not content:
             raise ConnectionError("the connection was closed")
-        found += part
-    return bytes(found)
+        received += content
+    return bytes(received)

@@ -1,8 +1,8 @@
-"""The messages of a transfer between two shardings: source, target and part of the tensor.
+"""The messages that take a tensor from one sharding to another: sender, receiver and region of the tensor.
 
-A device sends nothing to itself. Devices that hold the same tile share the requests for it: whole requests as
-far as they divide evenly, to the nearest holder first; the rest is split into a piece for each holder. So no device
-sends more than `exchange` predicts, up to the rounding of these cuts.
+A device sends nothing to itself. The devices that hold the same tile share the requests for it. As many requests as
+divide evenly among the holders are assigned whole, each to the nearest free holder. The others are split evenly among
+all holders. So no device sends more than `exchange` predicts, up to the rounding of these splits.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 Box = tuple[tuple[int, int], ...]
-Distance = Callable[[int, int], int]  # from a holder to a receiver
+Distance = Callable[[int, int], int]  # (holder, receiver) -> number of mesh axes along which they differ
 
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """A part of the global tensor, as rows [start, stop) of each dim, that one rank sends to another."""
+    """A region of the global tensor, as [start, stop) per dim, that one rank sends to another."""
 
     sender: int
     receiver: int
@@ -38,7 +38,10 @@ class Message:
 
 @lru_cache(maxsize=256)
 def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[Message, ...]:
-    """The messages that bring every rank the elements that it lacks under the target, of its own summand."""
+    """Return the messages that bring every rank the elements that it lacks under `target`.
+
+    If the tensor is partial, each rank gets elements of its own_tile partial summand only.
+    """
     dims = len(shape)
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
@@ -47,36 +50,36 @@ def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mes
         holders.setdefault(tile_of(source, mesh, rank), []).append(rank)
     tiles = Tiles(source, shape, mesh)
     for rank in range(mesh.size):
-        held, own = source.ranges(shape, mesh, rank), tile_of(source, mesh, rank)
-        for tile, box in tiles.meeting(target.ranges(shape, mesh, rank), own[-1]):
-            if tile != own:
+        held, own_tile = source.ranges(shape, mesh, rank), tile_of(source, mesh, rank)
+        for tile, box in tiles.meeting(target.ranges(shape, mesh, rank), own_tile[-1]):
+            if tile != own_tile:
                 for part in _difference(box, held):
                     requests.setdefault(tile, []).append((rank, part))
 
     def distance(left: int, right: int) -> int:
         return sum(a != b for a, b in zip(mesh.coordinates(left), mesh.coordinates(right), strict=True))
 
-    found = [m for tile, asked in requests.items() for m in dealt(asked, holders[tile], distance)]
-    return tuple(sorted(replace(message, box=message.box[:dims]) for message in found))
+    messages = [m for tile, tile_requests in requests.items() for m in dealt(tile_requests, holders[tile], distance)]
+    return tuple(sorted(replace(message, box=message.box[:dims]) for message in messages))
 
 
 def tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:
-    """Numbers of the rank's tile in every dim, and of its summand."""
+    """Return the index of the rank's tile in every dim, followed by the index of its partial summand."""
     return tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
 
 
 class Tiles(NamedTuple):
-    """The tiles of the source, without halo."""
+    """The tiles of a tensor under `source`, without halo."""
 
     source: Sharding
     shape: tuple[int, ...]
     mesh: Mesh
 
     def meeting(self, box: Box, summand: int) -> Iterator[tuple[tuple[int, ...], Box]]:
-        """Tiles that overlap a box, with the overlap."""
+        """Yield the tiles of a partial summand that overlap `box`, each with the overlap."""
         rows = [self._tile_rows(dim, *ends) for dim, ends in enumerate(box)]
-        for picked in itertools.product(*rows):
-            yield (*(number for number, _ in picked), summand), tuple(common for _, common in picked)
+        for tile in itertools.product(*rows):
+            yield (*(index for index, _ in tile), summand), tuple(common for _, common in tile)
 
     def _tile_rows(self, dim: int, start: int, stop: int) -> list[tuple[int, tuple[int, int]]]:
         source, size = replace(self.source, halo=()), self.shape[dim]
@@ -90,7 +93,10 @@ class Tiles(NamedTuple):
 
 
 def _difference(box: Box, held: Box) -> Iterator[Box]:
-    """Parts of a box outside of another one: along each dim the parts before and after."""
+    """Yield disjoint regions that cover the elements of `box` outside of `held`.
+
+    Along each dim in turn, the slabs before and after `held` are cut off.
+    """
     if any(max(a, c) >= min(b, d) for (a, b), (c, d) in zip(box, held, strict=True)):
         yield box
         return
@@ -102,33 +108,36 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
         left[dim] = max(start, first), min(stop, last)
 
 
-def dealt(asked: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
-    """Requests for one tile assigned to its holders in rounds, the largest first, each to the nearest free one; the rest,
-    which would occupy some of them only, is split into equal pieces, each for the least loaded.
+def dealt(requests: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
+    """Assign the requests for one tile to its holders, so that none sends more than an equal share plus one request.
 
-    So no holder sends more than its share of all plus one request.
+    The largest requests are assigned first, one per holder and round, each to the nearest free holder. Requests of an
+    incomplete last round are split into equal regions, each for the holder with the least load.
+
+    Args:
+        requests: receiver and region of each request.
     """
-    ordered = sorted(asked, key=lambda request: (-volume(request[1]), request))
-    whole = len(ordered) // len(holders) * len(holders)
+    ordered = sorted(requests, key=lambda request: (-volume(request[1]), request))
+    assigned = len(ordered) // len(holders) * len(holders)
     load = dict.fromkeys(holders, 0)
-    for start in range(0, whole, len(holders)):
+    for start in range(0, assigned, len(holders)):
         free = list(holders)
         for receiver, box in ordered[start : start + len(holders)]:
             sender = min(free, key=lambda other: (distance(other, receiver), other))
             free.remove(sender)
             load[sender] += volume(box)
             yield Message(sender, receiver, box)
-    waiting = [(load[holder], place, holder) for place, holder in enumerate(holders)]
+    waiting = [(load[holder], position, holder) for position, holder in enumerate(holders)]
     heapq.heapify(waiting)
-    for receiver, box in ordered[whole:]:
-        for piece in filter(volume, cut_box(box, len(holders))):
-            sent, place, sender = waiting[0]
-            heapq.heapreplace(waiting, (sent + volume(piece), place, sender))
-            yield Message(sender, receiver, piece)
+    for receiver, box in ordered[assigned:]:
+        for region in filter(volume, cut_box(box, len(holders))):
+            sent, position, sender = waiting[0]
+            heapq.heapreplace(waiting, (sent + volume(region), position, sender))
+            yield Message(sender, receiver, region)
 
 
 def cut_box(box: Box, count: int) -> list[Box]:
-    """The box in pieces along its longest dim."""
+    """Split a region into `count` regions along its longest dim. Some may be empty."""
     if not box:
         return [box, *[((0, 0),)] * (count - 1)]
     dim = max(range(len(box)), key=lambda d: box[d][1] - box[d][0])
@@ -142,7 +151,10 @@ def volume(box: Box) -> int:
 
 
 def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> Box:
-    """The part that a rank already holds of its target tile, of its own summand; empty if there is none."""
+    """Return the part of its target tile that a rank already holds, or an empty region if it holds none.
+
+    If the tensor is partial, only the rank's own partial summand counts.
+    """
     dims = len(shape)
     source, target, shape = with_summand_dim(source, target, tuple(shape), mesh)
     pairs = zip(source.ranges(shape, mesh, rank), target.ranges(shape, mesh, rank), strict=True)
@@ -151,10 +163,13 @@ def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, r
 
 
 def place_of(box: Box, sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """The position of a part of the tensor in a rank's buffer, which begins with the halo before its tile."""
-    found: list[slice] = []
+    """Return the slices of a rank's buffer that hold a region of the tensor.
+
+    The buffer starts with the halo before the rank's tile.
+    """
+    slices: list[slice] = []
     for dim, (start, stop) in enumerate(box):
         before = sharding.halo[dim][0] if sharding.halo else 0
         origin = sharding.core(dim, shape[dim], mesh, rank)[0] - before
-        found.append(slice(start - origin, stop - origin))
-    return tuple(found)
+        slices.append(slice(start - origin, stop - origin))
+    return tuple(slices)

@@ -1,8 +1,9 @@
-"""The semantics of every collective over a list of arrays, one per rank.
+"""Reference implementation of every collective on a list of NumPy arrays, one per rank.
 
-Tiles may be uneven: sizes come from the result's type. Undefined elements are poison (NaN, or
-a bit pattern for integers), so that reading them is detected. Ranks that must hold equal values get the same
-array object: the arrays are never written to.
+Tiles may be uneven, so sizes come from the result type. Undefined elements are filled with poison (NaN, or a bit
+pattern
+for integers), so that tests detect reads of them. Ranks whose results are equal share one array object, so callers
+must not write to the arrays.
 
 Source: `shard` dialect, "Collective Communication Operations".
 """
@@ -27,13 +28,16 @@ from meshgen.ops.rules.rule import OP_OF_KIND
 
 @dataclass
 class Mailbox:
-    """Messages that were sent and not yet received, first in, first out."""
+    """A FIFO queue of messages that were sent and not yet received."""
 
     letters: list[tuple[tuple[str, ...], int, Shards]] = field(default_factory=list)
 
 
 def reduce_arrays(arrays: Sequence[Array], kind: str, dtype: str) -> Array:
-    """Reduce in order of the list: each converted to `dtype` first; narrow floats add up in f32 and round once."""
+    """Reduce `arrays` element by element, in order of the list.
+
+    Each array is first converted to `dtype`. Floats narrower than f32 are accumulated in f32 and rounded once.
+    """
     ufunc, wide = ufunc_of(OP_OF_KIND[kind]), compute_dtype(dtype)
     with np.errstate(all="ignore"):
         total = convert(arrays[0], dtype).astype(wide, copy=False)
@@ -43,22 +47,22 @@ def reduce_arrays(arrays: Sequence[Array], kind: str, dtype: str) -> Array:
 
 
 def cut(array: Array, dim: int, start: int, stop: int) -> Array:
-    """Rows [start, stop) of a dim; those past the end are poison."""
-    place = [slice(None)] * array.ndim
-    place[dim] = slice(min(start, array.shape[dim]), min(stop, array.shape[dim]))
-    found = array[tuple(place)]
-    if found.shape[dim] == stop - start:
-        return found
+    """Return rows [start, stop) of dim `dim`, with rows past the end of `array` filled with poison."""
+    index = [slice(None)] * array.ndim
+    index[dim] = slice(min(start, array.shape[dim]), min(stop, array.shape[dim]))
+    rows = array[tuple(index)]
+    if rows.shape[dim] == stop - start:
+        return rows
     shape = list(array.shape)
     shape[dim] = stop - start
     padded = poisoned(tuple(shape), dtype_name(array.dtype))
-    place[dim] = slice(0, found.shape[dim])
-    padded[tuple(place)] = found
+    index[dim] = slice(0, rows.shape[dim])
+    padded[tuple(index)] = rows
     return padded
 
 
 def _per_group(node: Node, mesh: Mesh, shards: Shards, run: Callable[[Shards], Shards]) -> Shards:
-    """Run on each group's members, in group order."""
+    """Call `run` with the shards of each group, in group order, and return the results by rank."""
     results: dict[int, Array] = {}
     for group in mesh.groups(node.attrs.axes):
         results.update(zip(group, run([shards[rank] for rank in group]), strict=True))
@@ -88,17 +92,17 @@ def _all_gather(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     tile, dim = node.result.type.sizes[node.attrs.dim], node.attrs.dim
-    made: dict[tuple[int, int], Array] = {}  # ranks with the same array and index share the slice
-    numbers = identities(shards)
+    slices: dict[tuple[int, int], Array] = {}  # Ranks with the same array and the same index share the slice.
+    array_ids = identities(shards)
 
-    def one(rank: int) -> Array:
+    def slice_of(rank: int) -> Array:
         index = mesh.index(rank, node.attrs.axes)
-        key = (numbers[rank], index)
-        if key not in made:
-            made[key] = cut(shards[rank], dim, index * tile, (index + 1) * tile)
-        return made[key]
+        key = (array_ids[rank], index)
+        if key not in slices:
+            slices[key] = cut(shards[rank], dim, index * tile, (index + 1) * tile)
+        return slices[key]
 
-    return [one(rank) for rank in range(mesh.size)]
+    return [slice_of(rank) for rank in range(mesh.size)]
 
 
 def _reduce_scatter(node: Node, mesh: Mesh, shards: Shards) -> Shards:
@@ -134,14 +138,14 @@ def to_partial(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _root(node: Node, mesh: Mesh, key: str) -> int:
-    """The in-group number of the device that an attribute names by its multi-index (or by that number)."""
-    place = getattr(node.attrs, key)
-    if isinstance(place, int):
-        return place
-    number = 0
-    for axis, coordinate in zip(node.attrs.axes, place, strict=True):
-        number = number * mesh.axis_size(axis) + coordinate
-    return number
+    """Return the index in the group of the device that attribute `key` names by coordinates or by this index."""
+    coordinates = getattr(node.attrs, key)
+    if isinstance(coordinates, int):
+        return coordinates
+    index = 0
+    for axis, coordinate in zip(node.attrs.axes, coordinates, strict=True):
+        index = index * mesh.axis_size(axis) + coordinate
+    return index
 
 
 def _at_root(node: Node, mesh: Mesh, shards: Shards, result: Callable[[Shards], Array]) -> Shards:
@@ -171,13 +175,13 @@ def _scatter_from(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """The device at coordinate c + offset of the shift axis gets the operand of the one at c."""
+    """Move the operand of the device at coordinate c of the shift axis to the device at c + offset."""
     axis, offset = node.attrs.shift_axis, node.attrs.offset
     nothing = poisoned(node.result.type.sizes, node.result.type.dtype)
     results = [nothing] * mesh.size
     for line in mesh.groups((axis,)):
-        for place, rank in enumerate(line):
-            target = place + offset
+        for coordinate, rank in enumerate(line):
+            target = coordinate + offset
             if node.attrs.rotate:
                 target %= len(line)
             if 0 <= target < len(line):
@@ -186,7 +190,7 @@ def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _permute_pairs(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Targets get the operands of their sources; the others zeros."""
+    """Return the source's operand on each target device, and zeros on all other devices."""
     results = [np.zeros(node.result.type.sizes, node.result.type.numpy_dtype)] * mesh.size
     for source, target in node.attrs.pairs:
         results[target] = shards[source]
@@ -199,13 +203,16 @@ def _send(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
 
 
 def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
-    """The oldest message over the same axes, from `source` to the device it was sent to; nothing elsewhere."""
+    """Deliver the oldest message over the same axes from `source` to its destination.
+
+    Results on all other devices are poison.
+    """
     axes = tuple(node.attrs.axes)
-    letter = next((entry for entry in mailbox.letters if entry[0] == axes), None)
-    if letter is None:
+    message = next((entry for entry in mailbox.letters if entry[0] == axes), None)
+    if message is None:
         raise RuntimeFailure(Diagnostic("MG0604", f"recv over {axes} has no matching send", node.loc))
-    mailbox.letters.remove(letter)
-    _, destination, sent = letter
+    mailbox.letters.remove(message)
+    _, destination, sent = message
     source = _root(node, mesh, "source") if node.attrs.source is not None else 0
     results = [poisoned(node.result.type.sizes, node.result.type.dtype)] * mesh.size
     for group in mesh.groups(axes):
@@ -220,7 +227,10 @@ def _retile(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Fetch halo rows from their owners. Rows outside the tensor are unchanged, where the operand has them."""
+    """Fetch halo rows from the devices that own them.
+
+    If the operand already has room for the halo, rows outside the tensor keep the operand's values.
+    """
     sharding, shape = node.attrs.sharding, tuple(node.attrs.shape)
     if shards[0].shape == node.result.type.sizes:
         return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, shards, layout=sharding)
@@ -229,41 +239,41 @@ def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Rows [(index step + base) / divisor, ...) of the group's tiles joined, one part after the other.
+    """Fetch rows from (index * step + base) / divisor on, of the group's concatenated tiles, to device `index`.
 
-    Rows that do not exist are poisoned.
+    An op with several parts concatenates their rows. Rows outside the tensor are filled with poison.
     """
     dim, rows = node.attrs.dim, node.result.type.sizes[node.attrs.dim]
 
     def run(group: Shards) -> Shards:
         parts = parts_of(node.attrs, group[0].shape[dim], rows, len(group))
         fetched = [_fetched(group, part, dim) for part in parts]
-        return [np.concatenate(each, dim) for each in zip(*fetched, strict=True)]
+        return [np.concatenate(rows_of_parts, dim) for rows_of_parts in zip(*fetched, strict=True)]
 
     return _per_group(node, mesh, shards, run)
 
 
 def _fetched(group: Shards, part: Part, dim: int) -> Shards:
-    """The rows that each device of a group gets of one part."""
+    """Return the rows that each device of a group gets for one part of a `fetch_rows`."""
     fetch = part.fetch
     tiles = [cut(shard, dim, part.start, part.start + fetch.tile) for shard in group]
-    whole = cut(np.concatenate(tiles, dim), dim, 0, fetch.limit)
+    gathered = cut(np.concatenate(tiles, dim), dim, 0, fetch.limit)
     if fetch.wrap:
-        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base  # rows from the limit on are padding
-        whole = np.take(whole, row % max(fetch.limit, 1), dim)
-        return [cut(whole, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
+        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base  # Rows from the limit on are padding.
+        gathered = np.take(gathered, row % max(fetch.limit, 1), dim)
+        return [cut(gathered, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
     starts = [fetch.start(index) for index in range(len(group))]
-    return [_padded_rows(whole, dim, start, start + fetch.rows) for start in starts]
+    return [_padded_rows(gathered, dim, start, start + fetch.rows) for start in starts]
 
 
-def _padded_rows(whole: Array, dim: int, start: int, stop: int) -> Array:
-    """Rows of which some may be before or after the array."""
+def _padded_rows(array: Array, dim: int, start: int, stop: int) -> Array:
+    """Return rows [start, stop) of `array`, with rows before or after the array filled with poison."""
     before = min(max(0, -start), stop - start)
-    shape = list(whole.shape)
+    shape = list(array.shape)
     shape[dim] = before
-    front = poisoned(tuple(shape), dtype_name(whole.dtype))
+    front = poisoned(tuple(shape), dtype_name(array.dtype))
     return (
-        np.concatenate([front, cut(whole, dim, start + before, stop)], dim) if before else cut(whole, dim, start, stop)
+        np.concatenate([front, cut(array, dim, start + before, stop)], dim) if before else cut(array, dim, start, stop)
     )
 
 
@@ -289,14 +299,14 @@ _POINT_TO_POINT = {"send": _send, "recv": _recv}
 
 
 def run_collective(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox | None = None) -> Shards:
-    """Results of a collective, one per rank, from the operands of all ranks.
+    """Return the results of a collective, one per rank, from the operands of all ranks.
 
     Args:
-        node: its op, attributes and (local) result type define the collective.
-        shards: the operand on each rank, by rank number.
-        mailbox: the messages of `send` and `recv`; both need it.
+        node: defines the collective by its op, attributes and local result type.
+        shards: the operand of each rank, in order of rank.
+        mailbox: the pending messages; required by `send` and `recv` only.
     Raises:
-        RuntimeFailure: a recv without a send.
+        RuntimeFailure: MG0604, a `recv` has no matching `send`.
     """
     if node.op in _POINT_TO_POINT:
         return _POINT_TO_POINT[node.op](node, mesh, shards, mailbox if mailbox is not None else Mailbox())

@@ -1,4 +1,4 @@
-"""Frames between processes over TCP, one connection for each pair. Every frame has its length before it."""
+"""Exchange of byte frames between processes over TCP, with one connection per pair. A frame is preceded by its length."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from meshgen.ccl.channel import Frame
 
 _LENGTH = struct.Struct("<Q")
-_MOST_BYTES = 1 << 20  # that one call of the system reads
+# bytes that one `recv` call reads at most (chosen: few system calls per large frame, 1 MiB of memory)
+_MAX_READ_BYTES = 1 << 20
 
 
 class _Peer:
-    """A connection, its unsent bytes, and the start of an incomplete frame."""
+    """A connection with its unsent bytes and the start of an incomplete incoming frame."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -23,33 +24,33 @@ class _Peer:
         self.incoming = bytearray()
 
     def frames(self) -> list[Frame]:
-        """The frames that are complete."""
-        found: list[Frame] = []
+        """Remove and return the frames that have arrived completely."""
+        frames: list[Frame] = []
         start = 0
         while len(self.incoming) - start >= _LENGTH.size:
             end = start + _LENGTH.size + _LENGTH.unpack_from(self.incoming, start)[0]
             if len(self.incoming) < end:
                 break
-            found.append(self.incoming[start + _LENGTH.size : end])
+            frames.append(self.incoming[start + _LENGTH.size : end])
             start = end
         del self.incoming[:start]
-        return found
+        return frames
 
 
 class Sockets:
-    """See `Channel`. A peer whose connection ends is lost."""
+    """A `Channel` over TCP. A peer is lost when its connection ends."""
 
     def __init__(self, rank: int, connections: Mapping[int, socket.socket]) -> None:
-        """`connections`: to each of the other processes."""
+        """Start as process `rank`, with an open connection to each of the other processes."""
         self.rank, self.size = rank, len(connections) + 1
         self.lost: dict[int, str] = {}
         self._peers: dict[int, _Peer] = {}
         self._selector = selectors.DefaultSelector()
-        for number, connection in connections.items():
+        for peer, connection in connections.items():
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._selector.register(connection, selectors.EVENT_READ, number)
-            self._peers[number] = _Peer(connection)
+            self._selector.register(connection, selectors.EVENT_READ, peer)
+            self._peers[peer] = _Peer(connection)
 
     def send(self, peer: int, frame: Frame) -> None:
         if peer in self._peers:
@@ -57,58 +58,59 @@ class Sockets:
             self._send_pending(peer)
 
     def poll(self, seconds: float) -> list[tuple[int, Frame]]:
-        found: list[tuple[int, Frame]] = []
+        frames: list[tuple[int, Frame]] = []
         for key, events in self._selector.select(seconds):
-            number: int = key.data
+            peer: int = key.data
             if events & selectors.EVENT_WRITE:
-                self._send_pending(number)
-            if events & selectors.EVENT_READ and number in self._peers:
-                found += [(number, frame) for frame in self._read(number)]
-        return found
+                self._send_pending(peer)
+            if events & selectors.EVENT_READ and peer in self._peers:
+                frames += [(peer, frame) for frame in self._read(peer)]
+        return frames
 
     def unsent(self) -> list[int]:
-        return [number for number, peer in self._peers.items() if peer.outgoing]
+        return [rank for rank, connection in self._peers.items() if connection.outgoing]
 
     def close(self, *, is_clean: bool) -> None:
-        """Close the connections; unsent bytes are dropped."""
-        for number in list(self._peers):
-            self._drop(number, "this process has closed the connection")
+        """Close all connections and drop unsent bytes."""
+        for peer in list(self._peers):
+            self._drop(peer, "this process has closed the connection")
         self._selector.close()
 
-    def _read(self, number: int) -> list[Frame]:
-        """Read; returns the complete frames."""
-        peer, reason = self._peers[number], ""
+    def _read(self, peer: int) -> list[Frame]:
+        """Read the bytes that have arrived from a peer, and return its complete frames."""
+        state, reason = self._peers[peer], ""
         try:
-            while content := peer.connection.recv(_MOST_BYTES):
-                peer.incoming += content
+            while content := state.connection.recv(_MAX_READ_BYTES):
+                state.incoming += content
             reason = "its connection was closed"
         except BlockingIOError:
             pass
         except OSError as error:
             reason = f"its connection failed: {error.strerror or error}"
-        found = peer.frames()
+        frames = state.frames()
         if reason:
-            self._drop(number, reason)
-        return found
+            self._drop(peer, reason)
+        return frames
 
-    def _send_pending(self, number: int) -> None:
-        """Send as much as the system accepts now."""
-        peer = self._peers[number]
+    def _send_pending(self, peer: int) -> None:
+        """Send as many bytes as the operating system accepts without blocking."""
+        state = self._peers[peer]
         try:
-            while peer.outgoing:
-                sent = peer.connection.send(peer.outgoing[0])
-                rest = peer.outgoing.popleft()[sent:]
+            while state.outgoing:
+                sent = state.connection.send(state.outgoing[0])
+                rest = state.outgoing.popleft()[sent:]
                 if rest:
-                    peer.outgoing.appendleft(rest)
+                    state.outgoing.appendleft(rest)
         except BlockingIOError:
             pass
-        except OSError:  # earlier frames of the peer can still be read, before the end of its connection is seen
-            peer.outgoing.clear()
+        # Only drop the outgoing frames: frames that the peer sent earlier must still be read until its connection ends.
+        except OSError:
+            state.outgoing.clear()
         both = selectors.EVENT_READ | selectors.EVENT_WRITE
-        self._selector.modify(peer.connection, both if peer.outgoing else selectors.EVENT_READ, number)
+        self._selector.modify(state.connection, both if state.outgoing else selectors.EVENT_READ, peer)
 
-    def _drop(self, number: int, reason: str) -> None:
-        peer = self._peers.pop(number)
-        self._selector.unregister(peer.connection)
-        peer.connection.close()
-        self.lost[number] = reason
+    def _drop(self, peer: int, reason: str) -> None:
+        state = self._peers.pop(peer)
+        self._selector.unregister(state.connection)
+        state.connection.close()
+        self.lost[peer] = reason

@@ -3,9 +3,9 @@
     all_gather of f32[2,4] along dim 1 over two devices becomes
     Group(all_gather, operand -> scratch), Copy(scratch[0:8] -> result[:, 0:4]), Copy(scratch[8:16] -> result[:, 4:8])
 
-Transports move contiguous memory only; boxes that are not contiguous are packed into scratch and unpacked from it. Steps run
-one after the other on one stream. All ranks of a mesh have the same communicating steps in the same order, each with
-its own part.
+Transports only move contiguous memory. Non-contiguous views are packed into scratch and unpacked from it. Steps run in
+order on one stream. All ranks of a mesh have the same communicating steps in the same order, but each rank has its own
+memory and peers in them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from meshgen.ir.graph import DTYPES, TensorType
 
 BufferKind = Literal["operand", "result", "scratch"]
 GroupKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"]
-Ranges = Sequence[tuple[int, int]]  # per dim [start, stop)
+Ranges = Sequence[tuple[int, int]]  # [start, stop) per dim
 
 
 class BufferRef(NamedTuple):
-    """An operand or result of the collective by its number, or its scratch."""
+    """A buffer of a collective: operand or result `number`, or its scratch."""
 
     kind: BufferKind
     number: int = 0
@@ -33,9 +33,9 @@ OPERAND, RESULT, SCRATCH = BufferRef("operand"), BufferRef("result"), BufferRef(
 
 
 class Box(NamedTuple):
-    """Elements of a buffer: element (i, j, ..) is number `offset + i * strides[0] + j * strides[1] + ..` of `dtype`.
+    """A strided view of a buffer: element (i, j, ..) is at `offset + i * strides[0] + j * strides[1] + ..`.
 
-    `offset` counts elements of `dtype` from the buffer's start.
+    `offset` and strides count elements of `dtype`; `offset` starts at the beginning of the buffer.
     """
 
     buffer: BufferRef
@@ -46,7 +46,7 @@ class Box(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -55,7 +55,7 @@ class Box(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements; where it is contiguous, also from its first byte to its end."""
+        """Return the bytes of the elements. A contiguous view spans exactly these bytes."""
         return self.size * self.itemsize
 
     @property
@@ -64,13 +64,13 @@ class Box(NamedTuple):
 
     @property
     def byte_start(self) -> int:
-        """Where its lowest element begins, from the buffer's start: before `byte_offset` where strides are negative."""
+        """Return the byte offset of the lowest element. It is below `byte_offset` if strides are negative."""
         lowest = sum(min(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
         return (self.offset + lowest * bool(self.size)) * self.itemsize
 
     @property
     def byte_end(self) -> int:
-        """Where its highest element ends, from the buffer's start; where it begins if it has none."""
+        """Return the byte offset after the highest element, or `byte_offset` if the view is empty."""
         if not self.size:
             return self.byte_offset
         highest = sum(max(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
@@ -78,7 +78,7 @@ class Box(NamedTuple):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements are contiguous in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         expected = 1
         for count, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if count != 1 and stride != expected:
@@ -87,53 +87,55 @@ class Box(NamedTuple):
         return True
 
     def part(self, ranges: Ranges) -> Box:
-        """Rows [start, stop) of each dim."""
+        """Return the view of elements [start, stop) of each dim."""
         offset = self.offset + sum(start * stride for (start, _), stride in zip(ranges, self.strides, strict=True))
         return self._replace(offset=offset, shape=tuple(stop - start for start, stop in ranges))
 
     def rows(self, dim: int, start: int, stop: int) -> Box:
-        """Rows [start, stop) of one dim, and all of the others."""
+        """Return the view of elements [start, stop) of dim `dim`."""
         if (start, stop) == (0, self.shape[dim]):
             return self
         shape = (*self.shape[:dim], stop - start, *self.shape[dim + 1 :])
         return Box(self.buffer, self.dtype, self.offset + start * self.strides[dim], shape, self.strides)
 
     def flat(self, start: int, stop: int) -> Box:
-        """Elements [start, stop) of a contiguous box."""
+        """Return the view of elements [start, stop) of this view, which must be contiguous."""
         assert self.is_contiguous
         return Box(self.buffer, self.dtype, self.offset + start, (stop - start,), (1,))
 
 
 def dense(buffer: BufferRef, dtype: str, shape: Sequence[int], offset: int = 0) -> Box:
-    """A contiguous box of this shape, from element `offset` of the buffer on."""
+    """Return a contiguous view of `shape` that starts at element `offset` of the buffer."""
     strides = tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
     return Box(buffer, dtype, offset, tuple(shape), strides)
 
 
 def whole(buffer: BufferRef, type_: TensorType) -> Box:
-    """All of a buffer that holds a tensor."""
+    """Return the view of an entire buffer that holds a tensor."""
     return dense(buffer, type_.dtype, type_.sizes)
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Elements from one box to another of the same shape and element type; the boxes do not overlap."""
+    """A copy from one view to another of the same shape and element type. The views do not overlap."""
 
     source: Box
     target: Box
 
 
 class Fill(NamedTuple):
-    """Every byte becomes `value`; zeros are zeros in all element types."""
+    """A store of `value` to every byte of the target. Value 0 is zero in all element types."""
 
     target: Box
     value: int
 
 
 class Reduce(NamedTuple):
-    """Boxes of one shape reduced in their order to `target`, as `simulated.reduce_arrays` defines it.
+    """An element-wise reduction of `sources`, in order, to `target`, with the semantics of `simulated.reduce_arrays`.
 
-    Each source is converted to the target's element type first; narrow floats add up in f32 and round once.
+    Each source is first converted to the target's element type. Floats narrower than f32 are accumulated in f32 and
+    rounded
+    once.
     """
 
     sources: tuple[Box, ...]
@@ -143,18 +145,19 @@ class Reduce(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """One call of a collective of NCCL over contiguous memory, in the communicator of the rank's group along `axes`.
+    """A call of an NCCL collective on contiguous memory, in the communicator of the rank's group along `axes`.
 
-    Calls that follow each other are independent: one launch.
+    Adjacent calls are independent and form one launch.
 
     Attributes:
-        reduction: `sum`, `product`, `max` or `min`; empty where nothing is reduced.
-        dtype: the type in which the elements are reduced, which may differ from the boxes' (i1 as ui8, c64 as pairs of f32);
-            `ui8`, bytes, where they are only moved.
-        count: elements of `dtype` as NCCL counts: of a device's part in all_gather, reduce_scatter and all_to_all (there
-            for each peer), of the whole operand elsewhere.
-        axes: outer to inner; the rank's number in its group is `mesh.index(rank, axes)`.
-        root: number in the group; of `broadcast` and `reduce`.
+        reduction: `sum`, `product`, `max` or `min`; empty if the call does not reduce.
+        dtype: element type of the reduction. It may differ from the type of the views: i1 is reduced as ui8, and c64 as
+            pairs of f32. It is `ui8` if the call only moves data.
+        count: elements of `dtype`, as NCCL counts them. In all_gather and reduce_scatter it counts one device's part,
+        in
+            all_to_all one block, and otherwise the entire operand.
+        axes: outer to inner; the rank's index in its group is `mesh.index(rank, axes)`.
+        root: index in the group of the root of a `broadcast` or `reduce`.
     """
 
     kind: GroupKind
@@ -168,10 +171,11 @@ class Group:
 
 
 class Message(NamedTuple):
-    """A contiguous box to or from another rank.
+    """A message to or from another rank.
 
     Attributes:
-        peer: rank in the world: the devices of all meshes of the program, one mesh after the other.
+        peer: world rank, which counts the devices of all meshes of the program in order.
+        box: the contiguous view that is sent or received.
     """
 
     peer: int
@@ -180,12 +184,12 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Messages:
-    """Concurrent sends and receives of a rank: those between one pair of `ncclGroupStart` and `ncclGroupEnd`.
+    """The concurrent sends and receives of a rank, between one `ncclGroupStart` and its `ncclGroupEnd`.
 
-    Messages between two ranks are matched in the order of both lists.
+    Messages between the same two ranks match in order of the lists.
 
     Attributes:
-        axes: sender and receiver are in one group along these; empty: they are on different meshes.
+        axes: sender and receiver are in one group along these axes. Empty if they are on different meshes.
     """
 
     sends: tuple[Message, ...]
@@ -198,7 +202,7 @@ Step: TypeAlias = Copy | Fill | Reduce | Communication
 
 
 def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
-    """The boxes that a step reads, and those that it writes."""
+    """Return the views that a step reads, and the views that it writes."""
     match step:
         case Fill():
             return (), (step.target,)
@@ -211,14 +215,17 @@ def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
 
 
 def moved(step: Step, operand: int, start: int) -> Step:
-    """The step of a one-operand collective, relocated to one of several operands, with scratch from byte `start` on."""
+    """Return a step of a one-operand collective, changed to use the operand and result of index `operand`.
+
+    Scratch moves by `start` bytes.
+    """
     if not operand:
         return step
 
-    def box(old: Box) -> Box:
-        is_scratch = old.buffer == SCRATCH
-        buffer = SCRATCH if is_scratch else BufferRef(old.buffer.kind, operand)
-        return old._replace(buffer=buffer, offset=old.offset + start // old.itemsize * is_scratch)
+    def box(view: Box) -> Box:
+        is_scratch = view.buffer == SCRATCH
+        buffer = SCRATCH if is_scratch else BufferRef(view.buffer.kind, operand)
+        return view._replace(buffer=buffer, offset=view.offset + start // view.itemsize * is_scratch)
 
     match step:
         case Fill():
@@ -233,20 +240,20 @@ def moved(step: Step, operand: int, start: int) -> Step:
 
 
 def boxes_of(step: Step) -> tuple[Box, ...]:
-    """All boxes that a step reads and writes."""
+    """Return all views that a step reads or writes."""
     read, written = read_and_written(step)
     return (*read, *written)
 
 
 class Lowered(NamedTuple):
-    """The steps of one rank, and the bytes of scratch that they may use: the same number on all ranks of the mesh."""
+    """The steps of one rank, and the bytes of scratch that they use. All ranks of a mesh have the same scratch size."""
 
     steps: tuple[Step, ...]
     scratch_bytes: int
 
     @property
     def local_bytes(self) -> int:
-        """Bytes that copies, fills and reductions read and write in the device's own memory."""
+        """Return the bytes that copies, fills and reductions read and write in the device's own memory."""
         return sum(_local_bytes(step) for step in self.steps)
 
 

@@ -1,4 +1,4 @@
-"""Moving a distributed tensor from one sharding to another: the messages of `routes`, delivered in one process."""
+"""Transfers of a distributed tensor between shardings, simulated in one process by delivering the messages of `routes`."""
 
 from __future__ import annotations
 
@@ -13,62 +13,75 @@ from meshgen.ops.evaluate.common import Array
 from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank
-Place = tuple[slice, ...]  # of a part of the tensor in a buffer
-Piece = tuple[int, Place, Place]  # holder of a part of the tensor, its position there, and in the receiver's buffer
+Place = tuple[slice, ...]  # index of a region of the tensor in a buffer
+# rank that holds a region, index of the region in its buffer, and index in the receiver's buffer
+Piece = tuple[int, Place, Place]
 
 
 def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
              buffers: Shards, layout: Sharding | None = None) -> Shards:  # fmt: skip
-    """Fill each rank's range under `target`, halo included, in a copy of its buffer.
+    """Return copies of `buffers` in which each rank's range under `target`, including its halo, is filled.
 
-    Values partial over axes stay partial: every rank gets its own summand, which may be partial over other axes
+    A partial value stays partial: every rank gets its own partial summand, which may move to other axes
     (`summand_axes`).
 
     Args:
-        source: the sharding that ranks hold, from which others fetch.
-        layout: the sharding of their buffers; default: the source.
+        source: the sharding of `shards`, from which ranks fetch.
+        layout: the sharding of the buffers that hold the shards; the source by default.
     Raises:
-        ProgramError: MG0207, the transfer would have to reduce.
+        ProgramError: MG0207, the transfer would require a reduction.
     """
     if summand_axes(source, target, mesh) is None:
         raise ProgramError(Diagnostic("MG0207", f"a transfer cannot reduce, as {source} to {target} requires",
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
-    made: dict[tuple[Any, ...], Array] = {}  # ranks with equal results share the object
+    filled: dict[tuple[Any, ...], Array] = {}  # ranks with equal results share one array
     results: Shards = []
-    held, numbers = identities(buffers), identities(shards)
-    for number, buffer, parts in zip(held, buffers, pieces(source, target, shape, mesh, layout), strict=True):
-        key = (number, tuple((numbers[sender], _bounds(there), _bounds(here)) for sender, there, here in parts))
-        if key not in made:
-            made[key] = _filled(buffer, [(shards[sender][there], here) for sender, there, here in parts])
-        results.append(made[key])
+    buffer_ids, shard_ids = identities(buffers), identities(shards)
+    for buffer_id, buffer, parts in zip(buffer_ids, buffers, pieces(source, target, shape, mesh, layout), strict=True):
+        key = (
+            buffer_id,
+            tuple(
+                (shard_ids[sender], _bounds(source_index), _bounds(target_index))
+                for sender, source_index, target_index in parts
+            ),
+        )
+        if key not in filled:
+            filled[key] = _filled(
+                buffer, [(shards[sender][source_index], target_index) for sender, source_index, target_index in parts]
+            )
+        results.append(filled[key])
     return results
 
 
 def pieces(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh, layout: Sharding | None = None
 ) -> list[list[Piece]]:
-    """The parts that each rank gets, its own included. `layout`: the sharding of the buffers; default: the source."""
-    found: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]
-    for rank, own in enumerate(found):
+    """Return the regions that each rank gets, including regions that it already holds.
+
+    Args:
+        layout: the sharding of the source buffers; `source` by default.
+    """
+    regions: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]
+    for rank, rank_regions in enumerate(regions):
         if volume(box := kept(source, target, shape, mesh, rank)):
-            own.append((rank, box))
+            rank_regions.append((rank, box))
     for message in routes(source, target, shape, mesh):
-        found[message.receiver].append((message.sender, message.box))
+        regions[message.receiver].append((message.sender, message.box))
     return [
         [
             (sender, place_of(box, layout or source, shape, mesh, sender), place_of(box, target, shape, mesh, rank))
             for sender, box in parts
         ]
-        for rank, parts in enumerate(found)
+        for rank, parts in enumerate(regions)
     ]
 
 
-def _bounds(place: Place) -> tuple[tuple[int, int], ...]:
-    return tuple((part.start, part.stop) for part in place)
+def _bounds(index: Place) -> tuple[tuple[int, int], ...]:
+    return tuple((rows.start, rows.stop) for rows in index)
 
 
 def _filled(buffer: Array, moves: list[tuple[Array, Place]]) -> Array:
     result = buffer.copy()
-    for piece, here in moves:
-        result[here] = piece
+    for values, index in moves:
+        result[index] = values
     return result

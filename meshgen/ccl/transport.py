@@ -1,4 +1,4 @@
-"""Execution of lowered steps on one rank: the memory of its device, and a transport to the other ranks."""
+"""Execution of lowered steps on one rank, through the memory of its device and a transport to other ranks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Messages, Reduce
 
-Launch: TypeAlias = tuple[Group, ...] | Messages  # one concurrent operation of a transport
+# one operation of a transport: concurrent NCCL calls, or concurrent messages
+Launch: TypeAlias = tuple[Group, ...] | Messages
 
 
 class Device(Protocol):
-    """Work in a device's own memory, on its stream of communication."""
+    """Local steps in a device's own memory, on its communication stream."""
 
     def copy(self, step: Copy) -> None: ...
 
@@ -25,19 +26,30 @@ Memory = TypeVar("Memory", bound=Device, contravariant=True)
 
 
 class Transport(Protocol[Memory]):
-    """Communication with other ranks, in buffers of a kind of device. Calls may return before it is done."""
+    """Communication with other ranks, between buffers in one type of device memory.
+
+    Calls may return before the communication completes.
+    """
 
     def groups(self, calls: Sequence[Group], memory: Memory) -> None:
-        """Independent calls in one communicator: one launch."""
+        """Run independent calls of one communicator as one launch.
+
+        Raises:
+            RuntimeFailure: MG0609, a peer has disconnected or does not respond.
+        """
         ...
 
     def messages(self, step: Messages, memory: Memory) -> None:
-        """All sends and receives of a step. Both methods raise RuntimeFailure MG0609: a peer is lost or does not respond."""
+        """Run all sends and receives of a step.
+
+        Raises:
+            RuntimeFailure: MG0609, a peer has disconnected or does not respond.
+        """
         ...
 
 
 def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
-    """Run the local steps in order on the device; yield the communicating ones, for the owner of the transport."""
+    """Run the local steps in order on `device`, and yield the communicating steps, which the caller runs."""
     for are_calls, steps in groupby(lowered.steps, key=lambda step: isinstance(step, Group)):
         if are_calls:
             yield tuple(step for step in steps if isinstance(step, Group))
@@ -56,12 +68,12 @@ def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
 
 
 def axes_of(launch: Launch) -> tuple[str, ...]:
-    """The axes of a communicating step; empty between meshes."""
+    """Return the mesh axes of a communicating step. The tuple is empty for a transfer between meshes."""
     return launch.axes if isinstance(launch, Messages) else launch[0].axes
 
 
 def execute(lowered: Lowered, memory: Memory, transport: Transport[Memory]) -> None:
-    """One rank's part of a collective, in its operands, results and scratch."""
+    """Run the steps of one rank for a collective, on the operands, results and scratch in `memory`."""
     for launch in launches(lowered, memory):
         perform(launch, memory, transport)
 

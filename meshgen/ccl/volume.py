@@ -1,9 +1,10 @@
-"""Bytes of collectives as formulas in device counts, open tensor sizes and trips of loops: `2*(n_tp-1)/n_tp * x_0 * 4`.
+"""Bytes of collectives as formulas in axis sizes, unknown tensor sizes and trip counts: `2*(n_tp-1)/n_tp * x_0 * 4`.
 
-`n_tp` is the number of devices along axis `tp` (`n_dp@stage1` along one of another mesh), `x_0` the size of dim 0 of
-input `x` where it is open, `trips_12` the trip count of the loop on line 12 where it is unknown;
-`ceil` rounds up. A formula is a sum of products, holds for the program as it was planned (for other sizes another plan
-may be cheaper), and evaluates to `ring_bytes`.
+`n_tp` is the size of mesh axis `tp`, and `n_dp@stage1` is the size of axis `dp` of mesh `stage1`. `x_0` is the size of
+dim 0 of input `x`. `trips_12` is the trip count of the loop on line 12. `ceil` rounds up. Known sizes and trip counts
+are
+numbers. A formula is a sum of products and evaluates to `ring_bytes`. It holds for the current plan only: for other
+sizes, another plan may be cheaper.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meshgen.ccl.between import Ends
 from meshgen.ccl.cost import group_axes, transfer_ends
-from meshgen.ccl.counted import ONE, Counted, Fetched, Moved, Names, devices, numbers_of_devices
+from meshgen.ccl.counted import ONE, Counted, Fetched, Moved, Names, axis_size_symbols, devices
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.symbols import Expr
@@ -27,25 +28,33 @@ from meshgen.spec import Sharding
 if TYPE_CHECKING:
     from fractions import Fraction
 
-NONE: Names = {}
+NO_SIZES: Names = {}
 
 
 class Term(NamedTuple):
-    """`times * share of the group * counted rows * bytes`; the share is the fraction of the bytes that a ring moves."""
+    """A product `times * share(group) * counted * bytes`.
+
+    Attributes:
+        bytes: bytes of the moved tensor, or of one moved row or element if `counted` is set.
+        group: devices of a group.
+        share: the fraction of the bytes that a ring moves, as a function of the group size n.
+        counted: the number of moved rows or elements.
+        times: how often the collective runs.
+    """
 
     bytes: Expr
     group: Expr = ONE
-    share: str = ""  # "", "n-1", "2(n-1)/n" or "n>1" of the group
+    share: str = ""  # one of "" (all bytes), "n-1", "2(n-1)/n" and "n>1"
     counted: Counted | None = None
     times: Expr = ONE
 
     def at(self, names: Names) -> int:
-        """Bytes; of one run they are rounded up."""
-        whole = self.bytes.at(names) * (self.counted.at(names) if self.counted else 1)
-        return self.times.at(names) * math.ceil(self._share_at(self.group.at(names)) * whole)
+        """Return the bytes, given the sizes by name. The bytes of a single run are rounded up."""
+        total_bytes = self.bytes.at(names) * (self.counted.at(names) if self.counted else 1)
+        return self.times.at(names) * math.ceil(self._share_at(self.group.at(names)) * total_bytes)
 
     def _share_at(self, count: int) -> Fraction:
-        from fractions import Fraction  # only where bytes are asked for
+        from fractions import Fraction  # a lazy import: most compilations never evaluate a formula
 
         shares = {
             "n-1": Fraction(count - 1),
@@ -55,12 +64,12 @@ class Term(NamedTuple):
         return shares.get(self.share, Fraction(1))
 
     def parts(self, names: Names) -> tuple[tuple[str, ...], Expr]:
-        """Factors as text, and the bytes that they multiply."""
-        number, form = self.times.number, self.counted.form(names) if self.counted else ONE
-        words = [*([_bracketed(self.times)] if number is None else []), *self._share_text()]
-        words += [form] if isinstance(form, str) else []
-        moved = self.bytes * (ONE if isinstance(form, str) else form)
-        return tuple(words), moved if number is None else moved * Expr.of(number)
+        """Return the factors as texts, and the bytes by which they are multiplied."""
+        constant_times, moved_count = self.times.number, self.counted.form(names) if self.counted else ONE
+        factors = [*([_bracketed(self.times)] if constant_times is None else []), *self._share_text()]
+        factors += [moved_count] if isinstance(moved_count, str) else []
+        moved_bytes = self.bytes * (ONE if isinstance(moved_count, str) else moved_count)
+        return tuple(factors), moved_bytes if constant_times is None else moved_bytes * Expr.of(constant_times)
 
     def _share_text(self) -> list[str]:
         if not self.share:
@@ -69,8 +78,8 @@ class Term(NamedTuple):
             share = self._share_at(self.group.number)
             return [] if share == 1 else [str(share)]
         group = str(self.group)
-        below = f"({group})" if "*" in group else group
-        texts = {"2(n-1)/n": f"2*({group}-1)/{below}", "n>1": f"min({group}-1, 1)", "n-1": f"({group}-1)"}
+        denominator = f"({group})" if "*" in group else group
+        texts = {"2(n-1)/n": f"2*({group}-1)/{denominator}", "n>1": f"min({group}-1, 1)", "n-1": f"({group}-1)"}
         return [texts[self.share]]
 
 
@@ -81,36 +90,43 @@ def _bracketed(expr: Expr) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms, and the current sizes of the program, by name."""
+    """A sum of terms, and the current values of the program's symbolic sizes, by name."""
 
     terms: tuple[Term, ...] = ()
     now: Names = field(default_factory=dict[str, int], compare=False)
 
-    def at(self, mesh: Mesh, sizes: Names = NONE) -> int:
-        """Bytes on a mesh, for open sizes and trips by name (default: the current ones)."""
-        names = {**self.now, **numbers_of_devices(mesh), **sizes}
+    def at(self, mesh: Mesh, sizes: Names = NO_SIZES) -> int:
+        """Return the bytes on `mesh`.
+
+        Args:
+            sizes: values of symbolic sizes and trip counts, by name; the current values by default.
+        """
+        names = {**self.now, **axis_size_symbols(mesh), **sizes}
         return sum(term.at(names) for term in self.terms)
 
     def __str__(self) -> str:
-        """Terms that differ in their bytes only are joined."""
+        """Return the sum as text. Terms with the same factors are merged by adding their bytes."""
         table: dict[tuple[str, ...], Expr] = {}
         for term in self.terms:
-            key, moved = term.parts(self.now)
-            table[key] = table.get(key, Expr.of(0)) + moved
-        return " + ".join(_product_text(key, moved) for key, moved in table.items() if moved.terms) or "0"
+            key, moved_bytes = term.parts(self.now)
+            table[key] = table.get(key, Expr.of(0)) + moved_bytes
+        return (
+            " + ".join(_product_text(key, moved_bytes) for key, moved_bytes in table.items() if moved_bytes.terms)
+            or "0"
+        )
 
 
-def _product_text(factors: Sequence[str], moved: Expr) -> str:
-    """Factors, the names of which the bytes are made, and their number."""
-    if len(moved.terms) != 1:
-        return " * ".join([*factors, f"({moved})" if factors else str(moved)])
-    ((names, number),) = moved.signed()
-    words = [*factors, *map(str, names)]
-    return " * ".join([*words, *([str(number)] if number != 1 or not words else [])])
+def _product_text(factors: Sequence[str], moved_bytes: Expr) -> str:
+    """Return the product of `factors` and `moved_bytes` as text."""
+    if len(moved_bytes.terms) != 1:
+        return " * ".join([*factors, f"({moved_bytes})" if factors else str(moved_bytes)])
+    ((names, coefficient),) = moved_bytes.signed()
+    texts = [*factors, *map(str, names)]
+    return " * ".join([*texts, *([str(coefficient)] if coefficient != 1 or not texts else [])])
 
 
 def total(formulas: Iterable[tuple[int, Formula]]) -> Formula:
-    """The sum of formulas, each so many times."""
+    """Return the weighted sum of (weight, formula) pairs. A weight is how often the collective of the formula runs."""
     pairs = list(formulas)
     now = {name: size for _, formula in pairs for name, size in formula.now.items()}
     terms = [(Expr.of(times), term) for times, formula in pairs for term in formula.terms]
@@ -118,26 +134,24 @@ def total(formulas: Iterable[tuple[int, Formula]]) -> Formula:
 
 
 def formula_of(
-    op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh, sizes: Names = NONE
+    op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh, sizes: Names = NO_SIZES
 ) -> Formula:
-    """Bytes that a device moves in a collective.
+    """Return the bytes that a device moves in a collective, as a formula.
 
-    Values without a sharding have local types; where their sizes are named, the formula is in these names.
+    A value without a sharding has a local type. If its sizes are symbolic, the formula contains their names.
 
     Args:
-        mesh: the current one.
-        sizes: the current values of open sizes.
+        mesh: the mesh of the current plan.
+        sizes: the current values of symbolic sizes, by name.
     """
     if op in LOCAL_OPS:
         return Formula()
-    now = {**numbers_of_devices(mesh), **sizes}
+    now = {**axis_size_symbols(mesh), **sizes}
     itemsize = Expr.of(source.type.numpy_dtype.itemsize)
     if op in BETWEEN_MESHES:
         ends = Ends.of(op, attrs, mesh)
         peer = {f"@{attrs['peer'].name}": attrs["peer"]}
-        now |= {
-            name: size for suffix, other in peer.items() for name, size in numbers_of_devices(other, suffix).items()
-        }
+        now |= {name: size for suffix, other in peer.items() for name, size in axis_size_symbols(other, suffix).items()}
         return Formula((Term(_between(op, ends, *peer) * itemsize),), now)
     if op in RESHARDS:
         moved = Moved.of(*transfer_ends(op, attrs), attrs["shape"], mesh)
@@ -145,8 +159,8 @@ def formula_of(
     if op == "fetch_rows":
         return Formula((_fetch(attrs, source, result, mesh, itemsize),), now)
     group = devices(group_axes(op, attrs))
-    share, rows = _RING[op](attrs, _sizes(source), _sizes(result), group)
-    return Formula((Term(math.prod(rows, start=itemsize), group, share),), now)
+    share, moved_dims = _RING[op](attrs, _sizes(source), _sizes(result), group)
+    return Formula((Term(math.prod(moved_dims, start=itemsize), group, share),), now)
 
 
 def _fetch(attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh, itemsize: Expr) -> Term:
@@ -157,18 +171,21 @@ def _fetch(attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh, i
 
 
 def _between(op: str, ends: Ends, peer: str) -> Expr:
-    """Elements that the busiest device sends, its share of all copies, or receives: a tile."""
+    """Return the elements that the busiest device of this side moves in a transfer between meshes.
+
+    A sending device counts its share of all copies of its tile. A receiving device counts one tile.
+    """
     suffixes = ("", peer) if op == "transfer_send" else (peer, "")
     shape = [Expr.of(size) for size in ends.shape]
-    (tile, holders), (wanted, copies) = (
+    (tile, holders), (target_tile, copies) = (
         _tile_and_copies(shape, *end)
         for end in zip((ends.source, ends.target), (ends.sender, ends.receiver), suffixes, strict=True)
     )
-    return (tile * copies).divided_up(holders) if op == "transfer_send" else wanted
+    return (tile * copies).divided_up(holders) if op == "transfer_send" else target_tile
 
 
 def _tile_and_copies(shape: Sequence[Expr], sharding: Sharding, mesh: Mesh, suffix: str) -> tuple[Expr, Expr]:
-    """Elements of the largest tile, and on how many devices each tile is."""
+    """Return the number of elements of the largest tile, and the number of devices that hold each tile."""
     tile, parts = ONE, ONE
     for dim, size in enumerate(shape):
         if sharding.offsets and sharding.offsets[dim]:
@@ -180,18 +197,18 @@ def _tile_and_copies(shape: Sequence[Expr], sharding: Sharding, mesh: Mesh, suff
 
 
 def _sizes(value: Value) -> tuple[Expr, ...]:
-    """Sizes of a device's buffer."""
+    """Return the sizes of a device's buffer, including its halo."""
     sharding, shape = value.sharding, value.type.sizes
     if sharding is None:
         return tuple(map(Expr.of, shape))
     halo = sharding.halo or ((0, 0),) * sharding.rank
     offsets = sharding.offsets or ((),) * sharding.rank
-    found: list[Expr] = []
+    sizes: list[Expr] = []
     for size, axes, around, starts in zip(shape, sharding.dims, halo, offsets, strict=True):
         rows = Expr.of(size).divided_up(devices(axes))
         rows = Expr.of(max(b - a for a, b in itertools.pairwise(starts))) if starts else rows
-        found.append(rows + Expr.of(sum(around)))
-    return tuple(found)
+        sizes.append(rows + Expr.of(sum(around)))
+    return tuple(sizes)
 
 
 Dims = tuple[Expr, ...]
@@ -203,7 +220,7 @@ def _message(attrs: Mapping[str, Any], source: Dims, result: Dims, group: Expr) 
 
 
 def _block(attrs: Mapping[str, Any], source: Dims, result: Dims, group: Expr) -> tuple[str, Dims]:
-    """One of the blocks that all_to_all exchanges."""
+    """Return the size of one of the blocks that an all_to_all exchanges."""
     split = attrs["split_dim"]
     rows = list(source)
     rows[split] = result[split]

@@ -9,7 +9,7 @@ from meshgen.ops.evaluate.common import Array
 
 
 class Wires:
-    """Messages that were sent and not yet received, first in, first out for each pair of world ranks."""
+    """A FIFO queue, for each pair of world ranks, of messages that were sent and not yet received."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, int], deque[Array]] = {}
@@ -18,8 +18,8 @@ class Wires:
         self._waiting.setdefault((sender, receiver), deque()).append(content.copy())
 
     def receive(self, sender: int, receiver: int) -> Array:
-        """Raises RuntimeFailure MG0604 without a pending message."""
-        if not (letters := self._waiting.get((sender, receiver))):
+        """Remove and return the oldest message. Raises RuntimeFailure MG0604 if no message is pending."""
+        if not (queue := self._waiting.get((sender, receiver))):
             text = f"rank {receiver} waits for a message that rank {sender} never sends"
             raise RuntimeFailure(Diagnostic("MG0604", text))
-        return letters.popleft()
+        return queue.popleft()
