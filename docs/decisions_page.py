@@ -44,6 +44,6 @@ def decisions_page(note: str) -> str:
         "says that they were measured.\n"
     ]
     for area in AREAS:
-        rows = [f"| [{record.number}]({record.path.name}) | {record.title} | {record.status} |\n" for record in records if record.area == area]  # fmt: skip
+        rows = [f"| {record.number} | [{record.title}]({record.path.name}) | {record.status} |\n" for record in records if record.area == area]  # fmt: skip
         parts.append(f"## {area.capitalize()}\n\n| number | decision | status |\n| --- | --- | --- |\n{''.join(rows)}")
     return "\n".join(parts)

@@ -92,6 +92,19 @@ def test_documents_name_functions_and_commands_that_exist() -> None:
     refuse([f"{document.name}: {each}" for document in DOCUMENTS for each in missing_definitions(document)])
 
 
+def test_call_tree_of_the_architecture_names_files_and_functions() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    tree = re.search(r"^```text\n(meshgen compile .*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert tree
+    files = re.findall(r"[\w/]+\.py", tree[1])
+    refuse([f"meshgen/{path}" for path in files if not (ROOT / "meshgen" / path).exists()])
+    functions = re.findall(r"^ +([A-Z]?\w+(?:\.\w+)?)(?:\[\w+\])?  +\w", tree[1], re.MULTILINE)
+    text = "\n".join(line for path in FILES for line in lines_of(path))
+    names = [name.rpartition(".")[2] for name in functions]
+    assert len(files) >= 8 and len(names) >= 9
+    refuse([name for name in names if not re.search(rf"^ *(?:def {name}\(|{name}\b.* = )", text, re.MULTILINE)])
+
+
 def test_missing_functions_and_commands_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
