@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Graph, Module
 
-Applies = Literal["always", "if cheaper", "unless dearer"]
+Applies = Literal["always", "if cheaper", "unless more expensive"]
 DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 Show = Callable[[str, Module], None]
 P = ParamSpec("P")
@@ -32,7 +32,7 @@ class Pass:
         name: the name on the command line: words joined by dashes, MLIR's and XLA's where they have one.
         run: returns the changed program, or the very same module where there is nothing to change.
         stages: the stages whose programs the pass takes.
-        applies: `always`, or where the changed program costs less (`if cheaper`) or no more (`unless dearer`), as its stage counts.
+        applies: `always`, or where the changed program costs less (`if cheaper`) or no more (`unless more expensive`), as its stage counts.
         requires_ops: the pass changes only programs that have one of these ops; empty: any program.
         enables: the programs that have no kernels for GPUs without the pass; empty: the pass makes programs cheaper, and none needs it.
     """
@@ -287,7 +287,7 @@ class Compilation:
                 else:
                     before = cost(module) if known is None else known
                     known = cost(found)
-                    kept = known < before or (known == before and each.applies == "unless dearer")
+                    kept = known < before or (known == before and each.applies == "unless more expensive")
                     record.note(kept=kept, before=before, after=known, unit=unit)
                     if not kept:
                         known = before

@@ -77,7 +77,7 @@ def test_the_optimisation_that_breaks_a_graph_is_named(monkeypatch: pytest.Monke
     def careless(module: Module, context: Compilation) -> Module:
         return replace(module, graph=_without_first(module.graph))
 
-    monkeypatch.setattr(optimize, "PASSES", (Pass("careless", careless, ("materialize",), "unless dearer"),))
+    monkeypatch.setattr(optimize, "PASSES", (Pass("careless", careless, ("materialize",), "unless more expensive"),))
     with pytest.raises(AssertionError, match=r"^careless made a malformed program: .*reads %b : f32\[4,6\]"):
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "optimize")
 

@@ -1,6 +1,6 @@
-"""Analyse a program per device: its collectives and their bytes, peak memory, arithmetic, time on links.
+"""Analyze the cost of a program per device: collectives and their bytes, peak memory, arithmetic and time on the links.
 
-Works from stage `materialize` (global types with shardings) on, and on programs with local types.
+The module must be at stage `materialize` or later (global types with shardings), or have local types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from meshgen.sharding.unknown import nominal_mesh
 
 
 class CollectiveRecord(NamedTuple):
-    """One collective of the program; bytes and seconds are per device and for one of its `times` runs."""
+    """One collective of the program.
+
+    Bytes and seconds are per device and per execution; the collective runs `times` times in a step.
+    """
 
     kind: str
     axes: tuple[str, ...]
@@ -41,20 +44,20 @@ class CollectiveRecord(NamedTuple):
     why: str
     line: int | None
     seconds: float
-    formula: Formula  # the bytes in terms of the numbers of devices
+    formula: Formula  # bytes as a formula in the mesh axis sizes
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Collectives in program order, and what a device moves in a step, as numbers and as formulas."""
+    """Collectives in program order, and the bytes that a device moves per step, as numbers and as formulas."""
 
     mesh: Mesh
     collectives: tuple[CollectiveRecord, ...]
-    sizes: Mapping[str, int]  # open sizes, by name, at their current values
+    sizes: Mapping[str, int]  # symbolic input sizes, by name, with their current values
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each kind of collective runs."""
+        """Return how often each kind of collective runs in a step."""
         table: Counter[str] = Counter()
         for record in self.collectives:
             table[record.kind] += record.times
@@ -62,30 +65,30 @@ class Volume:
 
     @property
     def ring_bytes(self) -> int:
-        """Bytes that a device moves, loops included."""
+        """Return the bytes that a device moves in a step; a collective in a loop counts once per iteration."""
         return sum(record.ring_bytes * record.times for record in self.collectives)
 
     @property
     def communication_seconds(self) -> float:
-        """Time of all collectives one after the other on idle links."""
+        """Return the time of all collectives if they run one after the other on idle links."""
         return sum(record.seconds * record.times for record in self.collectives)
 
     @property
     def formula(self) -> Formula:
-        """`ring_bytes` in terms of the numbers of devices along the axes."""
+        """Return `ring_bytes` as a formula in the mesh axis sizes."""
         return self._total(self.collectives)
 
     def formulas_by_kind(self) -> dict[str, Formula]:
-        """The same for each kind of collective."""
+        """Return `ring_bytes` as a formula in the mesh axis sizes, for each kind of collective."""
         kinds = sorted({record.kind for record in self.collectives})
         return {k: self._total(r for r in self.collectives if r.kind == k) for k in kinds}
 
     def _total(self, records: Iterable[CollectiveRecord]) -> Formula:
-        found = total((record.times, record.formula) for record in records)
-        return replace(found, now={**found.now, **self.sizes})
+        formula = total((record.times, record.formula) for record in records)
+        return replace(formula, now={**formula.now, **self.sizes})
 
     def formula_record(self) -> dict[str, Any]:
-        """Formulas as text, and their value on the mesh."""
+        """Return the formulas as text, and their values on this mesh."""
         return {
             "total": str(self.formula),
             "by_kind": {kind: str(formula) for kind, formula in self.formulas_by_kind().items()},
@@ -108,45 +111,48 @@ class Analysis(Volume):
 
     @property
     def peak_memory_bytes(self) -> int:
-        """The most bytes alive at once in program order."""
+        """Return the largest number of bytes that are live at once, in program order."""
         return self.peak.bytes
 
     @property
     def flops_per_device(self) -> float:
-        """Arithmetic operations of a device."""
+        """Return the number of arithmetic operations of a device."""
         return sum(work.flops for work in self.work)
 
     @property
     def redundant_flops_per_device(self) -> float:
-        """Those of them that repeat another device's work, or are on padding."""
+        """Return the number of a device's operations that repeat another device's work or that process padding."""
         return sum(work.redundant for work in self.work)
 
 
 def analyze(module: Module) -> Analysis:
-    """The analysis of a module; mesh axes of unknown size that it uses are taken at a nominal one.
+    """Analyze a module. Mesh axes of unknown size that the module uses get their nominal size.
 
-    Raises UsageError (MG0001) for a stage at which values have no shardings yet.
+    Raises UsageError (MG0001) at a stage before `materialize`, where values have no shardings yet.
     """
     if module.stage in ("import", "propagate"):
         hint = "analyze it after materialize"
         raise UsageError(
             Diagnostic("MG0001", f"a program at stage '{module.stage}' has no collectives yet", None, (), hint)
         )
-    found = volume_of(module)
-    mesh = found.mesh
+    volume = volume_of(module)
+    mesh = volume.mesh
     work = tuple(work_of(module.graph, mesh, module.kernels))
     peak = peak_of(module.graph, mesh, is_fused=module.stage in ("fuse", "schedule"))
-    return Analysis(mesh, found.collectives, found.sizes, peak, work)
+    return Analysis(mesh, volume.collectives, volume.sizes, peak, work)
 
 
 def work_in(stages: Mapping[str, Module]) -> tuple[Work, ...] | None:
-    """`Analysis.work` alone; None for a program without a stage before partition."""
+    """Return only `Analysis.work`, or None if the program has no stage before `partition`."""
     module = stages.get("optimize") or stages.get("materialize")
     return tuple(work_of(module.graph, nominal_mesh(module), module.kernels)) if module else None
 
 
 def volume_of(module: Module) -> Volume:
-    """What a module with shardings or local types moves; mesh axes of unknown size are taken at a nominal one."""
+    """Return the bytes that a device moves for `module`, which has shardings or local types.
+
+    Mesh axes of unknown size get their nominal size.
+    """
     mesh, sizes = nominal_mesh(module), open_sizes(module)
     records = tuple(_CollectiveReader(mesh, sizes).collectives(module.graph, 1))
     trips = {name: 1 for record in records for name in names_in(record.times)}
@@ -154,20 +160,23 @@ def volume_of(module: Module) -> Volume:
 
 
 def open_sizes(module: Module) -> dict[str, int]:
-    """The open sizes of inputs, by name, at their current values."""
+    """Return the current values of the symbolic input sizes, by name."""
     types = module.in_types or [value.type for value in module.graph.inputs]
-    dims = [size for kind in types for size in kind.sizes if isinstance(size, Dim)]
+    dims = [size for tensor_type in types for size in tensor_type.sizes if isinstance(size, Dim)]
     return {str(size.expr): int(size) for size in dims}
 
 
 class _CollectiveReader:
-    """Reads the collectives of graphs with local types, or global ones with shardings."""
+    """Reads the collectives of graphs that have local types, or global types with shardings."""
 
     def __init__(self, mesh: Mesh, sizes: Mapping[str, int]) -> None:
         self._mesh, self._sizes = mesh, sizes
 
     def collectives(self, graph: Graph, times: int) -> Iterator[CollectiveRecord]:
-        """Records in program order, those of regions at their node; of branches those of the one that communicates longest."""
+        """Yield records in program order; collectives in regions come where their op is.
+
+        Of several branches, only the one with the longest communication time is counted.
+        """
         for node in graph.nodes:
             if node.op in COMMUNICATING:
                 yield self._record(node, times)
@@ -176,7 +185,7 @@ class _CollectiveReader:
                     yield from self.collectives(region, times * count)
             elif node.op in WITH_PROGRAMS:
                 branches = [list(self.collectives(region, times)) for region in node.regions]
-                yield from max(branches, key=lambda records: sum(each.seconds * each.times for each in records))
+                yield from max(branches, key=lambda records: sum(record.seconds * record.times for record in records))
 
     def _record(self, node: Node, times: int) -> CollectiveRecord:
         ends = moved_ends(node)

@@ -18,10 +18,10 @@ from meshgen.sharding.live import local_type
 
 @dataclass(frozen=True)
 class Work:
-    """Work of one op in a step: operations of a device, and those of them that are redundant.
+    """Work of one op in a step: the operations of a device, and how many of them are redundant.
 
-    All devices together do `flops * devices`; the excess over the op on a single device is redundant: work on
-    replicated values and on padding. All devices along `repeats` do the same.
+    All devices together do `flops * devices` operations. The operations beyond what a single device would need for the
+    op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the same work.
     """
 
     node: Node
@@ -35,27 +35,32 @@ class Work:
 
     @property
     def name(self) -> str:
-        """The name of what it makes; empty if that has none."""
+        """Return the name of the first result, or "" if it has none."""
         return self.node.results[0].name if self.node.results else ""
 
     @property
     def source(self) -> str:
-        """The place of the op in the program."""
+        """Return the source location of the op as text."""
         return place_text(self.node.loc)
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the fields for `--json`."""
         names = ("op", "name", "flops", "redundant", "repeats", "source")
         return {name: getattr(self, name) for name in names}
 
 
 def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
-    """Return the work of each op that computes, in program order: loops as often as they run, of branches the one with most operations."""
+    """Return the work of each op that computes, in program order.
+
+    Ops in loops count once per iteration. Of several branches, only the one with most operations is counted.
+    """
     return list(_WorkReader(mesh, kernels).graph(graph, 1.0))
 
 
 class _Count(NamedTuple):
-    """Operations of a device in one run of an op, and of the `whole` op; None where no sharding is known."""
+    """Operations of a device in one run of an op, and of the op on a single device (`whole`, None if it has no
+    shardings).
+    """
 
     flops: float
     whole: float | None = None
@@ -63,12 +68,12 @@ class _Count(NamedTuple):
 
 
 class _WorkReader:
-    """Reads graphs with local types, or global ones with shardings; kernels' bodies are looked up by name."""
+    """Reads graphs that have local types, or global types with shardings. The bodies of kernels are looked up by name."""
 
     def __init__(self, mesh: Mesh, kernels: Mapping[str, Graph]) -> None:
         self._mesh = mesh
         self._kernels = kernels
-        self._known: dict[Hashable, _Count] = {}  # of nodes that are alike, as those of equal layers
+        self._counts: dict[Hashable, _Count] = {}  # cache for equal nodes, such as those of equal layers
 
     def graph(self, graph: Graph, times: float) -> Iterator[Work]:
         for node in graph.nodes:
@@ -78,8 +83,8 @@ class _WorkReader:
                 for region, count in loop_runs(node, trips(node, graph)):
                     yield from self.graph(region, times * count)
             elif node.op in WITH_PROGRAMS:
-                ways = [list(self.graph(region, times)) for region in node.regions]
-                yield from max(ways, key=lambda way: sum(work.flops for work in way))
+                branches = [list(self.graph(region, times)) for region in node.regions]
+                yield from max(branches, key=lambda branch: sum(work.flops for work in branch))
             elif (count := self._count_of(node)).flops:
                 flops = count.flops * times
                 redundant = 0.0 if count.whole is None else max(0.0, flops - count.whole * times / self._mesh.size)
@@ -89,9 +94,9 @@ class _WorkReader:
         if (form := form_of(node)) is None:
             return self._count(node)
         key = form, *[value.sharding for value in (*node.operands, *node.results)]
-        if key not in self._known:
-            self._known[key] = self._count(node)
-        return self._known[key]
+        if key not in self._counts:
+            self._counts[key] = self._count(node)
+        return self._counts[key]
 
     def _count(self, node: Node) -> _Count:
         flops = node_flops(node, self._local)

@@ -1,4 +1,10 @@
-"""Larger independent collectives become one message, where the predicted step is then shorter."""
+"""Combine independent collectives with larger operands into one message if the predicted step becomes shorter.
+
+    before   %1 = all_reduce %0 {axes = ["x"]}      %3 = all_reduce %2 {axes = ["x"]}
+    after    %1, %3 = all_reduce %0, %2 {axes = ["x"]}
+
+One message has one latency, but its operands must be copied into one buffer.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ from meshgen.sharding.rewrites.compare import link_seconds
 def collective_combine_large(module: Module, context: Compilation) -> Module:
     """Combine collectives as `collective_combine` does, also those whose larger operands take longer to copy.
 
-    Returns the module itself if the latencies that this saves are less of the step than a prediction is worth.
+    Returns the module itself if the saved latencies are a smaller fraction of the step than the error of a prediction.
     """
     larger = combined(module, DEFAULT.messages.larger_share)
     if larger is module:

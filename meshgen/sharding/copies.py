@@ -1,7 +1,8 @@
-"""Make the copies of one value that its uses need, each with a sharding of its own, in the cheapest order.
+"""Make the copies of one value that its uses need, each with its own sharding, in the cheapest order.
 
-A copy is made right before its first use and shared by all uses that need the same sharding. Several copies
-are made from each other in the cheapest order: rows from columns is an all_to_all, but a slice if the value is gathered anyway.
+A copy is made right before its first use and shared by all uses that need the same sharding. A copy may be made from
+another copy if that is cheaper. For example, to split rows instead of columns takes an all_to_all, but only a slice if
+a gathered copy exists anyway.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter"
 CostOf = Callable[[Sharding, Sharding], Cost]
 
 
-_LONG_SUFFIX = 60  # suffixes that name the reshard of a value
+_LONG_SUFFIX = 60  # chosen: characters of suffixes after which a name starts again from its original base
 
 
 class Names:
@@ -34,13 +35,14 @@ class Names:
 
     def __init__(self, taken: Sequence[str]) -> None:
         self._counts = dict.fromkeys(taken, 0)
-        self._origins: dict[str, str] = {}  # of names made here: the original name
+        self._origins: dict[str, str] = {}  # generated name -> the original name
         self.edges = itertools.count()
 
     def fresh(self, base: str, suffix: str) -> str:
-        """`base_suffix`, with a count if it is taken; `v4_suffix` for a number; none for no name.
+        """Return `base_suffix`, with a counter if that name is taken already.
 
-        A copy of a copy is named after the original value: names do not grow with the program.
+        A numeric base such as 4 gives `v4_suffix`; an empty base gives an empty name. A copy of a copy is named after
+        the original value, so that names do not grow with the program.
         """
         if not base:
             return ""
@@ -58,16 +60,17 @@ class Names:
 
 @dataclass(eq=False)
 class _Link:
-    """One step of the way from a value to a copy: step `number` of `plan`, after `origin` (None: at the value).
+    """Step `number` of `plan`, on the path from a value to one of its copies.
 
-    `edge` is the number that all steps of the plan share.
+    Step `number` starts from the copy of `origin`, or from the value itself if `origin` is None. All steps of the plan
+    have the same edge number `edge`.
     """
 
     origin: _Link | None
     plan: ReshardPlan
     number: int
     edge: int
-    made: Value | None = None
+    copy: Value | None = None
 
     @property
     def step(self) -> Step:
@@ -78,40 +81,43 @@ class _Link:
 class Copies:
     """A value with the copies that its uses need.
 
-    All copies are planned together, whatever is used first; a step is written
-    when the first use needs it.
+    The copies are planned together, so the plan does not depend on which use comes first. A step is written when the
+    first use needs it.
 
     Attributes:
-        value: the value as it is produced; `value.sharding` is its sharding.
-        producer: its producer.
-        nodes: program order so far of the graph that it belongs to; copies are appended there, so a copy that a
-            loop's body needs is made once, before the loop.
-        wanted: shardings that its uses need, in canonical order of the uses.
+        value: the value as its producer gives it, with its sharding in `value.sharding`.
+        producer: the producer, as text for reasons.
+        nodes: the nodes of the value's graph so far, in program order. Copies are appended here, so a copy that
+            a loop body needs is made once, before the loop.
+        use_shardings: the shardings that the uses need, in canonical order of the uses.
     """
 
     value: Value
     producer: Party
     nodes: list[Node]
-    wanted: list[Sharding]
+    use_shardings: list[Sharding]
     mesh: Mesh
     names: Names
     links: list[_Link] | None = None
 
     def get(self, target: Sharding, user: Party) -> Value:
-        """The copy with a sharding; the steps to make it are appended if it is new."""
+        """Return the copy with sharding `target`. Appends the steps that make it if they are not written yet."""
         if self._is_same(target, _sharding_of(self.value)):
             return self.value
         if self.links is None:
             self.links = []
-            for wanted in self._order():
-                self._find(wanted)
-        return self._made(self._find(target), user)
+            for planned in self._order():
+                self._find(planned)
+        return self._written(self._find(target), user)
 
     def _is_same(self, left: Sharding, right: Sharding) -> bool:
         return same_layout(left, right, self.value.type, self.mesh)
 
     def _find(self, target: Sharding) -> _Link:
-        """The last step to a copy; if there is none, the cheapest plan from the value or any planned step is added."""
+        """Return the last step on the path to the copy with sharding `target`.
+
+        If no planned path ends there, add the cheapest plan that starts at the value or at any planned step.
+        """
         assert self.links is not None, "set by get"
         for link in self.links:
             if self._is_same(link.step.sharding, target):
@@ -121,7 +127,7 @@ class Copies:
             *((link.step.sharding, link) for link in self.links),
         ]
         plans = [(plan_reshard(self.value.type, start, target, self.mesh), link) for start, link in starts]
-        plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of those with equal cost
+        plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of several plans with equal cost
         edge = next(self.names.edges)
         for number in range(len(plan.steps)):
             origin = _Link(origin, plan, number, edge)
@@ -130,10 +136,10 @@ class Copies:
         return origin
 
     def _order(self) -> list[Sharding]:
-        """The targets, each after the one that it is cheapest made from."""
+        """Return the needed shardings, each after the sharding from which it is cheapest to make."""
         produced = _sharding_of(self.value)
         targets: list[Sharding] = []
-        for target in self.wanted:
+        for target in self.use_shardings:
             if not any(self._is_same(target, other) for other in (produced, *targets)):
                 targets.append(target)
 
@@ -145,23 +151,25 @@ class Copies:
             order += [t for t in targets if t not in order and parents[t] in (produced, *order)]
         return order
 
-    def _made(self, link: _Link, user: Party) -> Value:
-        """The value of a step, written if it is new, after the steps that lead to it."""
+    def _written(self, link: _Link, user: Party) -> Value:
+        """Return the copy that a step makes, after writing the step and its predecessors where they are not written
+        yet.
+        """
         new = [link]
-        while new[-1].made is None and new[-1].origin:
+        while new[-1].copy is None and new[-1].origin:
             new.append(new[-1].origin)
         value = self.value
-        for each in reversed(new):
-            value = each.made = each.made or self._write(each, value, user)
+        for step in reversed(new):
+            value = step.copy = step.copy or self._write(step, value, user)
         return value
 
     def _write(self, link: _Link, origin: Value, user: Party) -> Value:
         step, loc = link.step, user.loc or self.producer.loc
-        made = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
+        copy = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
         axes = link_axes(step.op, step.attrs, self.mesh) if step.op in COMMUNICATING else tuple(step.attrs["axes"])
         notes = Notes(reshard_reason(self.producer, user, link.plan, link.number, axes), (link.edge,))
-        self.nodes.append(Node(step.op, [origin], [made], dict(step.attrs), loc, notes=notes))
-        return made
+        self.nodes.append(Node(step.op, [origin], [copy], dict(step.attrs), loc, notes=notes))
+        return copy
 
 
 def _sharding_of(value: Value) -> Sharding:
@@ -170,7 +178,10 @@ def _sharding_of(value: Value) -> Sharding:
 
 
 def make_order(produced: Sharding, targets: list[Sharding], cost: CostOf) -> dict[Sharding, Sharding]:
-    """For each target the sharding to make it from, so that the sum of the costs is least."""
+    """Return for each target the sharding to make it from, such that the sum of the costs is minimal.
+
+    The search is greedy if there are more than `DEFAULT.search.all_orders_of_copies` targets.
+    """
     if len(targets) > DEFAULT.search.all_orders_of_copies:
         return _cheapest_next(produced, targets, cost)
     table = {(a, b): cost(a, b) for a in (produced, *targets) for b in targets if a != b} if len(targets) > 1 else {}

@@ -1,4 +1,4 @@
-"""Memory of a program in program order: the most bytes alive at once on a device, and the values in them."""
+"""Memory of a program in program order: the peak of live bytes on a device, and the values that are live at the peak."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from meshgen.ir.regions import program_regions, used_by
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE, REGROUPING, UNLAUNCHED
 
-_UNCOPIED = REGROUPING | UNLAUNCHED  # no storage of their own
+_UNCOPIED = REGROUPING | UNLAUNCHED  # their results share the operand's storage
 
 
 class Live(NamedTuple):
-    """A value that is alive at the peak: its local type, the op that makes it (or `input`), and its location."""
+    """A value that is live at the peak: its local type, its producing op (or `input`), its bytes and its location."""
 
     name: str
     type: str
@@ -28,7 +28,9 @@ class Live(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The most bytes alive at once, all that is alive then (largest first), and the op at which that is."""
+    """The largest number of bytes that are live at once, the values that are live then (largest first), and the op at
+    the peak.
+    """
 
     bytes: int
     live: tuple[Live, ...] = ()
@@ -36,10 +38,12 @@ class Peak(NamedTuple):
 
 
 def peak_of(graph: Graph, mesh: Mesh, *, is_fused: bool = False) -> Peak:
-    """The peak of a device: inputs, constants and outputs are alive to the end, others until their last use.
+    """Return the memory peak of a device. Inputs, constants and outputs are live to the end, other values until their
+    last use.
 
     Args:
-        is_fused: constants that are left are buffers; before that splats and iotas are made where they are read.
+        is_fused: whether kernels are formed already, so that each remaining constant has a buffer. Before that,
+            splats and iotas take no memory, because the kernels that use them generate them in registers.
     """
     reader = _PeakReader(mesh, is_fused)
     inputs = [reader.live(value, "input") for value in graph.inputs]
@@ -49,7 +53,7 @@ def peak_of(graph: Graph, mesh: Mesh, *, is_fused: bool = False) -> Peak:
 
 
 def local_type(value: Value, mesh: Mesh) -> TensorType:
-    """Type of a device's buffer; types are local already where no sharding is known."""
+    """Return the type of the value's buffer on a device. A value without a sharding has a local type already."""
     if value.sharding is None:
         return value.type
     return value.type.with_shape(value.sharding.local_shape(value.type.sizes, mesh))
@@ -59,22 +63,22 @@ class _PeakReader:
     def __init__(self, mesh: Mesh, is_fused: bool) -> None:
         self._mesh = mesh
         self._is_fused = is_fused
-        self._inner: dict[Node, Peak] = {}  # peak of the node's regions while it runs
+        self._inner: dict[Node, Peak] = {}  # control node -> peak of its regions while it runs
 
     def live(self, value: Value, op: str) -> Live:
-        kind = local_type(value, self._mesh)
-        return Live(value.name, str(kind), op, kind.nbytes, place_text(value.loc))
+        tensor_type = local_type(value, self._mesh)
+        return Live(value.name, str(tensor_type), op, tensor_type.nbytes, place_text(value.loc))
 
     def peak(self, graph: Graph) -> Peak:
-        """The peak of values other than the inputs of a graph."""
+        """Return the peak of the graph without its inputs."""
         moments = enumerate((sum(alive.values()) + self._needs(node).bytes for node, alive in self._moments(graph)))
         best = max(moments, key=lambda moment: (moment[1], -moment[0]), default=None)
         if best is None:
             return Peak(0)
         node, alive = next(m for number, m in enumerate(self._moments(graph)) if number == best[0])
-        makers = {value: maker.op for maker in graph.nodes for value in maker.results}
+        producers = {value: producer.op for producer in graph.nodes for value in producer.results}
         inner = self._needs(node)
-        live = [self.live(value, makers[value]) for value, count in alive.items() if count]
+        live = [self.live(value, producers[value]) for value, count in alive.items() if count]
         at = inner.at or f"{node.op}" + bracketed(place_text(node.loc))
         return Peak(best[1], (*live, *inner.live), at)
 
@@ -85,7 +89,10 @@ class _PeakReader:
         return self._inner[node]
 
     def _moments(self, graph: Graph) -> Iterator[tuple[Node, Mapping[Value, int]]]:
-        """Each node with the bytes of all that is alive while it runs (one dict, changed from node to node)."""
+        """Yield each node with the bytes of all values that are live while it runs.
+
+        The mapping is one dict, which changes from node to node.
+        """
         storage = {value: value for value in graph.inputs}
         last = _last_uses(graph, storage)
         constants = [node for node in graph.nodes if is_constant(node)]
@@ -99,8 +106,8 @@ class _PeakReader:
                     alive.pop(value, None)
 
     def _stored(self, node: Node, value: Value) -> int:
-        """Bytes of a value's buffer."""
-        if not self._is_fused and node.op in MADE:  # kernels make them in registers
+        """Return the bytes of the value's buffer."""
+        if not self._is_fused and node.op in MADE:  # kernels generate these constants in registers
             array = node.attrs.value if is_constant(node) else np.zeros(())
             if array.size <= 1 or not any(array.strides):
                 return 0
@@ -108,7 +115,9 @@ class _PeakReader:
 
 
 def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Value]]:
-    """Per node the buffers that it is the last to use; fills `storage` with the buffer of each value."""
+    """Return for each node, by index, the buffers that it is the last to use; fill `storage` with the buffer of each
+    value.
+    """
     last: dict[Value, int] = {}
     for number, node in enumerate(graph.nodes):
         sources = dict(zip(node.results, node.operands, strict=False)) if node.op in _UNCOPIED else {}

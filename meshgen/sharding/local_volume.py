@@ -1,12 +1,14 @@
-"""Bytes that every device moves, as formulas in the axis sizes: the program is partitioned again over a mesh with named sizes.
+"""Bytes that every device moves, as formulas in the axis sizes: the program is partitioned again over a mesh with
+symbolic sizes.
 
-Sizes of tiles, rows of halos, candidates and all else that partitioning and later passes add carry their derivation
-along (`meshgen.ir.symbols`), so the formulas are those of the program that runs.
+Every size that partitioning and later passes compute (tiles, halo rows, candidates) carries its derivation
+(`meshgen.ir.symbols`), so the formulas describe exactly the program that runs.
 
-Why not from the plan: it has shardings of the values between operations, but how many rows a halo, a window or an uneven slice fetches, and what
-candidates and totals an operation exchanges, is computed by its partitioner, and later passes combine, split and drop these. To partition
-with named sizes in the first place would do once what is done twice here, but for every compilation, asked about or not: it takes twice
-as long as with plain numbers (37 programs: 2.3 s, not 1.1 s), and every later pass, kernel and file would handle integers that remember.
+The plan alone cannot give the formulas. It has the shardings of values between ops, but the partitioner of an op
+decides how many rows a halo, a window or an uneven slice fetches, and later passes combine, split and remove
+collectives. Partitioning every program with symbolic sizes would avoid the second run, but it takes twice as long as
+with integers (37 programs: 2.3 s instead of 1.1 s), and every later pass, kernel and file would have to handle symbolic
+integers.
 """
 
 from __future__ import annotations
@@ -29,16 +31,21 @@ from meshgen.sharding.partition import partition
 
 @dataclass(frozen=True)
 class _NamedAxis(Axis):
-    """An axis whose size has a name. It equals no other axis, as values cached for plain meshes have no names."""
+    """An axis with a symbolic size.
+
+    It is a class of its own so that it compares unequal to a plain axis: values that are cached for plain meshes have
+    no symbols.
+    """
 
 
 def local_volume(stages: Mapping[str, Module], skip: Iterable[str] = ()) -> Volume | None:
-    """Traffic of the program of these stages, whichever it was entered at; None before it is partitioned.
+    """Return the traffic of the program in `stages`, or None if it is not partitioned yet.
+
+    Programs that were written per device have no formulas in the axis sizes: their tile sizes are constants.
 
     Args:
-        skip: names of passes that the program was planned without.
-
-    Programs that were written per device have tile sizes as written.
+        stages: the module at each stage, from whichever stage the program was entered at.
+        skip: names of passes that were left out when the program was planned.
     """
     context = Compilation(frozenset(skip))
     written = stages.get("partition")
@@ -64,6 +71,6 @@ def _named(mesh: Mesh) -> Mesh:
 
 
 def _messages(graph: Graph) -> int:
-    """Collectives of a graph and its regions."""
+    """Return the number of collectives in a graph and its regions."""
     inner = sum(_messages(region) for node in graph.nodes for region in node.regions)
     return inner + sum(node.op in COMMUNICATING for node in graph.nodes)

@@ -1,10 +1,11 @@
-"""Write bodies of manual computations that free axes split out for one device, at `materialize`.
+"""Partition the bodies of manual computations over their free axes, at stage `materialize`.
 
-Every later stage then has a manual computation over all axes that it uses, whose body works on its own tiles.
+Free axes are the mesh axes that a manual computation does not list as manual. Afterwards every manual computation
+covers all axes that it uses, and its body works on the tiles of one device.
 
-A transfer in it (permute, retile, update_halo) is between shardings of a tile, over free axes: devices that differ along a
-manual axis hold tiles of their own, which are not mixed. Its shardings express this as for any summand: they are partial along
-the manual axes.
+A reshard in the body (permute, retile, update_halo) moves tiles over free axes only. Devices with different coordinates
+on a manual axis hold independent tiles, which must not be mixed. The reshard's shardings say so by being partial along
+the manual axes: as with summands, each device's tile is then a different value.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.spec import Sharding
 
-ON_TILES = "on_tiles"  # a collective of a body being written out: its axes are not those of its shardings
+ON_TILES = "on_tiles"  # marks a collective of the user's body: its axes are not those of the shardings around it
 
 
 class OnTiles(Attributes):
-    """What the collective is."""
+    """The op and attributes of a collective that was marked with `ON_TILES`."""
 
     op: str
     attrs: Attributes
 
 
 def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> Node:
-    """A manual computation over all axes that it uses, from a materialised body.
+    """Return a manual computation over all axes that it uses, given its materialized body.
 
-    Raises ShardingError, ProgramError for nodes that cannot be partitioned.
+    Raises ShardingError or ProgramError for nodes that cannot be partitioned.
     """
     sharding = node.sharding
     assert sharding is not None, "propagation sets the sharding of every node"
@@ -54,7 +55,7 @@ def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> N
 
 
 def wrapped(graph: Graph) -> Graph:
-    """The graph of a body with its collectives marked as such, so that they are not taken for reshards."""
+    """Return a body's graph with its collectives marked, so that later steps do not take them for reshards."""
     nodes = [replace(node, regions=tuple(map(wrapped, node.regions))) for node in graph.nodes]
     for node in nodes:
         if node.op in ON_RANKS:
@@ -71,7 +72,7 @@ def _unwrapped(graph: Graph) -> Graph:
 
 
 def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
-    """The graph with transfers that send nothing to devices with other manual coordinates."""
+    """Return the graph with reshards that move no data between devices of different manual coordinates."""
 
     def apart(value: object, dtype: str) -> object:
         return _partial_along(value, manual, dtype, mesh) if isinstance(value, Sharding) else value
@@ -87,7 +88,10 @@ def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
 
 
 def _partial_along(sharding: Sharding, axes: Sequence[str], dtype: str, mesh: Mesh) -> Sharding:
-    """The sharding, partial along further axes too, with the kind of those that it has: these may move."""
+    """Return the sharding, partial along `axes` as well.
+
+    The added axes get the reduction kind of the existing partial axes, so that a reshard can still move the latter.
+    """
     kind = next((kind for _, kind in sharding.partial), picked_kind(dtype))
     added = tuple((axis, kind) for axis in axes if axis not in sharding.partial_axes)
     return sharding.with_partial(tuple(sorted((*sharding.partial, *added), key=lambda pair: mesh.order(pair[0]))))

@@ -1,10 +1,10 @@
-"""Materialise: give every value its sharding, and insert collectives where a use needs another one.
+"""Materialize shardings: give every value its sharding, and insert a collective where a use needs another sharding.
 
 Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
 After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]
 
-`annotate` is gone: propagation has followed or refused it. Each collective has
-its reason: the edge, the shardings at its ends, and what propagation noted about the axes.
+Annotation nodes are removed: propagation has followed or rejected each of them. Each collective records its reason: the
+edge, the shardings at both ends, and the notes of propagation about the axes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from meshgen.spec import Sharding
 
 @at_nominal_sizes
 def materialize(module: Module) -> Module:
-    """The module with `Value.sharding` on all values, resharding collectives on edges, and no annotations.
+    """Return the module with `Value.sharding` on all values, collectives on edges that need a reshard, and no
+    annotations.
 
-    Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError if no reshard exists.
+    Raises ProgramError (MG0104) if propagation did not visit a node, and ShardingError if a reshard is impossible.
     """
     _check(module)
     writer = _ReshardWriter(module.mesh, module.graph, module.in_shardings, module.out_shardings)
@@ -52,9 +53,10 @@ def materialize(module: Module) -> Module:
 
 
 def _check(module: Module) -> None:
-    unseen = [node for node in _all_nodes(module.graph) if node.sharding is None]
+    without_sharding = [node for node in _all_nodes(module.graph) if node.sharding is None]
     faults = [
-        Diagnostic("MG0104", f"'{node.op}' has no sharding", node.loc, (), "run propagate first") for node in unseen
+        Diagnostic("MG0104", f"'{node.op}' has no sharding", node.loc, (), "run propagate first")
+        for node in without_sharding
     ]
     ends = (module.graph.inputs, module.in_shardings), (module.graph.outputs, module.out_shardings)
     if any(len(values) != len(shardings) for values, shardings in ends):
@@ -64,7 +66,7 @@ def _check(module: Module) -> None:
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
-    """Nodes in canonical order, those of loops and branches before their op."""
+    """Yield nodes in canonical order; the nodes of loops and branches come before their op."""
     for node in canonical_order(graph):
         for region in node.regions if is_control(node) or is_open(node) else ():
             yield from _all_nodes(region)
@@ -72,7 +74,9 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def annotations_of(graph: Graph) -> Iterator[Node]:
-    """The annotations inside a program in program order, those of loops, branches and open bodies after their op."""
+    """Yield the annotations of a program in program order; the annotations in loops, branches and open bodies come
+    after their op.
+    """
     for node in graph.nodes:
         if is_annotation(node):
             yield node
@@ -81,26 +85,30 @@ def annotations_of(graph: Graph) -> Iterator[Node]:
 
 
 def is_for_users(node: Node) -> bool:
-    """Whether an annotation is a required one for the users of its result."""
+    """Whether an annotation is required and constrains the users of its result, not the result itself."""
     return node.attrs.required and not node.attrs.as_result
 
 
 class _ReshardWriter:
-    """Rewrites graphs; keeps the copies of every old value. `annotations` numbers the results of annotations."""
+    """Writes graphs with shardings, and keeps the copies of every old value.
+
+    Attributes:
+        annotations: the result of each annotation -> its index in the program.
+    """
 
     def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
         self._mesh = mesh
         self._names = Names([value.name for value in all_values(graph) if value.name])
         self._copies: dict[Value, Copies] = {}
-        self._wanted = _wanted(graph, mesh, ins, outs)
+        self._use_shardings = _use_shardings(graph, mesh, ins, outs)
         self.annotations: Mapping[Value, int] = {}
 
     def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
-        """Record that `new`, made in the graph with these nodes, replaces `old`."""
-        self._copies[old] = Copies(new, producer, nodes, self._wanted.get(old, []), self._mesh, self._names)
+        """Record that `new`, a value of the graph with these `nodes`, replaces `old`."""
+        self._copies[old] = Copies(new, producer, nodes, self._use_shardings.get(old, []), self._mesh, self._names)
 
     def write(self, old: Graph, new: Graph, results: Sequence[Sharding], ends: Sequence[Party]) -> None:
-        """Fill `new` from `old`, its outputs in the shardings `results`."""
+        """Fill the graph `new` with the nodes of `old`. The outputs get the shardings `results`."""
         for node in old.nodes:
             self._write_node(node, new.nodes)
         new.outputs = [
@@ -129,7 +137,7 @@ class _ReshardWriter:
             self.define(old, new, party, nodes)
 
     def _manual(self, node: Node, operands: list[Value]) -> Node:
-        """The manual computation with its body for one device, over all axes that it uses."""
+        """Return the manual computation over all axes that it uses, with a body for one device."""
         shardings, body = _shardings_of(node), wrapped(node.regions[0])
         if not is_open(node):
             results = [
@@ -138,17 +146,17 @@ class _ReshardWriter:
             return Node("manual", operands, results, dict(node.attrs), node.loc, shardings, node.regions)
         inner = [free_part(sharding, node.attrs.axes) for sharding in shardings.operands]
         inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(body.inputs, inner, strict=True)]
-        given = [free_part(sharding, node.attrs.axes) for sharding in shardings.results]
-        writer, new = _ReshardWriter(self._mesh, body, inner, given), Graph(body.name, inputs)
+        outer = [free_part(sharding, node.attrs.axes) for sharding in shardings.results]
+        writer, new = _ReshardWriter(self._mesh, body, inner, outer), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
         party = node_party(node, "operand")
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
-        writer.write(body, new, given, [node_party(node, "result")] * len(given))
+        writer.write(body, new, outer, [node_party(node, "result")] * len(outer))
         return written_out(node, new, operands, self._mesh)
 
     def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
-        """The annotated value is the value itself, or its copy in the sharding that was asked for."""
+        """Map the annotated value to the operand itself, or to its copy in the annotated sharding."""
         (value,), (result,), target = node.operands, node.results, _shardings_of(node).results[0]
         copies = self._copies[value]
         produced = copies.value.sharding
@@ -161,33 +169,42 @@ class _ReshardWriter:
             self._copies[result].value.stands_for(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
-        """A region of control flow has the shardings of the op's own values; bodies of other ops work on scalars, which no axis splits."""
+        """Return the new form of a region.
+
+        A region of control flow gets the shardings of the op's own values. Bodies of other ops work on scalars, which
+        are never sharded.
+        """
         old = node.regions[number]
         if not is_control(node):
             return without_annotations(old)
-        inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(old.inputs, _inner(node), strict=True)]
+        inputs = [
+            Value(v.type, v.name, s, v.loc, id=v.id)
+            for v, s in zip(old.inputs, _region_input_shardings(node), strict=True)
+        ]
         new = Graph(old.name, inputs)
         party = node_party(node, "argument")
         for before, after in zip(old.inputs, inputs, strict=True):
             self.define(before, after, party, new.nodes)
-        results = _given(node, number)
+        results = _region_output_shardings(node, number)
         self.write(old, new, results, [node_party(node, "result")] * len(results))
         return new
 
 
 def without_annotations(graph: Graph) -> Graph:
-    """The graph, its regions too, with annotations replaced by their operands; itself if there are none."""
+    """Return the graph, with its regions, after replacing each annotation by its operand. Returns `graph` itself if it
+    has no annotations.
+    """
     if not has_annotations(graph):
         return graph
-    now: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        node = rewired(node, now)
+        node = rewired(node, replacements)
         if node.op in ANNOTATIONS:
-            now[node.result] = node.operands[0]
+            replacements[node.result] = node.operands[0]
         else:
             nodes.append(replace(node, regions=tuple(map(without_annotations, node.regions))))
-    return Graph(graph.name, graph.inputs, nodes, [now.get(value, value) for value in graph.outputs])
+    return Graph(graph.name, graph.inputs, nodes, [replacements.get(value, value) for value in graph.outputs])
 
 
 def _shardings_of(node: Node) -> NodeSharding:
@@ -195,46 +212,51 @@ def _shardings_of(node: Node) -> NodeSharding:
     return node.sharding
 
 
-def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> dict[Value, list[Sharding]]:
-    """Shardings that uses need of each value, in canonical order; those of an annotation without effect count for its operand."""
-    wanted: dict[Value, list[Sharding]] = {}
-    same: dict[Value, Value] = {}
-    made = _made(graph) | dict(zip(graph.inputs, ins, strict=True))
+def _use_shardings(
+    graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]
+) -> dict[Value, list[Sharding]]:
+    """Return the shardings in which the uses need each value, in canonical order.
 
-    def want(values: Sequence[Value], needs: Sequence[Sharding]) -> None:
+    The uses of an annotation that changes nothing count as uses of its operand.
+    """
+    needed: dict[Value, list[Sharding]] = {}
+    aliases: dict[Value, Value] = {}
+    produced = _produced_shardings(graph) | dict(zip(graph.inputs, ins, strict=True))
+
+    def add_uses(values: Sequence[Value], needs: Sequence[Sharding]) -> None:
         for value, sharding in zip(values, needs, strict=True):
-            wanted.setdefault(same.get(value, value), []).append(sharding)
+            needed.setdefault(aliases.get(value, value), []).append(sharding)
 
     for node in _all_nodes(graph):
         shardings = _shardings_of(node)
-        want(node.operands, shardings.results if node.op in ANNOTATIONS else shardings.operands)
+        add_uses(node.operands, shardings.results if node.op in ANNOTATIONS else shardings.operands)
         for number, region in enumerate(flow_regions(node)):
-            want(region.outputs, _given(node, number))
+            add_uses(region.outputs, _region_output_shardings(node, number))
         if node.op in ANNOTATIONS:
-            value = same.get(node.operands[0], node.operands[0])
-            if value in made and same_layout(made[value], shardings.results[0], value.type, mesh):
-                same[node.results[0]] = value
-    want(graph.outputs, outs)
-    return wanted
+            value = aliases.get(node.operands[0], node.operands[0])
+            if value in produced and same_layout(produced[value], shardings.results[0], value.type, mesh):
+                aliases[node.results[0]] = value
+    add_uses(graph.outputs, outs)
+    return needed
 
 
-def _made(graph: Graph) -> dict[Value, Sharding]:
-    """The shardings of results of nodes and inputs of regions where they are made."""
-    made: dict[Value, Sharding] = {}
+def _produced_shardings(graph: Graph) -> dict[Value, Sharding]:
+    """Return the shardings in which node results and region inputs are produced."""
+    produced: dict[Value, Sharding] = {}
     for node in graph.nodes:
         shardings = _shardings_of(node)
-        made |= zip(node.results, shardings.results, strict=True)
+        produced |= zip(node.results, shardings.results, strict=True)
         for region in flow_regions(node):
-            made |= zip(region.inputs, _inner(node), strict=True)
-            made |= _made(region)
-    return made
+            produced |= zip(region.inputs, _region_input_shardings(node), strict=True)
+            produced |= _produced_shardings(region)
+    return produced
 
 
-def _given(node: Node, number: int) -> Sequence[Sharding]:
-    """The shardings of the outputs of a region of control flow."""
+def _region_output_shardings(node: Node, number: int) -> Sequence[Sharding]:
+    """Return the shardings of the outputs of a region of control flow."""
     return (Sharding(()),) if is_loop(node) and number == 0 else _shardings_of(node).results
 
 
-def _inner(node: Node) -> Sequence[Sharding]:
-    """The shardings of the inputs of a region of control flow: those of the op's own values."""
+def _region_input_shardings(node: Node) -> Sequence[Sharding]:
+    """Return the shardings of the inputs of a region of control flow, which are those of the op's own values."""
     return _shardings_of(node).results if is_loop(node) else _shardings_of(node).operands[1:]

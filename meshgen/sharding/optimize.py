@@ -1,7 +1,8 @@
-"""Optimise: less communication for the same result. Each pass has a file of its own; this is the order in which they run.
+"""The order of the passes that reduce communication without changing the result. Each pass has its own file.
 
-A pass is one walk. All work on programs whose values have shardings (after `materialize`) or on the program of one device (after `partition`),
-some on the latter only. The bytes that a device sends decide: a pass that increases them is rejected, and its record says so.
+A pass is one walk over the program. All passes work on values with shardings (after `materialize`) or on the program of
+one device (after `partition`); a few work on the latter only. A pass that increases the bytes that a device sends is
+rejected, and its record says so.
 """
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ LOCAL_PASSES = (
 
 @at_nominal_sizes
 def optimize(module: Module, context: Compilation | None = None) -> Module:
-    """The module with less and better placed communication, never more.
+    """Return the module after the passes that reduce communication; it never sends more bytes than before.
 
     Args:
-        module: at stage materialize; a program with local types (stage partition) gets the passes for these.
+        module: at stage `materialize`, or at stage `partition`, which runs the passes for local types.
     """
     module = replace(module, graph=without_dead(module.graph))
     if module.stage == "partition":
@@ -88,12 +89,12 @@ def optimize(module: Module, context: Compilation | None = None) -> Module:
 
 
 def optimize_local(module: Module, context: Compilation | None = None) -> Module:
-    """The program that `partition` wrote after the passes that work on local values."""
+    """Return the partitioned program after the passes that work on local values."""
     return _improved(module, LOCAL_PASSES, context)
 
 
 def _improved(module: Module, passes: Sequence[Pass], context: Compilation | None) -> Module:
-    def sent(each: Module) -> float:
+    def bytes_sent(each: Module) -> float:
         return total_bytes(each.graph, each.mesh)
 
-    return (context or Compilation()).apply(module, passes, sent, "B")
+    return (context or Compilation()).apply(module, passes, bytes_sent, "B")

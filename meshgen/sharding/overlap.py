@@ -1,4 +1,6 @@
-"""Change a local program so that more communication is hidden: schedules are compared, and the shortest step decides."""
+"""Passes that change a local program so that more communication is hidden. Schedules are compared, and the shortest
+step wins.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,15 @@ PASSES = (collective_combine_large, chunks, scan_prefetch)
 
 
 def overlapped(module: Module, context: Compilation) -> Module:
-    """Return the program with larger messages, chains in chunks and collectives of scans an iteration ahead.
+    """Return the program after passes that combine messages, split chains into chunks, and prefetch collectives of
+    scans.
 
-    Each change is kept if the predicted step is then shorter.
+    Each pass is kept only if the predicted step becomes shorter.
     """
     if module.stage != "partition" or not module.mesh.is_static:
         return module
     planner = Planner.of(context, module.mesh)
     try:
         return context.apply(module, PASSES, lambda each: planner.candidate(each).plan().step_seconds, "s")
-    except CodegenError:  # it cannot be scheduled at all: the schedule stage reports it
+    except CodegenError:  # The program cannot be scheduled at all; the schedule stage reports it.
         return module

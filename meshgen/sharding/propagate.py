@@ -1,14 +1,15 @@
-"""Propagate a few annotations to a sharding of every value and an option of every operation.
+"""Propagate a few annotations to a sharding for every value and an option for every operation.
 
-Mesh axes are solved one after the other, in two rounds, so that each is solved with the others' splits (`propagation/axes`). Along one
-axis `reach` finds the states that annotations can reach, and `choices` picks among these, by variable elimination, those that
-take the least time to move and to compute: required annotations are kept, hints may lose. The result does not
-depend on the order of traversal or of the program's ops: they are taken in canonical order
-(`ir/canonical.py`), which decides between equal costs. `propagation/order` takes the order of several axes
-on one dim from the annotations.
+Mesh axes are solved one after the other, in two rounds, so that each axis is solved given the splits over the other
+axes (`propagation/axes`). Along one axis, `reach` finds the states that the annotations can reach. From these,
+`choices` picks the states with the least time for communication and computation, by variable elimination. Required
+annotations are kept; hints may be overridden. The result does not depend on the order of the program's ops: they are
+visited in canonical order (`ir/canonical.py`), which also breaks ties between equal costs. If several axes split one
+dim, `propagation/order` takes their order from the annotations.
 
-This is done for the program as written, for equivalent programs, for other parts of axes and from other starts (`candidates/table.py`):
-each candidate is planned up to partitioning, and the cheapest is taken if it is clearly cheaper.
+The solver runs for the program as written, for equivalent programs, for other parts of axes and from other starting
+points (`candidates/table.py`). Each candidate is planned up to partitioning. The cheapest one replaces the program as
+written if it is clearly cheaper.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from meshgen.sharding.unknown import at_nominal_sizes
 
 @at_nominal_sizes
 def propagate(module: Module, context: Compilation | None = None) -> Module:
-    """The module with `sharding` on every node and shardings of its inputs and outputs.
+    """Return the module with a `sharding` on every node, and with shardings of its inputs and outputs.
 
-    Required annotations and options are kept exactly (law 2), or refused (MG0206). The cheapest equivalent program is taken.
-    Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
+    Required annotations and options are kept exactly, or rejected (MG0206). Of equivalent programs, the cheapest is
+    returned. Raises ShardingError with all faults of the annotations, and ProgramError for an op without a sharding
+    rule.
     """
     context = context or Compilation()
     search = Search(context, GENERATORS)
     solved = _solved(module, search)
-    found = search.written(solved)
-    context.decide("propagate", found.graph, Propagation(module, solved))
-    return found
+    propagated = search.written(solved)
+    context.decide("propagate", propagated.graph, Propagation(module, solved))
+    return propagated
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,18 @@ class Propagation:
 
 
 def decisions_of(propagated: Module, decisions: Decisions) -> Propagation | None:
-    """The decisions that made a program at stage propagate; None for one that was read at this stage."""
+    """Return the decisions that led to a program at stage `propagate`, or None if the program was read at this stage."""
     return decisions.get("propagate", {}).get(propagated.graph)
 
 
 def solve(module: Module, context: Compilation | None = None) -> Solved:
-    """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
+    """Return the cheapest program with its decisions. All sizes must be known. Raises the same errors as `propagate`."""
     return _solved(module, Search(context or Compilation(), GENERATORS))
 
 
 def _solved(module: Module, search: Search) -> Solved:
-    if wrong := list(manual_faults(module.graph, module.meshes or (module.mesh,))):
-        raise ShardingError(*wrong)
+    if manual_errors := list(manual_faults(module.graph, module.meshes or (module.mesh,))):
+        raise ShardingError(*manual_errors)
     solved = solve_as_written(search.context.apply(module, SIMPLIFICATIONS))
     if faults := solved.faults:
         raise ShardingError(*faults)

@@ -1,11 +1,13 @@
-"""The reasons of collectives and transfers as text, as `why` shows them: one function for each kind.
+"""Reasons of collectives and transfers as text, as `why` shows them. Each function writes one kind of reason.
 
-    a value is needed otherwise   dot_general 'h' (f.mlir:3) gives [{x}, {}], tanh 'y' (f.mlir:4) needs [{}, {}]; dot_general 'h': x splits ...
+    a use needs another sharding  dot_general 'h' (f.mlir:3) gives [{x}, {}], tanh 'y' (f.mlir:4) needs [{}, {}];
+    dot_general 'h': x splits ...
     an op needs other tiles       cumsum 'c' (f.mlir:5) needs the totals of other tiles; x splits loop a (64) from ...
     a pass changed collectives    <reason>; and <reason> [two all_reduces folded into one]
-    a value changes its mesh      'h' is on @first, tanh 'y' is on @second (its operands are there); it crosses from [{x}, {}] to [{y}, {}]
+    a value changes its mesh      'h' is on @first, tanh 'y' is on @second (its operands are there); it crosses from
+    [{x}, {}] to [{y}, {}]
 
-The reason of a collective that the program itself has is in `ir/reasons.py`.
+`ir/reasons.py` writes the reason of a collective that the source program contains itself.
 """
 
 from __future__ import annotations
@@ -24,36 +26,38 @@ from meshgen.spec import Sharding
 
 
 class Party(NamedTuple):
-    """One end of an edge, as text: an op, input or output, its location, and the reasons of its sharding."""
+    """One end of an edge as text: an op, input or output, its location, and the reasons for its sharding."""
 
     text: str
     why: tuple[str, ...] = ()
     loc: Location | None = None
 
     def __str__(self) -> str:
-        """The text with the location."""
+        """Return the text with the location."""
         return self.text if self.loc is None else f"{self.text} ({place_text(self.loc)})"
 
 
 def node_party(node: Node, role: str = "") -> Party:
-    """A node as an end of an edge; `role`: a value of its regions, such as "argument", in its stead."""
+    """Return a node as an end of an edge. With a `role` such as "argument", the end is that value of the node's regions
+    instead.
+    """
     name = node.results[0].name if node.results and not role else ""
     text = f"{role} of {node.op}" if role else "annotation" if is_annotation(node) else node.op
     return Party(text + _quoted(name), node.sharding.why if node.sharding else (), node.loc)
 
 
 def input_party(module: Module, number: int) -> Party:
-    """An input of the program as an end of an edge."""
+    """Return an input of the program as an end of an edge."""
     value = module.graph.inputs[number]
-    return Party(f"{_asked(module.in_annotations, number)}input '{value.name or number}'", (), value.loc)
+    return Party(f"{_annotation_prefix(module.in_annotations, number)}input '{value.name or number}'", (), value.loc)
 
 
 def output_party(module: Module, number: int, name: str) -> Party:
-    """An output of the program as an end of an edge."""
-    return Party(f"{_asked(module.out_annotations, number)}output{_quoted(name)}")
+    """Return an output of the program as an end of an edge."""
+    return Party(f"{_annotation_prefix(module.out_annotations, number)}output{_quoted(name)}")
 
 
-def _asked(annotations: Sequence[Annotation | None], number: int) -> str:
+def _annotation_prefix(annotations: Sequence[Annotation | None], number: int) -> str:
     annotation = annotations[number] if number < len(annotations) else None
     return ("annotated " if annotation.required else "hinted ") if annotation else ""
 
@@ -63,7 +67,11 @@ def _quoted(name: str) -> str:
 
 
 def split_reason(axis: str, loop: Factor | None, partial: str, origin: str, rejected: int) -> str:
-    """Why an op uses an axis: the loop that it splits, or the kind of its partial values, the annotation that led to it, and the count of rejected choices."""
+    """Return why an op uses a mesh axis.
+
+    The text names the loop that the axis splits (or the kind of partial values), the annotation that led to it
+    (`origin`), and the number of `rejected` choices.
+    """
     if loop is not None:
         use = f"splits loop {loop.name} ({loop.size}{', summed' if loop.kind == 'reduce' else ''})"
     else:
@@ -74,7 +82,11 @@ def split_reason(axis: str, loop: Factor | None, partial: str, origin: str, reje
 
 
 def reshard_reason(producer: Party, user: Party, plan: ReshardPlan, number: int, axes: Sequence[str]) -> str:
-    """Why a step of a reshard is there: its edge, shardings, which step it is, and the split reasons of both ends on the axes that it moves."""
+    """Return why a step of a reshard exists.
+
+    The text names the edge, its shardings, the step's position in the plan, and, for the axes that the step moves, why
+    they split both ends.
+    """
     count = f" (step {number + 1} of {len(plan.steps)})" if len(plan.steps) > 1 else ""
     text = f"{producer} gives {plan.source}, {user} needs {plan.target}{count}"
     ends = ((end, line) for end in (producer, user) for line in end.why)
@@ -83,19 +95,19 @@ def reshard_reason(producer: Party, user: Party, plan: ReshardPlan, number: int,
 
 
 def need_reason(node: Node, need: str) -> str:
-    """Why a node itself communicates on tiles: its purpose, and why its dims are split."""
+    """Return why an op communicates in order to compute its own tiles: the purpose `need`, and why its dims are split."""
     splits = "; ".join(node.sharding.why) if node.sharding else ""
     return f"{node.op}{bracketed(place_text(node.loc))} needs {need}" + (f"; {splits}" if splits else "")
 
 
 def merged_reason(nodes: Sequence[Node], note: str) -> str:
-    """Return the reasons of nodes that were merged, with a note on the merge; an empty text if the nodes have no reason."""
+    """Return the reasons of merged nodes, with a note on the merge, or an empty text if the nodes have no reason."""
     text = "; and ".join(dict.fromkeys(node.notes.why for node in nodes if node.notes.why))
     return f"{text} [{note}]" if text and not text.endswith(f"[{note}]") else text
 
 
 def placement_reason(node: Node, mesh: str, cause: str) -> str:
-    """Why a node is on a mesh."""
+    """Return why a node is on a mesh."""
     if node.op in ANNOTATIONS:
         return f"an annotation puts it on @{mesh}"
     name = _quoted(node.results[0].name if node.results else "")
@@ -103,11 +115,11 @@ def placement_reason(node: Node, mesh: str, cause: str) -> str:
 
 
 def transfer_reason(value: Value, producer: Node | None, mesh: str, user: str) -> str:
-    """Why a value is transferred: the mesh on which it is made, and the placement reason of its user."""
+    """Return why a value is transferred: the mesh of its producer, and the reason why its user is on another mesh."""
     name = f"'{value.name}'" if value.name else f"the result of {producer.op}" if producer else "an input"
     return f"{name} is on @{mesh}, {user}"
 
 
 def crossing_reason(transfer: str, source: Sharding, target: Sharding) -> str:
-    """The reason of a transfer, with the shardings between which it moves the value."""
+    """Return the reason of a transfer, with the shardings between which it moves the value."""
     return "; ".join(filter(None, (transfer, f"it crosses from {source} to {target}")))

@@ -1,6 +1,7 @@
-"""The stages from a propagated program to the program of one device, each run once per program.
+"""Stages from a propagated program to the program of one device; each stage runs once per program.
 
-Propagation compares candidates by their local programs (`rewrites/compare.py`); the stages after it take up what was made of the chosen one.
+Propagation compares candidates by their local programs (`rewrites/compare.py`). The later stages reuse the local
+program of the chosen candidate.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from meshgen.sharding.partition import partition
 
 
 def materialized(module: Module, context: Compilation) -> Module:
-    """A propagated program with collectives."""
+    """Return a propagated program with its collectives."""
     return context.made("materialize", module, lambda _: materialize(module))
 
 
 def optimized(module: Module, context: Compilation) -> Module:
-    """A materialized program with less communication, or a local one."""
+    """Return a materialized or local program with less communication."""
     return context.made("optimize", module, lambda inner: optimize(module, inner))
 
 
 def partitioned(module: Module, arguments: str, context: Compilation) -> Module:
-    """The program of one device, with less communication; `arguments` as for `partition`."""
+    """Return the program of one device, with less communication; `arguments` as for `partition`."""
     return context.made(
         "partition", module, lambda inner: optimize_local(partition(module, arguments), inner), arguments
     )

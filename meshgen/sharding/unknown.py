@@ -1,8 +1,8 @@
 """Mesh axes whose size is unknown until load.
 
-Up to `optimize` a program keeps such an axis: passes choose as if it had a nominal size, which they note in
-`Module.nominal_sizes`. Local shapes need the size, so `partition` refuses an axis that the program uses. An unused
-one has no influence: the program is compiled as for one device along it, and is valid for every size.
+Up to `optimize` a program keeps such an axis. Passes choose as if it had a nominal size, which they record in
+`Module.nominal_sizes`. Local shapes need the actual size, so `partition` rejects an axis that the program uses. An
+unused axis has no influence: the program is compiled for a size of 1, and is valid for every size.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.sizes.program import input_names, refuse_unknown_dims
 from meshgen.spec import Sharding
 
-TRIAL_SIZES = (1, 2, 3)  # not split, split evenly, and mostly unevenly
-MOST_TRIAL_DEVICES = 72  # all are simulated in one process
+TRIAL_SIZES = (1, 2, 3)  # chosen: not split, split evenly, and mostly unevenly
+MOST_TRIAL_DEVICES = 72  # chosen: all devices are simulated in one process
 Rest = ParamSpec("Rest")
 
 
 def unknown_axes(module: Module) -> dict[str, Location | None]:
-    """Axes of unknown size that the program uses, in mesh order, and where each is first used."""
+    """Return the axes of unknown size that the program uses, in mesh order, with the location of the first use."""
     first: dict[str, Location | None] = {}
     for ref, loc in axis_references(module):
         first.setdefault(split_ref(ref)[0], loc)
@@ -35,14 +35,18 @@ def unknown_axes(module: Module) -> dict[str, Location | None]:
 
 
 def open_axes(module: Module) -> tuple[str, ...]:
-    """The mesh axes that need a size before `partition`; of a program on several meshes as `MESH:AXIS`."""
+    """Return the mesh axes that need a size before `partition`. In a program on several meshes, each is written
+    `MESH:AXIS`.
+    """
     if len(module.meshes) > 1:
         return tuple(f"{m.name}:{axis.name}" for m in module.meshes for axis in m.axes if axis.size is None)
     return tuple(unknown_axes(module))
 
 
 def nominal_mesh(module: Module) -> Mesh:
-    """The module's mesh with a size for every axis: the nominal one if it is unknown, 1 if the axis is unused."""
+    """Return the module's mesh with a size for every axis: the nominal size if it is unknown, or 1 if the axis is also
+    unused.
+    """
     if module.mesh.is_static:
         return module.mesh
     used = unknown_axes(module)
@@ -56,43 +60,46 @@ def nominal_mesh(module: Module) -> Mesh:
 
 
 def trial_meshes(module: Module) -> list[Mesh]:
-    """Meshes to try a program on: each unknown axis has each of `TRIAL_SIZES` once, different axes different ones.
+    """Return meshes to test a program on. Each unknown axis takes each of `TRIAL_SIZES` once, and axes differ from each
+    other.
 
-    An axis of which the program names parts has multiples of them. Axes that would exceed `MOST_TRIAL_DEVICES`
-    have the least size, unused ones first. The mesh itself if all sizes are known.
+    If the program refers to parts of an axis, its sizes are multiples of these parts. Axes that would exceed
+    `MOST_TRIAL_DEVICES` get their least size, unused axes first. Returns only the module's own mesh if all sizes are
+    known.
     """
     unknown = [axis.name for axis in module.mesh.axes if axis.size is None]
     if not unknown:
         return [module.mesh]
     units, used = _units(module), unknown_axes(module)
-    return [module.mesh.with_sizes(_trial(module, unknown, turn, units, used)) for turn in range(len(TRIAL_SIZES))]
+    return [module.mesh.with_sizes(_trial(module, unknown, trial, units, used)) for trial in range(len(TRIAL_SIZES))]
 
 
 def trial_shapes(module: Module) -> list[dict[str, tuple[int, ...]]]:
-    """Shapes of all inputs to try a program with open tensor dims on; empty if no input has an open dim.
+    """Return shapes of all inputs to test a program that has open tensor dims, or an empty list if no input has an open
+    dim.
 
-    First all open dims have one size, which the devices divide, then another, which they do not, and last each its own:
-    a program allows the first unless it constrains its sizes.
+    In the first trial all open dims have one size that the devices divide, in the second one that they do not divide.
+    In the last trial all sizes differ. A program accepts the first trial unless it constrains its sizes.
     """
     inputs = list(zip(input_names(module.graph), module.graph.inputs, strict=True))
     if not any(None in value.type.shape for _, value in inputs):
         return []
     devices = nominal_mesh(module).size
     even = 4 * devices if devices <= MOST_TRIAL_DEVICES else 2 * devices
-    found: list[dict[str, tuple[int, ...]]] = []
+    trials: list[dict[str, tuple[int, ...]]] = []
     for sizes in (itertools.repeat(even), itertools.repeat(even - 1), itertools.count(even + 1)):
         rows = ((name, tuple(next(sizes) if n is None else n for n in value.type.shape)) for name, value in inputs)
-        found.append(dict(rows))
-    return found
+        trials.append(dict(rows))
+    return trials
 
 
 def _trial(
-    module: Module, unknown: Sequence[str], turn: int, units: Mapping[str, int], used: Mapping[str, object]
+    module: Module, unknown: Sequence[str], trial: int, units: Mapping[str, int], used: Mapping[str, object]
 ) -> dict[str, int]:
     sizes = {axis: units.get(axis, 1) for axis in unknown}
     devices = math.prod([*sizes.values(), *(axis.size or 1 for axis in module.mesh.axes)])
     for axis in sorted(unknown, key=lambda axis: axis not in used):
-        grown = TRIAL_SIZES[(turn + unknown.index(axis)) % len(TRIAL_SIZES)]
+        grown = TRIAL_SIZES[(trial + unknown.index(axis)) % len(TRIAL_SIZES)]
         if devices * grown <= max(MOST_TRIAL_DEVICES, devices):
             sizes[axis] *= grown
             devices *= grown
@@ -102,9 +109,9 @@ def _trial(
 def at_nominal_sizes(
     stage: Callable[Concatenate[Module, Rest], Module],
 ) -> Callable[Concatenate[Module, Rest], Module]:
-    """A pass that chooses as if unknown axes had nominal sizes, and leaves them unknown.
+    """Wrap a pass so that it sees nominal sizes for unknown mesh axes. In its result the sizes are unknown again.
 
-    Raises ProgramError (MG0208) for tensor dims whose size is unknown.
+    The wrapped pass raises ProgramError (MG0208) for tensor dims whose size is unknown.
     """
 
     @wraps(stage)
@@ -112,7 +119,7 @@ def at_nominal_sizes(
         refuse_unknown_dims(module)
         if module.mesh.is_static:
             return stage(module, *args, **kwargs)
-        if module.stage == "partition":  # local types hold for one size only
+        if module.stage == "partition":  # local types are valid for one size only
             refuse_unknown_axes(module)
         nominal = nominal_mesh(module)
         result = stage(replace(module, mesh=nominal), *args, **kwargs)
@@ -125,7 +132,10 @@ def at_nominal_sizes(
 def for_all_sizes(
     stage: Callable[Concatenate[Module, Rest], Module],
 ) -> Callable[Concatenate[Module, Rest], Module]:
-    """A pass that needs the sizes of all axes that the program uses. Raises ShardingError (MG0201) with the missing ones."""
+    """Wrap a pass that needs the sizes of all mesh axes that the program uses.
+
+    The wrapped pass raises ShardingError (MG0201) with the axes whose size is missing.
+    """
 
     @wraps(stage)
     def run(module: Module, *args: Rest.args, **kwargs: Rest.kwargs) -> Module:
@@ -139,7 +149,9 @@ def for_all_sizes(
 
 
 def refuse_unknown_axes(module: Module) -> None:
-    """Raises ShardingError (MG0201) if the program uses axes of unknown size: each, with the first place."""
+    """Raise ShardingError (MG0201) if the program uses axes of unknown size; the error names each axis and its first
+    use.
+    """
     faults = [
         Diagnostic(
             "MG0201",
@@ -154,7 +166,9 @@ def refuse_unknown_axes(module: Module) -> None:
 
 
 def _units(module: Module) -> dict[str, int]:
-    """Per axis what its size must be a multiple of: the parts that the program names."""
+    """Return for each axis the number that its size must be a multiple of, given the parts of axes that the program
+    refers to.
+    """
     units: dict[str, int] = {}
     for ref, _ in axis_references(module):
         name, pre, size = split_ref(ref)
@@ -164,7 +178,7 @@ def _units(module: Module) -> dict[str, int]:
 
 
 def axis_references(module: Module) -> Iterator[tuple[str, Location | None]]:
-    """Every reference to a mesh axis, and its location."""
+    """Yield every reference to a mesh axis, with its location."""
     for annotation in [*module.in_annotations, *module.out_annotations]:
         if annotation:
             yield from ((ref, annotation.loc) for ref in annotation.sharding.used_axes)
@@ -196,9 +210,9 @@ def _node_references(node: Node) -> Iterator[str]:
 
 def _attr_references(attrs: Mapping[str, Any]) -> Iterator[str]:
     for name, value in attrs.items():
-        for each in cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,)):
-            if isinstance(each, Sharding):  # a manual computation has several
-                yield from each.used_axes
+        for item in cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,)):
+            if isinstance(item, Sharding):  # a manual computation has a tuple of shardings
+                yield from item.used_axes
         if name == "axes":
             yield from cast("tuple[str, ...]", value)
         elif name == "shift_axis":

@@ -294,7 +294,9 @@ def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch
         q = Program(x=2)
         return replace(module, graph=replace(q.graph, outputs=[gather(q, q.input(T, P("x")))]))
 
-    monkeypatch.setattr("meshgen.sharding.optimize.PASSES", (Pass("worse", worse, ("materialize",), "unless dearer"),))
+    monkeypatch.setattr(
+        "meshgen.sharding.optimize.PASSES", (Pass("worse", worse, ("materialize",), "unless more expensive"),)
+    )
     context = Compilation()
     assert optimize(before, context).graph.nodes == []
     record = context.records["worse"]

@@ -47,7 +47,7 @@ def test_a_split_sum_must_be_partial() -> None:
     p = Program(x=2)
     a, init = p.input("f32[8]", P("x")), p.constant(0, "f32")
     text = _message(p, p.add("reduce", [a, init], "f32[]", P(), dims=(0,), kind="add"))
-    assert "must be partial (sum), not whole" in text
+    assert "must be partial (sum), not complete" in text
 
 
 @pytest.mark.parametrize("op", ["tanh", "abs", "exponential"])
@@ -66,7 +66,7 @@ def test_a_sum_of_a_partial_and_a_whole_value_would_count_the_whole_one_twice() 
 def test_a_partial_value_does_not_become_whole_by_itself() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
-    assert "result is whole" in _message(p, p.add("negate", [a], "f32[8]", P()))
+    assert "result is complete" in _message(p, p.add("negate", [a], "f32[8]", P()))
 
 
 def test_nothing_becomes_partial_by_itself() -> None:
@@ -77,7 +77,7 @@ def test_nothing_becomes_partial_by_itself() -> None:
 def test_a_dim_that_is_sorted_must_be_whole() -> None:
     p = Program(x=2)
     found = p.add("sort", [p.input("f32[9]", P("x"))], "f32[9]", P("x"), dim=0, is_stable=True)
-    assert "must be whole" in _message(p, found)
+    assert "must not be split" in _message(p, found)
 
 
 def test_a_reshape_of_uneven_tiles_is_refused() -> None:

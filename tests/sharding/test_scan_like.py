@@ -219,7 +219,7 @@ def test_scatter_that_replaces_needs_its_updates_whole() -> None:
     x, index, update = p.input("f32[8,4]"), p.input("i32[6,1]", P("x")), p.input("f32[6,4]", P("x"))
     written = p.add("scatter", [x, index, update], "f32[8,4]", P(), **ROWS)
     p.graph.nodes[-1].regions = (_region("replace", "f32"),)
-    with pytest.raises(ShardingError, match="must be whole"):
+    with pytest.raises(ShardingError, match="must not be split"):
         p.local(written)
 
 

@@ -1,1 +1,1 @@
-"""Programs on several meshes: the mesh of each value, one program per mesh, transfers between them."""
+"""Programs on several meshes: assign values to meshes, split into one program per mesh, and transfer between them."""

@@ -1,9 +1,10 @@
 """Choose a mesh for every value of a program on several meshes.
 
-An annotated value is on the mesh that its annotation names. An op runs on the mesh of its operands; if these are on several, on the one
-for which the fewest bytes are transferred, including the transfer of its result to its next mesh. A value without operands on a mesh (a
-weight and values made of it alone) is on the mesh of its first use, and a value that depends on no input is made on every mesh
-that uses it. Program order decides between equals, so no order of traversal matters.
+An annotated value is on the mesh that its annotation names. An op runs on the mesh of its operands. If its operands are
+on several meshes, it runs on the mesh that needs the fewest transferred bytes, including the transfer of its result to
+the next mesh. A value that depends on no value with a mesh (a weight, or values computed only from weights) is on the
+mesh of its first use. A value that depends on no input at all is computed on every mesh that uses it. Program order
+breaks ties.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from meshgen.spec import Sharding
 
 @dataclass
 class Places:
-    """The mesh (by name) of each value, and of each node with the reason; `free` values are made on every mesh that uses them."""
+    """The mesh (by name) of each value and node, and the reason for each node. `free` values are computed on every mesh
+    that uses them.
+    """
 
     home: dict[Value, str] = field(default_factory=dict[Value, str])
     nodes: dict[Node, str] = field(default_factory=dict[Node, str])
@@ -31,31 +34,34 @@ class Places:
 
 
 def place(module: Module) -> Places:
-    """The places of a module at stage import. Raises ShardingError MG0209 with all values that cannot be placed."""
+    """Return the mesh of each value and node of a module at stage `import`.
+
+    Raises ShardingError (MG0209) with all values that cannot be assigned to a mesh.
+    """
     placer = _Placer(module)
     placer.forward()
     placer.backward()
     if placer.faults:
         raise ShardingError(*placer.faults)
-    return placer.found
+    return placer.places
 
 
 class _Placer:
     def __init__(self, module: Module) -> None:
         self.module, self.graph = module, module.graph
         self.names = [mesh.name for mesh in module.meshes]
-        self.found = Places()
+        self.places = Places()
         self.faults: list[Diagnostic] = []
         self.reads = {node: (*node.operands, *captured(node)) for node in self.graph.nodes}
         self.users: dict[Value, list[Node]] = {}
         for node, values in self.reads.items():
             for value in values:
                 self.users.setdefault(value, []).append(node)
-        self.asked = {node: self._asked(node) for node in self.graph.nodes}
-        self.goal = self._goals()
+        self.named_mesh = {node: self._named_mesh(node) for node in self.graph.nodes}
+        self.destinations = self._destinations()
 
-    def _asked(self, node: Node) -> str:
-        """The mesh that the node, or its regions, name; empty: none."""
+    def _named_mesh(self, node: Node) -> str:
+        """Return the mesh that the node or its regions name, or "" if they name none."""
         named = {mesh: loc for mesh, loc in _named(node, self.module.meshes) if mesh}
         if len(named) > 1:
             text = " and ".join(f"@{name}" for name in named)
@@ -65,94 +71,106 @@ class _Placer:
             )
         return next(iter(named), "")
 
-    def _goals(self) -> dict[Value, str]:
-        """The mesh that each value leads to: that of the nearest annotation after it, the first in program order."""
-        goal: dict[Value, str] = {}
+    def _destinations(self) -> dict[Value, str]:
+        """Return the mesh that each value leads to: the mesh of the nearest annotation downstream, the first one in
+        program order.
+        """
+        destinations: dict[Value, str] = {}
         for value, annotation in zip(
             self.graph.outputs, _padded(self.module.out_annotations, self.graph.outputs), strict=True
         ):
             if annotation and annotation.sharding.mesh:
-                goal.setdefault(value, annotation.sharding.mesh)
+                destinations.setdefault(value, annotation.sharding.mesh)
         for node in reversed(self.graph.nodes):
-            mesh = self.asked[node] or next((goal[v] for v in node.results if v in goal), "")
+            mesh = self.named_mesh[node] or next((destinations[v] for v in node.results if v in destinations), "")
             if mesh:
-                goal.update(dict.fromkeys(self.reads[node], mesh))  # an earlier use takes precedence
-        return goal
+                destinations.update(dict.fromkeys(self.reads[node], mesh))  # an earlier use takes precedence
+        return destinations
 
     def forward(self) -> None:
-        """Place annotated values, and values computed from placed ones."""
+        """Assign annotated values, and the values computed from assigned values, to meshes."""
         inputs = self.graph.inputs
         for value, annotation in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
             sharding = annotation.sharding if annotation else value.sharding
             if sharding and sharding.mesh:
-                self.found.home[value] = sharding.mesh
+                self.places.home[value] = sharding.mesh
         for node in self.graph.nodes:
-            if self.asked[node]:
-                self._put(node, self.asked[node], "annotated so")
-            elif not node.regions and all(value in self.found.free for value in node.operands):
-                self.found.free.update(node.results)
-            elif placed := [value for value in self.reads[node] if value in self.found.home]:
+            if self.named_mesh[node]:
+                self._put(node, self.named_mesh[node], "annotated so")
+            elif not node.regions and all(value in self.places.free for value in node.operands):
+                self.places.free.update(node.results)
+            elif placed := [value for value in self.reads[node] if value in self.places.home]:
                 self._put(node, *self._cheapest(node, placed))
 
     def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
-        """The mesh of one of the operands for which the fewest bytes are transferred; if equal that of the result's goal, then the later."""
-        home = self.found.home
-        goal = next((self.goal[value] for value in node.results if value in self.goal), "")
+        """Return the operand's mesh that needs the fewest transferred bytes, with the reason.
+
+        Ties go to the mesh that the result leads to, then to the mesh that is declared last.
+        """
+        home = self.places.home
+        destination = next((self.destinations[value] for value in node.results if value in self.destinations), "")
         choices = list(dict.fromkeys(home[value] for value in placed))
 
         def crossing(mesh: str) -> int:
             moved = sum(_nbytes(value) for value in dict.fromkeys(placed) if home[value] != mesh)
-            return moved + (sum(map(_nbytes, node.results)) if goal and goal != mesh else 0)
+            return moved + (sum(map(_nbytes, node.results)) if destination and destination != mesh else 0)
 
-        best = min(choices, key=lambda mesh: (crossing(mesh), mesh != goal, -self.names.index(mesh)))
+        best = min(choices, key=lambda mesh: (crossing(mesh), mesh != destination, -self.names.index(mesh)))
         if len(choices) == 1:
             return best, "its operands are there"
-        others = ", ".join(f"{crossing(mesh)} to run it on @{mesh}" for mesh in choices if mesh != best)
-        return best, f"{crossing(best)} bytes cross, {others}"
+        alternatives = ", ".join(f"{crossing(mesh)} to run it on @{mesh}" for mesh in choices if mesh != best)
+        return best, f"{crossing(best)} bytes cross, {alternatives}"
 
     def backward(self) -> None:
-        """Place values computed from unplaced values only: on the mesh of their first user."""
+        """Assign values that depend on no assigned value: to the mesh of their first user."""
         for node in reversed(self.graph.nodes):
-            if node not in self.found.nodes and not all(value in self.found.free for value in node.results):
+            if node not in self.places.nodes and not all(value in self.places.free for value in node.results):
                 self._put(node, self._user(node.results), "it is first used there")
         for value in self.graph.inputs:
-            self.found.home.setdefault(value, self._user([value]))
+            self.places.home.setdefault(value, self._user([value]))
 
     def _user(self, values: Sequence[Value]) -> str:
-        readers = (node for value in values for node in self.users.get(value, ()))
-        users = (self.found.nodes[node] for node in readers if node in self.found.nodes)
-        return next(users, next((self.goal[value] for value in values if value in self.goal), self.names[0]))
+        user_nodes = (node for value in values for node in self.users.get(value, ()))
+        user_meshes = (self.places.nodes[node] for node in user_nodes if node in self.places.nodes)
+        return next(
+            user_meshes,
+            next((self.destinations[value] for value in values if value in self.destinations), self.names[0]),
+        )
 
     def _put(self, node: Node, mesh: str, why: str) -> None:
-        self.found.nodes[node], self.found.why[node] = mesh, why
-        self.found.home.update(dict.fromkeys(node.results, mesh))
+        self.places.nodes[node], self.places.why[node] = mesh, why
+        self.places.home.update(dict.fromkeys(node.results, mesh))
 
 
 def first_named(module: Module) -> dict[str, Location | None]:
-    """The meshes that annotations name, with where the program names them first."""
+    """Return the meshes that annotations name, with the location of the first annotation that names each."""
     ends = [*module.graph.inputs, *module.graph.outputs]
     annotations = [
         *_padded(module.in_annotations, module.graph.inputs),
         *_padded(module.out_annotations, module.graph.outputs),
     ]
-    named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, annotations, strict=True) if w]
-    found: dict[str, Location | None] = {}
+    named = [
+        (annotation.sharding.mesh, annotation.loc or value.loc)
+        for value, annotation in zip(ends, annotations, strict=True)
+        if annotation
+    ]
+    locations: dict[str, Location | None] = {}
     for mesh, loc in [*named, *_named_inside(module.graph, module.meshes)]:
-        found[mesh] = found.get(mesh) or loc
-    return found
+        locations[mesh] = locations.get(mesh) or loc
+    return locations
 
 
 def unknown_meshes(module: Module) -> Iterator[Diagnostic]:
-    """A fault for each mesh that annotations name, but the program does not have, where it is named first."""
-    own = [mesh.name for mesh in module.meshes or (module.mesh,)]
-    hint = f"known meshes are {', '.join('@' + name for name in own)}"
+    """Yield a fault, at its first use, for each mesh that annotations name but the program does not declare."""
+    declared = [mesh.name for mesh in module.meshes or (module.mesh,)]
+    hint = f"known meshes are {', '.join('@' + name for name in declared)}"
     for name, loc in first_named(module).items():
-        if name and name not in own:
+        if name and name not in declared:
             yield Diagnostic("MG0209", f"unknown mesh '@{name}'", loc, (), hint)
 
 
 def is_on_several(node: Node, meshes: Sequence[Mesh]) -> bool:
-    """Whether a node with regions has values on several meshes."""
+    """Whether a node has regions with values on several meshes."""
     return bool(node.regions) and len({mesh for mesh, _ in _named(node, meshes) if mesh}) > 1
 
 
@@ -165,12 +183,14 @@ def _nbytes(value: Value) -> int:
 
 
 def _named(node: Node, meshes: Sequence[Mesh]) -> Iterator[tuple[str, Location | None]]:
-    """The meshes that a node's shardings are over or that alone have the axes of its option, regions included."""
+    """Yield the meshes of a node's shardings, and the only mesh that has all axes of its option; includes the node's
+    regions.
+    """
     yield from ((value.sharding.mesh, node.loc) for value in node.results if value.sharding)
     for entry in node.attrs.given.values() if node.op not in RETILING else ():
-        for each in entry if isinstance(entry, tuple) else (entry,):
-            if isinstance(each, Sharding):
-                yield each.mesh, node.loc
+        for item in entry if isinstance(entry, tuple) else (entry,):
+            if isinstance(item, Sharding):
+                yield item.mesh, node.loc
     if owner := mesh_of_option(node, meshes):
         yield owner, node.loc
     for region in node.regions:

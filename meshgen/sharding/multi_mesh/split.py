@@ -4,8 +4,8 @@ Before:  %h = dot_general %x, %w (on @a)   %y = tanh %h (on @b)
 After:   @a: %h = dot_general %x, %w, %t = transfer_send %h to @b       @b: %h = transfer_recv from @a, %y = tanh %h
 
 A value is transferred once for every mesh that uses it. Transfers are in program order in all parts, and each takes the
-token of the one before, so that no pass can reorder them differently on two meshes. An optimization barrier is split: each mesh has
-one for the operands that are on it.
+token of the previous one, so that no pass can reorder them differently on two meshes. An optimization barrier is split:
+each mesh gets a barrier for the operands on it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from meshgen.spec import Sharding
 
 
 def split_meshes(module: Module) -> Module:
-    """The module in parts, one per mesh in order of declaration; one that is on a single mesh stays as it is.
+    """Return the module in parts, one per mesh, in order of declaration. A module on a single mesh is returned
+    unchanged.
 
-    Raises ShardingError: MG0209 for values that cannot be placed on a mesh, MG0201 if the size of a mesh is unknown.
+    Raises ShardingError: MG0209 for values that cannot be assigned to a mesh, MG0201 if the size of a mesh is unknown.
     """
     if module.parts or module.stage not in ("import", "materialize"):
         return module
-    module = _on_used(module) if module.stage == "import" else module
+    module = _without_unused_meshes(module) if module.stage == "import" else module
     if len(module.meshes) < 2:
         return module
     unknown = [mesh for mesh in module.meshes if not mesh.is_static]
@@ -50,7 +51,7 @@ def split_meshes(module: Module) -> Module:
         ]
         raise ShardingError(*faults)
     module = unrolled(module, partial(is_on_several, meshes=module.meshes))
-    module, barriers = _with_barriers_apart(module)
+    module, barriers = _split_barriers(module)
     writer = _MeshPartsWriter(module, place(module), barriers)
     writer.write()
     if writer.faults:
@@ -58,23 +59,26 @@ def split_meshes(module: Module) -> Module:
     return joined(module, [part.module() for part in writer.parts.values()])
 
 
-def _with_barriers_apart(module: Module) -> tuple[Module, dict[Node, Node]]:
-    """The module with a barrier for each operand of an optimization barrier, so that each is placed by itself, and the barrier of each."""
+def _split_barriers(module: Module) -> tuple[Module, dict[Node, Node]]:
+    """Split each optimization barrier into one barrier per operand, so that each operand gets its own mesh.
+
+    Returns the new module, and the original barrier of each new one.
+    """
     nodes: list[Node] = []
-    whole: dict[Node, Node] = {}
+    originals: dict[Node, Node] = {}
     for node in module.graph.nodes:
         if is_optimization_barrier(node):
             pairs = zip(node.operands, node.results, strict=True)
-            found = [replace(node, operands=[value], results=[result]) for value, result in pairs]
-            whole.update(dict.fromkeys(found, node))
-            nodes += found
+            split = [replace(node, operands=[value], results=[result]) for value, result in pairs]
+            originals.update(dict.fromkeys(split, node))
+            nodes += split
         else:
             nodes.append(node)
-    return replace(module, graph=replace(module.graph, nodes=nodes)), whole
+    return replace(module, graph=replace(module.graph, nodes=nodes)), originals
 
 
-def _on_used(module: Module) -> Module:
-    """A user's program without unused meshes; on a single mesh, shardings do not name it."""
+def _without_unused_meshes(module: Module) -> Module:
+    """Return a user's program without unused meshes. If only one mesh is left, its name is removed from the shardings."""
     named = first_named(module)
     if unknown := list(unknown_meshes(module)):
         raise ShardingError(*unknown)
@@ -97,15 +101,15 @@ def _sizes_hint(mesh: Mesh) -> str:
 
 
 class _Part:
-    """The program of one mesh as it grows."""
+    """The program of one mesh while it is written."""
 
     def __init__(self, whole: Module, mesh: Mesh) -> None:
         self.whole, self.mesh = whole, mesh
         self.graph = Graph(whole.graph.name)
-        self.here: dict[Value, Value] = {}  # value of the whole program -> value of this part
+        self.here: dict[Value, Value] = {}  # value of the full program -> value of this part
         self.inputs: list[int] = []
         self.outputs: list[int] = []
-        self.turn: list[Value] = []  # token of the last transfer
+        self.last_token: list[Value] = []  # token of the last transfer
 
     def module(self) -> Module:
         ins, outs = self.whole.in_annotations, self.whole.out_annotations
@@ -126,18 +130,18 @@ class _Part:
         )
 
     def _donations(self) -> dict[int, int | None]:
-        """The donated inputs of this part; an output of another mesh reuses none of them."""
-        here = {number: place for place, number in enumerate(self.outputs)}
+        """Return the donated inputs of this part. An input keeps no output to alias if that output is on another mesh."""
+        output_positions = {number: position for position, number in enumerate(self.outputs)}
         donated = self.whole.donations
         return {
-            place: here.get(output) if (output := donated[number]) is not None else None
-            for place, number in enumerate(self.inputs)
+            position: output_positions.get(output) if (output := donated[number]) is not None else None
+            for position, number in enumerate(self.inputs)
             if number in donated
         }
 
 
 def _lists(values: Sequence[Value]) -> list[Sharding]:
-    """The shardings that the program gives for values, if any."""
+    """Return the shardings of the values, or an empty list if the values have none."""
     return [value.sharding for value in values if value.sharding]
 
 
@@ -150,15 +154,15 @@ def _here(annotation: Annotation | None) -> Annotation | None:
 
 
 class _MeshPartsWriter:
-    """Writes all parts in one walk."""
+    """Writes all parts in one walk over the full program."""
 
     def __init__(self, module: Module, places: Places, barriers: Mapping[Node, Node]) -> None:
         self.module, self.places = module, places
-        self.barriers = dict(barriers)  # by part of an optimization barrier, also as copied, the whole
+        self.barriers = dict(barriers)  # split barrier, or its copy in a part -> the original barrier
         self.parts = {mesh.name: _Part(module, mesh) for mesh in module.meshes}
-        self.makers = module.graph.index.producers
+        self.producers = module.graph.index.producers
         self.channel = 0
-        self.groups: dict[int, str] = {}  # where the first member of each sharding group is
+        self.groups: dict[int, str] = {}  # sharding group -> the mesh of its first member
         self.faults: list[Diagnostic] = []
 
     def write(self) -> None:
@@ -190,20 +194,20 @@ class _MeshPartsWriter:
         user = placement_reason(node, part.mesh.name, self.places.why.get(node, ""))
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
         results = [_bare(result) for result in node.results]
-        around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
-        regions = tuple(rewired_graph(region, around) for region in node.regions)
+        captures = {value: self._use(value, part, user, node.loc) for value in captured(node)}
+        regions = tuple(rewired_graph(region, captures) for region in node.regions)
         node = replace(node, regions=regions) if regions else node
         part.here.update(zip(node.results, results, strict=True))
-        whole, last = self.barriers.get(node), part.graph.nodes[-1] if part.graph.nodes else None
-        if whole is not None and last is not None and self.barriers.get(last) is whole:
+        original, last = self.barriers.get(node), part.graph.nodes[-1] if part.graph.nodes else None
+        if original is not None and last is not None and self.barriers.get(last) is original:
             last.operands += operands
             last.results += results
             return
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
-        self.barriers.update({part.graph.nodes[-1]: whole} if whole else {})
+        self.barriers.update({part.graph.nodes[-1]: original} if original else {})
 
     def _check_group(self, node: Node, part: _Part) -> None:
-        """A fault where members of a sharding group are on several meshes."""
+        """Record a fault if members of a sharding group are on several meshes."""
         if not is_sharding_group(node):
             return
         first = self.groups.setdefault(node.attrs.group, part.mesh.name)
@@ -212,11 +216,11 @@ class _MeshPartsWriter:
             self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
 
     def _use(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
-        """The value in a part: itself, a copy made there, or a received value."""
+        """Return the value in `part`: the value itself, a copy computed there, or a received value."""
         if value not in part.here:
             if value in self.places.free:
-                self._copy(self.makers[value], part)
-            elif 0 in value.type.shape:  # empty: not sent
+                self._copy(self.producers[value], part)
+            elif 0 in value.type.shape:  # empty values are not sent
                 self._empty(value, part)
             else:
                 self._cross(value, part, user, loc)
@@ -227,9 +231,11 @@ class _MeshPartsWriter:
         part.here[value] = part.graph.add("constant", [], [value.type], {"value": nothing}, name=value.name).result
 
     def _cross(self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None) -> None:
-        """The two sides of a transfer; `move` is the node that asks for it in a program with collectives."""
+        """Write both ends of a transfer. In a program that has collectives already, `move` is the node that requests
+        the transfer.
+        """
         home = self.parts[self.places.home[value]]
-        why = transfer_reason(value, self.makers.get(value), home.mesh.name, user)
+        why = transfer_reason(value, self.producers.get(value), home.mesh.name, user)
         attrs, notes = {"channel": self.channel, "shape": value.type.sizes}, Notes(why)
         result = value if move is None else move.result
         if move is not None:
@@ -238,10 +244,10 @@ class _MeshPartsWriter:
             self.faults.append(Diagnostic("MG0209", why, loc, (), "add a permute to a type on that mesh"))
         self.channel += 1
         to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
-        sent = home.graph.add("transfer_send", [home.here[value], *home.turn], [TURN], to, loc=loc, notes=notes)
-        got = part.graph.add("transfer_recv", part.turn, [value.type, TURN], back, loc=loc, notes=notes)
-        got.results[0] = part.here[result] = replace(_bare(result), name=value.name or result.name)
+        sent = home.graph.add("transfer_send", [home.here[value], *home.last_token], [TURN], to, loc=loc, notes=notes)
+        received = part.graph.add("transfer_recv", part.last_token, [value.type, TURN], back, loc=loc, notes=notes)
+        received.results[0] = part.here[result] = replace(_bare(result), name=value.name or result.name)
         if move is not None:
-            sent.result.sharding = got.results[1].sharding = Sharding(())
-        got.results[1].name = ""
-        home.turn, part.turn = [sent.result], [got.results[1]]
+            sent.result.sharding = received.results[1].sharding = Sharding(())
+        received.results[1].name = ""
+        home.last_token, part.last_token = [sent.result], [received.results[1]]

@@ -1,7 +1,13 @@
-"""A gather sinks below an operation that can be done on tiles, where that sends less (the RFC's AllGather Move Down).
+"""Sink an all_gather below an op that can compute tiles, if the gather then sends less (the RFC's AllGather Move Down).
 
-For sharded values, below element-wise ops; in a local program (stage partition) also below any op that its rule allows
-on tiles: layouts, dots, reductions of other dims, collectives over other axes.
+    before   %1 = all_gather %x   %2 = all_gather %y   %3 = add %1, %2
+    after    %1 = add %x, %y   %3 = all_gather %1
+
+    before   %1 = all_gather %x : f32   %2 = convert %1 : bf16
+    after    %1 = convert %x : bf16     %2 = all_gather %1 : bf16
+
+On values with shardings, the op must be element-wise. In a local program (stage partition) it may be any op that its
+sharding rule allows on tiles: layout changes, dots, reductions of other dims, collectives over other axes.
 """
 
 from __future__ import annotations
@@ -23,27 +29,31 @@ from meshgen.sharding.optimizations.rewrite import (
 )
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
-_FREE = ELEMENTWISE | ARRANGING  # below these also if as many bytes move: less is computed
+# ops below which a gather sinks even if the bytes stay the same, since less is computed
+_FREE = ELEMENTWISE | ARRANGING
 
 
-@module_pass("all-gather-sink", "materialize", "optimize", "partition", applies="unless dearer", requires_ops=MOVES)
+@module_pass(
+    "all-gather-sink", "materialize", "optimize", "partition", applies="unless more expensive", requires_ops=MOVES
+)
 def all_gather_sink(module: Module, context: Compilation) -> Module:
-    """Before: `add(all_gather(x), all_gather(y))`, `convert(all_gather(x : f32)) : bf16`.
+    """Return the module with gathers below the ops that can compute tiles.
 
-    After: `all_gather(add(x, y))`, `all_gather(convert(x))`. The gathers have no other use; an operand that all
-    devices hold is sliced (which is local). A gather also sinks if the bytes stay the same: then less is
-    computed. Results are equal to the last bit.
+    A gather sinks only if it has no other use. An operand that all devices hold is sliced, which is local. If the bytes
+    stay the same, a gather still sinks where less is then computed. Results are bitwise equal.
     """
     return walk(module, context, _sink, after=MOVES)
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
-    found = _sink_gather(node, walk) if node.operands and node.operands[0].sharding is None else None
-    return found or _sink_move(node, walk)
+    results = _sink_gather(node, walk) if node.operands and node.operands[0].sharding is None else None
+    return results or _sink_move(node, walk)
 
 
 def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
-    """In a local program. Other operands of the op must be the same on all devices, as each computes with its own."""
+    """Sink a gather of a local program. The op's other operands must be the same on all devices, since each device
+    computes with its own copy.
+    """
     gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
     for number, value in enumerate(node.operands if gathers else ()):
         move = gathers.get(value)
@@ -54,13 +64,13 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
             continue
         loop = _loop_below(node, number, move, count, walk)
         moved = loop and _moved_gathers(node, loop, move, gathers, walk)
-        if loop and moved and _pays_below(node, loop, count, [gathers[v] for v in moved], walk):
+        if loop and moved and _is_profitable_below(node, loop, count, [gathers[v] for v in moved], walk):
             return _below(node, loop, count, moved, gathers, walk)
     return None
 
 
 def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
-    """The loop of an op that runs along the gathered rows."""
+    """Return the loop of an op that runs along the gathered rows."""
     dim, axes = move.attrs.dim, tuple(move.attrs.axes)
     if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
@@ -69,29 +79,29 @@ def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> 
 
 
 def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, Node], walk: Walk) -> list[Value] | None:
-    """The operands whose gather sinks; None if one is neither gathered alike nor the same on all devices.
+    """Return the operands whose gathers sink, or None if another operand differs between devices.
 
-    A repeated operand sinks only if the loop runs along its gathered rows in all of its positions.
+    A repeated operand sinks only if the loop runs along its gathered rows at all of its positions.
     """
     axes = tuple(move.attrs.axes)
-    alike: list[Value] = []
+    matching: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
-        made = gathers.get(value)
-        if made and dim is not None and made.attrs == move.attrs | {"dim": dim}:
-            alike.append(value)
-    moved = [value for value in dict.fromkeys(alike) if walk.uses[value] == alike.count(value)]
+        gather = gathers.get(value)
+        if gather and dim is not None and gather.attrs == move.attrs | {"dim": dim}:
+            matching.append(value)
+    moved = [value for value in dict.fromkeys(matching) if walk.uses[value] == matching.count(value)]
     rest = [] if node.op in REDUCED_ALIKE else [value for value in node.operands if value not in moved]
     return moved if all(walk.is_uniform(value, axes) for value in rest) else None
 
 
-def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk: Walk) -> bool:
+def _is_profitable_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk: Walk) -> bool:
     before = sum(price_of(move, walk.mesh).ring_bytes for move in moves)
     tile = Value(tile_of(node.result.type, loop.result, count))
     attrs = {"axes": moves[0].attrs.axes, "dim": loop.result}
     after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
-    if node.op in REDUCED_ALIKE:  # the other collective moves less too
-        own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
-        before, after = before + price_of(node, walk.mesh).ring_bytes, after + own
+    if node.op in REDUCED_ALIKE:  # The collective `node` itself moves less, too.
+        reduction_bytes = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
+        before, after = before + price_of(node, walk.mesh).ring_bytes, after + reduction_bytes
     return after < before or (after == before and node.op in _FREE)
 
 
@@ -119,27 +129,28 @@ def _below(
 def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op not in ELEMENTWISE:
         return None
-    makers = [walk.producers.get(value) for value in node.operands]
-    moves = [made for made in makers if made and made.op in MOVES]
+    producers = [walk.producers.get(value) for value in node.operands]
+    moves = [producer for producer in producers if producer and producer.op in MOVES]
     if not moves or any(m.op != moves[0].op or m.attrs != moves[0].attrs for m in moves):
         return None
     move = moves[0]
     start = move.operands[0]
     if any(m.operands[0].sharding != start.sharding or m.operands[0].type.shape != start.type.shape for m in moves):
         return None
-    rest = [v for v, made in zip(node.operands, makers, strict=True) if made not in moves]
-    if not all(_passes(value, move, start, walk) for value in rest):
+    rest = [v for v, producer in zip(node.operands, producers, strict=True) if producer not in moves]
+    if not all(_reshards_locally(value, move, start, walk) for value in rest):
         return None
-    moved = [v for v, made in zip(node.operands, makers, strict=True) if made in moves]
-    if any(walk.uses[value] != moved.count(value) for value in moved) or not _pays(node, moves, start, walk):
+    moved = [v for v, producer in zip(node.operands, producers, strict=True) if producer in moves]
+    if any(walk.uses[value] != moved.count(value) for value in moved) or not _is_profitable(node, moves, start, walk):
         return None
     return _moved(node, moves, start, walk)
 
 
-def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
-    """Whether an operand that is not gathered can be resharded to the form before the gather without communication.
+def _reshards_locally(value: Value, move: Node, start: Value, walk: Walk) -> bool:
+    """Whether an operand without a gather can be resharded locally to the tiles before the gather.
 
-    A scalar must be the same on all devices that exchange data: each uses its own on rows that others get.
+    A scalar must be the same on all devices that exchange data: each device applies its own scalar to rows that others
+    receive.
     """
     if value.type.rank == 0:
         return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))
@@ -149,7 +160,7 @@ def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
     return not any(overlaps(used, axis) for used in value.sharding.used_axes for axis in axes)
 
 
-def _pays(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> bool:
+def _is_profitable(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> bool:
     before = sum(price_of(m, walk.mesh).ring_bytes for m in dict.fromkeys(moves))
     source = Value(node.result.type.with_shape(start.type.shape), "", start.sharding)
     after = price(moves[0].op, moves[0].attrs, source, node.result, walk.mesh).ring_bytes
@@ -158,7 +169,7 @@ def _pays(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> bool:
 
 def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Sequence[Value]:
     move = moves[0]
-    results = {made.result: made.operands[0] for made in moves}
+    results = {gather.result: gather.operands[0] for gather in moves}
     operands = [results[v] if v in results else _sliced_operand(v, move, start, walk) for v in node.operands]
     like = Value(node.result.type.with_shape(start.type.shape), node.result.name, None, node.result.loc)
     partial = (

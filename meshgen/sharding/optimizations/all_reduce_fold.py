@@ -1,6 +1,15 @@
-"""An all_reduce of an all_reduce over other axes folds into one, and an all_reduce that is sliced into a reduce_scatter.
+"""Fold an all_reduce into another all_reduce over other axes, or, with the slice of its result, into a reduce_scatter.
 
-All rules hold for any per-device values: two devices are assumed to have equal values only where that is proven.
+    before   %1 = all_reduce %x on a   %2 = all_reduce %1 on b
+    after    %2 = all_reduce %x on a, b
+
+    before   %1 = all_reduce %x on a, b   %2 = all_slice %1 on a
+    after    %1 = reduce_scatter %x on a   %2 = all_reduce %1 on b
+
+    before   %1 = reduce_scatter %x   %2 = all_gather %1
+    after    %2 = all_reduce %x
+
+The rules hold for any per-device values: two devices are assumed to have equal values only if that is proven.
 """
 
 from __future__ import annotations
@@ -17,28 +26,28 @@ from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, pr
 _IDEMPOTENT = ("max", "min", "and", "or")
 
 
-@module_pass("all-reduce-fold", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("all-reduce-fold", "materialize", "optimize", "partition", applies="unless more expensive")
 def all_reduce_fold(module: Module, context: Compilation) -> Module:
-    """Before: `all_reduce(all_reduce(x) on a) on b`, `all_slice(all_reduce(x) on a, b) on a`, `all_gather(reduce_scatter(x))`.
+    """Return the module with folded reductions.
 
-    After: `all_reduce(x) on a, b`, `all_reduce(reduce_scatter(x) on a) on b`, `all_reduce(x)`. The inner one has no other
-    use. A reduction of a value that provably is the same on all devices (local programs) is the value, or a multiple of it.
+    The inner collective must have no other use. In a local program, a reduction of a value that is provably equal on
+    all devices becomes the value itself, or a multiple of it.
     """
     return walk(module, context, _fold, of=_FOLDS.keys())
 
 
 def _fold(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op == "all_reduce" and (found := _of_equal_values(node, walk)):
-        return found
+    if node.op == "all_reduce" and (unreduced := _of_equal_values(node, walk)):
+        return unreduced
     inner = walk.producers.get(node.operands[0])
-    wanted = "reduce_scatter" if node.op == "all_gather" else "all_reduce"
-    if inner is None or inner.op != wanted or not walk.single(inner.result):
+    inner_op = "reduce_scatter" if node.op == "all_gather" else "all_reduce"
+    if inner is None or inner.op != inner_op or not walk.single(inner.result):
         return None
     return _FOLDS[node.op](node, inner, walk)
 
 
 def _of_equal_values(node: Node, walk: Walk) -> Sequence[Value] | None:
-    """A reduction of a value that all devices of a group have alike moves nothing."""
+    """Replace a reduction of a value that is equal on all devices of a group; it moves nothing."""
     value, kind, axes = node.operands[0], node.attrs.kind, tuple(node.attrs.axes)
     if value.sharding is not None or not walk.is_uniform(value, axes):
         return None
@@ -52,44 +61,44 @@ def _of_equal_values(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    kind, axes, more = node.attrs.kind, tuple(inner.attrs.axes), tuple(node.attrs.axes)
+    kind, axes, outer_axes = node.attrs.kind, tuple(inner.attrs.axes), tuple(node.attrs.axes)
     if inner.attrs.kind != kind:
         return None
-    if set(more) <= set(axes) and kind in _IDEMPOTENT:
+    if set(outer_axes) <= set(axes) and kind in _IDEMPOTENT:
         return [node.operands[0]] if node.operands[0].sharding == node.result.sharding else None
-    if any(overlaps(a, b) for a in axes for b in more):
-        return None  # a sum over the same axis twice is not the sum over it once
-    together = tuple(sorted((*axes, *more), key=walk.mesh.order))
-    attrs, notes = {"axes": together, "kind": kind}, merged_notes([inner, node], "two all_reduces folded into one")
+    if any(overlaps(a, b) for a in axes for b in outer_axes):
+        return None  # summing twice over an axis differs from summing once
+    all_axes = tuple(sorted((*axes, *outer_axes), key=walk.mesh.order))
+    attrs, notes = {"axes": all_axes, "kind": kind}, merged_notes([inner, node], "two all_reduces folded into one")
     sharding = node.result.sharding
     return [walk.emit("all_reduce", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)]
 
 
 def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    """A reduce_scatter over the sliced axes; over the others, which only local programs have, the tiles are reduced."""
+    """Reduce-scatter over the sliced axes. In local programs, all_reduce the tiles over the remaining axes."""
     sliced = tuple(node.attrs.axes)
     rest = tuple(axis for axis in inner.attrs.axes if axis not in sliced)
-    is_whole = len(rest) + len(sliced) == len(inner.attrs.axes)
-    if not is_whole or (rest and node.result.sharding is not None):
+    is_contained = len(rest) + len(sliced) == len(inner.attrs.axes)
+    if not is_contained or (rest and node.result.sharding is not None):
         return None
     attrs = {"axes": sliced, "dim": node.attrs.dim, "kind": inner.attrs.kind}
     steps = [price("reduce_scatter", attrs, inner.operands[0], node.result, walk.mesh)]
     if rest:
         steps.append(price("all_reduce", {**attrs, "axes": rest}, node.result, node.result, walk.mesh))
     if sum(step.ring_bytes for step in steps) > price_of(inner, walk.mesh).ring_bytes:
-        return None  # fewer rows than devices: the scattered rows are padded to one for each
+        return None  # With fewer rows than devices, the scattered rows are padded to one per device.
     if rest and sum(step.seconds for step in steps) > price_of(inner, walk.mesh).seconds:
         return None
     notes, sharding = merged_notes([inner, node], "all_reduce and slice joined"), node.result.sharding
     scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)
     if not rest:
         return [scattered]
-    more, notes = inner.attrs | {"axes": rest}, merged_notes([inner], "of the tile that is kept")
-    return [walk.emit("all_reduce", [scattered], more, node.result, None, loc=node.loc, notes=notes)]
+    reduce_attrs, notes = inner.attrs | {"axes": rest}, merged_notes([inner], "of the tile only")
+    return [walk.emit("all_reduce", [scattered], reduce_attrs, node.result, None, loc=node.loc, notes=notes)]
 
 
 def _scatter_and_gather(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    """As many bytes in one collective instead of two."""
+    """Replace a reduce_scatter and an all_gather by one all_reduce that moves as many bytes."""
     is_same = tuple(node.attrs.axes) == tuple(inner.attrs.axes) and node.attrs.dim == inner.attrs.dim
     start, end = inner.operands[0], node.result
     if not is_same or start.type != end.type or start.sharding is not None:
@@ -99,7 +108,7 @@ def _scatter_and_gather(node: Node, inner: Node, walk: Walk) -> Sequence[Value] 
         price_of(n, walk.mesh).seconds for n in (inner, node)
     ):
         return None
-    notes = merged_notes([inner, node], "scattered and gathered again: an all_reduce")
+    notes = merged_notes([inner, node], "reduce_scatter and all_gather joined into an all_reduce")
     return [walk.emit("all_reduce", inner.operands, attrs, end, None, loc=node.loc, notes=notes)]
 
 

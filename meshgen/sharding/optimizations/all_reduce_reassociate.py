@@ -1,7 +1,14 @@
-"""Operands that are reduced and then added are added first and reduced once (the RFC's Reassociate passes).
+"""Add operands before they are reduced, so that they are reduced once instead of twice (the RFC's Reassociate passes).
 
-In a local program (stage partition) also across layouts, signs or factors that are the same on all devices: the
-gradient of a tied embedding is a sum of one over tokens and the transpose of another over activations, and is reduced once.
+    before   %1 = all_reduce %x   %2 = all_reduce %y   %3 = add %1, %2
+    after    %1 = add %x, %y   %3 = all_reduce %1
+
+    before   %1 = all_reduce %x   %2 = all_reduce %y   %3 = transpose %2   %4 = add %1, %3
+    after    %1 = transpose %y   %2 = add %x, %1   %4 = all_reduce %2
+
+In a local program (stage partition) there may be layout changes, negations, or factors that are equal on all devices in
+between. For example, the gradient of a tied embedding is one sum over tokens plus the transpose of another over
+activations; both are reduced together.
 """
 
 from __future__ import annotations
@@ -25,29 +32,29 @@ _COMBINING = {"select", *COMBINED_KINDS}
     "materialize",
     "optimize",
     "partition",
-    applies="unless dearer",
+    applies="unless more expensive",
     requires_ops=REDUCED_ALIKE,
 )
 def all_reduce_reassociate(module: Module, context: Compilation) -> Module:
-    """Before: `add(all_reduce(x), all_reduce(y))`, `add(all_reduce(x), transpose(all_reduce(y)))`.
+    """Return the module with reductions after the ops that combine their operands.
 
-    After: `all_reduce(add(x, y))`, `all_reduce(add(x, transpose(y)))`; reduce_scatter alike, and `select` for `add` if the
-    predicate is the same on all devices. Both reductions must be alike and have no other use, and the op
-    must combine as they do. Sums of floats are added in another order.
+    The same rewrite applies to reduce_scatter, and to `select` instead of `add` if its predicate is equal on all
+    devices. Both reductions must have equal attributes and no other use, and the op must combine as they do. Sums of
+    floats are added in another order.
     """
     return walk(module, context, _reassociate, of=_COMBINING)
 
 
 class _Term(NamedTuple):
-    """A reduction and the ops from it to an operand, each with the operand that it passes on."""
+    """A reduction, and the ops on the path from it to an operand, each with the index of its operand on the path."""
 
     reduction: Node
-    ways: tuple[tuple[Node, int], ...] = ()
+    path: tuple[tuple[Node, int], ...] = ()
 
     def written(self, walk: Walk) -> Value:
-        """The same ops on the value before its reduction."""
+        """Apply the ops of the path to the value before its reduction."""
         value = self.reduction.operands[0]
-        for node, number in self.ways:
+        for node, number in self.path:
             operands = [value if n == number else other for n, other in enumerate(node.operands)]
             like = node.result if self.reduction.op == "all_reduce" else value
             value = walk.emit(node.op, operands, node.attrs, like, None, loc=node.loc, notes=node.notes)
@@ -58,72 +65,79 @@ def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
     pair = (1, 2) if node.op == "select" else (0, 1)
     first = _term(node.operands[pair[0]], node, walk)
     second = _term(node.operands[pair[1]], node, walk) if first is not None else None
-    if first is None or second is None or not _may_join(node, first.reduction, second.reduction, walk):
+    if first is None or second is None or not _can_join(node, first.reduction, second.reduction, walk):
         return None
-    if node.op == "select" and not _is_common(node.operands[0], first.reduction, walk):
+    if node.op == "select" and not _is_uniform_predicate(node.operands[0], first.reduction, walk):
         return None
     if (
-        not first.ways
-        and not second.ways
+        not first.path
+        and not second.path
         and first.reduction.operands[0].sharding != second.reduction.operands[0].sharding
     ):
         return None
     operands = list(node.operands)
-    if first.reduction is second.reduction and not first.ways and not second.ways:
+    if first.reduction is second.reduction and not first.path and not second.path:
         operands[pair[0]] = operands[pair[1]] = first.written(walk)
     else:
         operands[pair[0]], operands[pair[1]] = first.written(walk), second.written(walk)
     x = operands[pair[0]]
     like = Value(x.type, node.result.name, None, node.result.loc)
     combined = walk.emit(node.op, operands, node.attrs, like, x.sharding, loc=node.loc)
-    makers = [first.reduction, second.reduction]
-    first, notes = makers[0], merged_notes(makers, "reduced once, after the operands are combined")
+    reductions = [first.reduction, second.reduction]
+    first, notes = reductions[0], merged_notes(reductions, "reduced once, after the operands are combined")
     sharding = node.result.sharding
     return [walk.emit(first.op, [combined], first.attrs, node.result, sharding, loc=node.loc, notes=notes)]
 
 
-def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
+def _can_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
     kind = first.attrs.kind
     if first.op != second.op or _reduction_key(first, walk) != _reduction_key(second, walk):
         return False
     if first.op == "reduce_scatter" and first.operands[0].type != second.operands[0].type:
-        return False  # tiles of as many rows, the last one short
-    if kind in ("sum", "product") and node.result.type.dtype == "i1":  # booleans: adding wraps, so it is not a sum
+        return False  # equal tiles may belong to tensors of different sizes, since the last tile may be short
+    if kind in ("sum", "product") and node.result.type.dtype == "i1":  # adding booleans wraps, so it is not a sum
         return False
     return node.op == "select" or COMBINED_KINDS[node.op] == kind
 
 
 def _reduction_key(reduction: Node, walk: Walk) -> dict[str, Any]:
-    """What must be equal for two reductions to be alike; an all_reduce does not depend on the order of its group."""
+    """Return what must be equal for two reductions to be joined. The order of the group does not matter for an
+    all_reduce.
+    """
     attrs = reduction.attrs
     ordered = tuple(sorted(attrs.axes, key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs.axes
     return attrs | {"axes": ordered}
 
 
-def _is_common(chosen: Value, reduction: Node, walk: Walk) -> bool:
-    return chosen.sharding is None and walk.is_uniform(chosen, tuple(reduction.attrs.axes))
+def _is_uniform_predicate(predicate: Value, reduction: Node, walk: Walk) -> bool:
+    return predicate.sharding is None and walk.is_uniform(predicate, tuple(reduction.attrs.axes))
 
 
 def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
-    """The reduction that an operand comes from; no value in between has another use."""
-    ways: list[tuple[Node, int]] = []
+    """Return the reduction that an operand comes from, or None if a value on the path has another use."""
+    path: list[tuple[Node, int]] = []
     users = user.operands.count(value)
     for _ in range(DEFAULT.search.chain):
-        made = walk.producers.get(value)
-        if made is None or walk.uses[value] != users:
+        producer = walk.producers.get(value)
+        if producer is None or walk.uses[value] != users:
             return None
-        if made.op in REDUCED_ALIKE:
-            return _Term(made, tuple(ways[::-1])) if all(_passes(made, *way, walk) for way in ways) else None
-        number = _passed_on(made, walk)
+        if producer.op in REDUCED_ALIKE:
+            return (
+                _Term(producer, tuple(path[::-1])) if all(_commutes(producer, *step, walk) for step in path) else None
+            )
+        number = _path_operand(producer, walk)
         if number is None:
             return None
-        ways.append((made, number))
-        value, users = made.operands[number], 1
+        path.append((producer, number))
+        value, users = producer.operands[number], 1
     return None
 
 
-def _passed_on(node: Node, walk: Walk) -> int | None:
-    """The operand, of an op of one result, of the same size and dtype as the result; None unless exactly one is."""
+def _path_operand(node: Node, walk: Walk) -> int | None:
+    """Return the index of the only operand with the size and dtype of the result, or None if there is not exactly one.
+
+    If both operands of a multiplication qualify, the factor is skipped.
+    """
     if len(node.results) != 1 or node.regions or is_bound(node) or node.result.sharding is not None:
         return None
     numbers = [n for n, v in enumerate(node.operands) if _extent(v) == _extent(node.result)]
@@ -133,17 +147,17 @@ def _passed_on(node: Node, walk: Walk) -> int | None:
 
 
 def _is_factor(value: Value, walk: Walk) -> bool:
-    """Whether a value is the factor of a product rather than the scaled value."""
-    made = walk.producers.get(value)
-    return made is None or made.op in ("constant", "broadcast_in_dim")
+    """Whether a value is the factor of a multiplication rather than the scaled value."""
+    producer = walk.producers.get(value)
+    return producer is None or producer.op in ("constant", "broadcast_in_dim")
 
 
 def _extent(value: Value) -> tuple[int, str]:
     return value.type.size, value.type.dtype
 
 
-def _passes(reduction: Node, node: Node, number: int, walk: Walk) -> bool:
-    """Whether a reduction may be done after an op; a reduce_scatter only after a negation."""
+def _commutes(reduction: Node, node: Node, number: int, walk: Walk) -> bool:
+    """Whether a reduction can be moved after an op. A reduce_scatter can only be moved after a negation."""
     if reduction.op == "reduce_scatter" and node.op != "negate":
         return False
     kind, axes = reduction.attrs.kind, tuple(reduction.attrs.axes)

@@ -1,7 +1,11 @@
-"""An all_reduce sinks below a linear operation whose result is smaller (the RFC's AllReduce Reassociate).
+"""Sink an all_reduce below a linear op whose result is smaller (the RFC's AllReduce Reassociate).
 
-Works on a local program (stage partition). The op is linear in the reduced value, and its other operands are provably the same on all
-devices of the groups: with different factors the sum of products is not the product with the sum.
+    before   %1 = all_reduce %x   %2 = dot %1, %w
+    after    %1 = dot %x, %w      %2 = all_reduce %1
+
+Works on a local program (stage partition). The op must be linear in the reduced value, and its other operands must be
+provably equal on all devices of the groups: with different factors, the sum of the products is not the product with the
+sum.
 """
 
 from __future__ import annotations
@@ -14,35 +18,35 @@ from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, pr
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 
-@module_pass("all-reduce-sink", "partition", applies="unless dearer")
+@module_pass("all-reduce-sink", "partition", applies="unless more expensive")
 def all_reduce_sink(module: Module, context: Compilation) -> Module:
-    """Before: `reduce (all_reduce %x)`, `slice (all_reduce %x)`, `dot (all_reduce %x), %w`, if the result is smaller.
+    """Return the module with reductions below reductions of dims, slices and dots that have smaller results.
 
-    After: `all_reduce (reduce %x)`, `all_reduce (slice %x)`, `all_reduce (dot %x, %w)`. The reduction has no other use.
+    A reduction sinks only if it has no other use.
     """
     return walk(module, context, _sink, after={"all_reduce"})
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
-    made = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_reduce"}
-    if not made or node.operands[0].sharding is not None:
+    reductions = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_reduce"}
+    if not reductions or node.operands[0].sharding is not None:
         return None
-    for value, reduction in made.items():
-        alike = [v for v, m in made.items() if m.attrs == reduction.attrs]
-        for moved in ([value], alike):
-            if _pays(node, [made[v] for v in moved], walk) and _may(node, moved, reduction, walk):
-                return _below(node, {v: made[v] for v in moved}, walk)
+    for value, reduction in reductions.items():
+        equal_reductions = [v for v, m in reductions.items() if m.attrs == reduction.attrs]
+        for moved in ([value], equal_reductions):
+            if _is_profitable(node, [reductions[v] for v in moved], walk) and _can_sink(node, moved, reduction, walk):
+                return _below(node, {v: reductions[v] for v in moved}, walk)
     return None
 
 
-def _may(node: Node, moved: Sequence[Value], reduction: Node, walk: Walk) -> bool:
+def _can_sink(node: Node, moved: Sequence[Value], reduction: Node, walk: Walk) -> bool:
     numbers = [number for number, value in enumerate(node.operands) if value in moved]
     if any(walk.uses[value] != node.operands.count(value) for value in moved):
         return False
     return linear_operands(node, numbers, reduction.attrs.kind, tuple(reduction.attrs.axes), walk)
 
 
-def _pays(node: Node, reductions: Sequence[Node], walk: Walk) -> bool:
+def _is_profitable(node: Node, reductions: Sequence[Node], walk: Walk) -> bool:
     if len(node.results) != 1:
         return False
     before = sum(price_of(reduction, walk.mesh).ring_bytes for reduction in reductions)

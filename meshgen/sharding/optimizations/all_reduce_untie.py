@@ -1,8 +1,11 @@
-"""A reduction that depends on another one only through a term whose sum is known no longer depends on it.
+"""Make an all_reduce independent of another one that it depends on only through a term whose sum is already computed.
 
-Works on a local program (stage partition). Mean square minus squared mean is the usual case: propagation leaves
-`%q * %m` partial, where `%m` is the sum of the partial `%q`; reducing that term again makes one sum wait for the other.
-Without it the two are independent, and `collective-combine` makes one message of them. The bytes stay the same.
+    before   %m = all_reduce %q   %1 = multiply %q, %m   %2 = subtract %a, %1   %3 = all_reduce %2
+    after    %m = all_reduce %q   %1 = all_reduce %a     %2 = multiply %m, %m   %3 = subtract %1, %2
+
+Works on a local program (stage partition). The usual case is a variance, the mean square minus the squared mean.
+Propagation leaves `%q * %m` partial, where `%m` is the sum of the partial `%q`, so one all_reduce waits for the other.
+After the rewrite both are independent, and `collective-combine` merges them into one message. The bytes stay the same.
 """
 
 from __future__ import annotations
@@ -13,21 +16,21 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value, is_float
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, walk
 
-_Sum = tuple[Value, tuple[str, ...]]  # summed value, axes in mesh order
+_Sum = tuple[Value, tuple[str, ...]]  # the summed value, and the axes in mesh order
 
 
-@module_pass("all-reduce-untie", "partition", applies="unless dearer")
+@module_pass("all-reduce-untie", "partition", applies="unless more expensive")
 def all_reduce_untie(module: Module, context: Compilation) -> Module:
-    """Before: `%m = all_reduce %q   all_reduce (%a - %q * %m)`.   After: `(all_reduce %a) - %m * %m`."""
+    """Return the module with independent reductions."""
     sums: dict[_Sum, Value] = {}
 
     def untie(node: Node, walk: Walk) -> Sequence[Value] | None:
         if not _is_sum(node):
             return None
-        found = _untied(node, walk, sums)
-        if found is None:
+        untied = _untied(node, walk, sums)
+        if untied is None:
             sums[node.operands[0], _ordered_axes(node, walk)] = node.result
-        return found
+        return untied
 
     return walk(module, context, untie, of={"all_reduce"})
 
@@ -41,32 +44,38 @@ def _ordered_axes(node: Node, walk: Walk) -> tuple[str, ...]:
 
 
 def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Value] | None:
-    """The reduction of the unknown terms, with the known sum added; None if no term has a known sum."""
-    made = walk.producers.get(node.operands[0])
-    if made is None or made.op not in ("add", "subtract") or not is_float(node.result.type.dtype):
+    """Return the reduction of the remaining term, combined with the computed sum, or None if no term has a computed
+    sum.
+    """
+    sum_node = walk.producers.get(node.operands[0])
+    if sum_node is None or sum_node.op not in ("add", "subtract") or not is_float(node.result.type.dtype):
         return None
-    if not walk.single(made.result):
+    if not walk.single(sum_node.result):
         return None
-    for number, term in enumerate(made.operands):
-        factors = _known_factors(term, _ordered_axes(node, walk), walk, sums)
+    for number, term in enumerate(sum_node.operands):
+        factors = _computed_factors(term, _ordered_axes(node, walk), walk, sums)
         if factors is None:
             continue
-        other = made.operands[1 - number]
-        notes = merged_notes([node], "without a term whose sum is known")
-        rest = walk.emit("all_reduce", [other], node.attrs, other, None, loc=node.loc, notes=notes)
-        whole = walk.emit("multiply", factors, {}, term, None, loc=node.loc)
-        ends = [whole, rest] if number == 0 else [rest, whole]
-        return [walk.emit(made.op, ends, made.attrs, node.result, None, loc=made.loc)]
+        remaining = sum_node.operands[1 - number]
+        notes = merged_notes([node], "without a term whose sum is already computed")
+        reduced = walk.emit("all_reduce", [remaining], node.attrs, remaining, None, loc=node.loc, notes=notes)
+        total = walk.emit("multiply", factors, {}, term, None, loc=node.loc)
+        ends = [total, reduced] if number == 0 else [reduced, total]
+        return [walk.emit(sum_node.op, ends, sum_node.attrs, node.result, None, loc=sum_node.loc)]
     return None
 
 
-def _known_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping[_Sum, Value]) -> list[Value] | None:
-    """For a product of a partial value with a known sum and a factor that is itself a sum: both sums."""
-    known = walk.producers.get(term)
-    if known is None or known.op != "multiply" or not walk.single(term):
+def _computed_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping[_Sum, Value]) -> list[Value] | None:
+    """Return both factors of the sum of `term`: the sum of its partial factor, and its other factor, which is itself a
+    sum.
+
+    Returns None if `term` is not such a multiplication.
+    """
+    product = walk.producers.get(term)
+    if product is None or product.op != "multiply" or not walk.single(term):
         return None
-    for part, whole in (known.operands, known.operands[::-1]):
-        made, total = walk.producers.get(whole), sums.get((part, axes))
-        if total and walk.is_made(total) and made and _is_sum(made) and _ordered_axes(made, walk) == axes:
-            return [total, whole]
+    for partial, factor in (product.operands, product.operands[::-1]):
+        producer, total = walk.producers.get(factor), sums.get((partial, axes))
+        if total and walk.is_made(total) and producer and _is_sum(producer) and _ordered_axes(producer, walk) == axes:
+            return [total, factor]
     return None

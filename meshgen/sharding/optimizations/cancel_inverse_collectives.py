@@ -1,4 +1,12 @@
-"""A gather and a slice, or two exchanges, that undo each other are dropped."""
+"""Remove a gather and a slice, or two all_to_alls, that cancel each other.
+
+    before   %1 = all_gather %x   %2 = all_slice %1           before   %1 = all_to_all %x   %2 = all_to_all %1
+    after    %x                                               after    %x
+
+The pairs may come in either order. A slice of a gathered value is always the device's own tile. A gather of a slice is
+the original value only if all devices of a group sliced the same value, so this case needs a proof from shardings or
+from the local program.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +21,9 @@ from meshgen.sharding.optimizations.rewrite import Walk, walk
 _INVERTIBLE = {"all_slice", "all_gather", "all_to_all"}
 
 
-@module_pass("cancel-inverse-collectives", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("cancel-inverse-collectives", "materialize", "optimize", "partition", applies="unless more expensive")
 def cancel_inverse_collectives(module: Module, context: Compilation) -> Module:
-    """Before: `all_slice(all_gather(x))`, `all_gather(all_slice(x))`, `all_to_all(all_to_all(x))`.   After: `x`.
-
-    A slice of a gathered value is the device's own tile, whatever the values. The reverse only holds
-    if all devices of a group sliced the same value, so only if x's sharding says so.
-    """
+    """Return the module without pairs of collectives that cancel."""
     return walk(module, context, _cancel, of=_INVERTIBLE)
 
 
@@ -45,7 +49,7 @@ def _undoes(node: Node, inner: Node, start: Value, walk: Walk) -> bool:
 
 
 def _is_replicated(value: Value, axes: Sequence[str], walk: Walk) -> bool:
-    """Whether a value is provably the same on all devices of groups over `axes`."""
+    """Whether a value is provably equal on all devices of each group over `axes`."""
     if value.sharding is None:
         return walk.is_uniform(value, axes)
     return not any(overlaps(used, axis) for used in value.sharding.used_axes for axis in axes)

@@ -1,4 +1,8 @@
-"""Collectives in groups of one device, reshards between equal layouts and shifts by whole turns are dropped."""
+"""Remove collectives over one device, reshards between equal layouts, and rotations by multiples of the axis size.
+
+before   %y = all_reduce %x on one      with one=1
+after    %x
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from meshgen.sharding.reshard.plan import same_layout
 _MOVING = {*SHARDING_OPS, "shift"}
 
 
-@module_pass("canonicalize-collectives", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("canonicalize-collectives", "materialize", "optimize", "partition", applies="unless more expensive")
 def canonicalize_collectives(module: Module, context: Compilation) -> Module:
-    """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
+    """Return the module without collectives that return their operand."""
     return walk(module, context, _drop, of=_MOVING)
 
 
@@ -26,7 +30,8 @@ def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op == "shift":
         size = walk.mesh.axis_size(node.attrs.shift_axis)
         same = not (node.attrs.offset % size if node.attrs.rotate else node.attrs.offset)
-    elif node.op == "update_halo":  # kept between equal shardings too, as rows may be stale; not if there are none
+    # An update_halo between equal shardings stays if it has halo rows, since these may be stale.
+    elif node.op == "update_halo":
         alike = node.operands[0].sharding == node.result.sharding
         same = alike and not transfer_of(node.op, node.attrs, walk.mesh).elements
     elif node.op in RETILING:

@@ -1,6 +1,9 @@
-"""Gathers, slices, reduce_scatters or shifts along one dim that follow each other fold into one.
+"""Fold consecutive gathers, slices, reduce_scatters or shifts along one dim into a single collective.
 
-All rules hold for any per-device values: no two devices are assumed to have equal values.
+    before   %1 = all_gather %x on b   %2 = all_gather %1 on a       before   %1 = shift %x by 1   %2 = shift %1 by 2
+    after    %2 = all_gather %x on a, b                              after    %2 = shift %x by 3
+
+The rules hold for any per-device values: no two devices are assumed to have equal values.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from meshgen.sharding.optimizations.rewrite import Walk, local_type, merged_note
 _CHAINED = {"all_gather", "all_slice", "reduce_scatter", "shift"}
 
 
-@module_pass("collective-chain-fold", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("collective-chain-fold", "materialize", "optimize", "partition", applies="unless more expensive")
 def collective_chain_fold(module: Module, context: Compilation) -> Module:
-    """Before: `all_gather(all_gather(x) on b) on a` of one dim, `shift(shift(x) by 1) by 2`.
+    """Return the module with folded chains.
 
-    After: `all_gather(x) on a, b`, `shift(x) by 3`. A gather over some axes and a slice over the same ones in
-    another order permute tiles: one `permute_pairs`. The inner one has no other use, and the folded one takes no longer.
+    A gather followed by a slice over the same axes in another order permutes tiles: it becomes one `permute_pairs`. The
+    inner collective must have no other use, and the folded one must not take longer.
     """
     return walk(module, context, _join, of=_CHAINED)
 
@@ -37,19 +40,21 @@ def _join(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    outer, below = tuple(node.attrs.axes), tuple(inner.attrs.axes)
+    outer_axes, inner_axes = tuple(node.attrs.axes), tuple(inner.attrs.axes)
     same = node.attrs.dim == inner.attrs.dim and reduction_of(node.attrs) == reduction_of(inner.attrs)
-    if not same or any(overlaps(a, b) for a in outer for b in below) or not _nests(node, inner, walk):
+    if not same or any(overlaps(a, b) for a in outer_axes for b in inner_axes) or not _nests(node, inner, walk):
         return None
-    # A gather's outer axes are major: it gathers the result of the inner one. A slice slices that of the first one.
-    axes = outer + below if node.op == "all_gather" else below + outer
+    # In a chain of gathers, the outer gather's axes are major. In a chain of slices, the inner slice's axes are major.
+    axes = outer_axes + inner_axes if node.op == "all_gather" else inner_axes + outer_axes
     return _emit(node.op, {**node.attrs, "axes": axes}, node, inner, walk)
 
 
 def _nests(node: Node, inner: Node, walk: Walk) -> bool:
-    """Whether the finer tiles fill the coarser ones exactly: after a short last tile padding would get in between."""
-    finer, many = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
-    dim, count = node.attrs.dim, walk.mesh.group_size(tuple(many.attrs.axes))
+    """Whether the finer tiles fill the coarser tiles exactly. Otherwise the padding of a short last tile would end up
+    between rows.
+    """
+    finer, collective = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
+    dim, count = node.attrs.dim, walk.mesh.group_size(tuple(collective.attrs.axes))
     rows, tile = (local_type(value, walk.mesh).sizes[dim] for value in (inner.result, finer))
     return rows == count * tile
 
@@ -63,7 +68,11 @@ def _shifted(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    """Tile i of the gathered tensor is that of device i of the group; device j of the slice's order takes tile j."""
+    """Replace a gather and a slice by a permutation of tiles.
+
+    Tile i of the gathered tensor belongs to device i of the gather's group. Device j in the order of the slice's group
+    takes tile j.
+    """
     gathered, sliced = tuple(inner.attrs.axes), tuple(node.attrs.axes)
     is_local = node.result.sharding is None and inner.operands[0].sharding is None
     is_other_order = gathered != sliced and sorted(gathered) == sorted(sliced)
@@ -78,8 +87,8 @@ def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _emit(op: str, attrs: dict[str, Any], node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     joint = price(op, attrs, inner.operands[0], node.result, walk.mesh)
-    apart = [price_of(each, walk.mesh) for each in (inner, node)]
-    if joint.ring_bytes > sum(p.ring_bytes for p in apart) or joint.seconds > sum(p.seconds for p in apart):
+    separate = [price_of(collective, walk.mesh) for collective in (inner, node)]
+    if joint.ring_bytes > sum(p.ring_bytes for p in separate) or joint.seconds > sum(p.seconds for p in separate):
         return None
     notes = merged_notes([inner, node], f"two joined into one {op}")
     return [walk.emit(op, inner.operands, attrs, node.result, node.result.sharding, loc=node.loc, notes=notes)]

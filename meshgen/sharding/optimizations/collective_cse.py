@@ -1,4 +1,8 @@
-"""Equal collectives of one value are done once, together with the casts, layouts and sums that lead to them."""
+"""Merge equal collectives of the same value, together with the casts, layout changes and sums before them.
+
+before   %a = all_gather %x on t   %b = all_gather %x on t
+after    %a = all_gather %x on t   (%a replaces %b)
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,15 @@ from meshgen.ops.duplicates import merged_duplicates
 from meshgen.ops.live import without_dead
 from meshgen.sharding.optimizations.rewrite import is_bound
 
-# Bytes of constants that are compared.
+# chosen: bytes up to which constants are compared, which bounds the time of the comparison
 _CONSTANT_BYTES = 4096
 
 _PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS
 
 
-@module_pass("collective-cse", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("collective-cse", "materialize", "optimize", "partition", applies="unless more expensive")
 def collective_cse(module: Module, context: Compilation) -> Module:
-    """Before: `%a = all_gather %x on t   %b = all_gather %x on t`.   After: `%b` is `%a`."""
+    """Return the module without repeated collectives."""
     graph = merged_duplicates(module.graph, _group_of)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 

@@ -1,4 +1,8 @@
-"""A collective with the same result in every trip of a loop is hoisted out of the loop."""
+"""Hoist a collective out of a loop if it has the same result in every iteration.
+
+before   while (...) { %g = all_gather %w  ... %g ... }      %w is defined before the loop, or carried unchanged
+after    %g = all_gather %w   while (...) { ... %g ... }
+"""
 
 from __future__ import annotations
 
@@ -28,74 +32,87 @@ _PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | OF_RANKS | TAKING | _MOVING
 
 
 @module_pass(
-    "collective-licm", "materialize", "optimize", "partition", applies="unless dearer", requires_ops=("while",)
+    "collective-licm", "materialize", "optimize", "partition", applies="unless more expensive", requires_ops=("while",)
 )
 def collective_licm(module: Module, context: Compilation) -> Module:
-    """Before: `while (...) { ... all_gather %w ... }`, `%w` from around the loop or carried unchanged.
+    """Return the module with loop-invariant collectives before their loops.
 
-    After: `%g = all_gather %w   while (...) { ... %g ... }`. Its operands' producers are hoisted with it. Not out of loops that run at most once.
+    The producers of a collective's operands are hoisted with it. Loops that run at most once stay as they are.
     """
-    return with_graph(module, without_dead(with_loops_changed(module.graph, _out_of)))
+    return with_graph(module, without_dead(with_loops_changed(module.graph, _hoist_collectives)))
 
 
-def _out_of(loop: Node) -> list[Node]:
-    """The loop-invariant collectives of a loop's body with the producers of their operands, then the loop without them."""
+def _hoist_collectives(loop: Node) -> list[Node]:
+    """Return the loop-invariant collectives of a loop with the producers of their operands, then the loop without them."""
     body = loop.regions[1]
-    same = _unchanged(loop)
-    own = {value for value in body.values() if value not in same}
-    fixed: dict[Value, Node] = {}  # made in the body, the same in every trip
+    outer_values = _invariant_inputs(loop)
+    varying = {value for value in body.values() if value not in outer_values}
+    invariant: dict[Value, Node] = {}  # defined in the body with the same value in every iteration
     for node in body.nodes:
-        if node.op in _PURE and not node.regions and all(v in fixed or v not in own for v in node.operands):
-            fixed |= dict.fromkeys(node.results, node)
-    wanted = list(dict.fromkeys(node for node in fixed.values() if node.op in _MOVING))  # in program order
-    if not wanted:
+        if node.op in _PURE and not node.regions and all(v in invariant or v not in varying for v in node.operands):
+            invariant |= dict.fromkeys(node.results, node)
+    collectives = list(dict.fromkeys(node for node in invariant.values() if node.op in _MOVING))  # in program order
+    if not collectives:
         return [loop]
     moved: list[Node] = []
-    leading = _leading_to(wanted, fixed)
+    hoisted = _leading_to(collectives, invariant)
     for node in body.nodes:
-        if node in leading:
-            moved.append(_outside(node, same))
-            same |= zip(node.results, moved[-1].results, strict=True)
-    return [*moved, _handed(loop, wanted, {value: same[value] for node in wanted for value in node.results})]
+        if node in hoisted:
+            moved.append(_outside(node, outer_values))
+            outer_values |= zip(node.results, moved[-1].results, strict=True)
+    return [
+        *moved,
+        _with_carried_results(
+            loop, collectives, {value: outer_values[value] for node in collectives for value in node.results}
+        ),
+    ]
 
 
-def _handed(loop: Node, gone: Sequence[Node], given: Mapping[Value, Value]) -> Node:
-    """The loop without some nodes of its body: their results become carried values that the body returns unchanged."""
+def _with_carried_results(loop: Node, gone: Sequence[Node], outer_values: Mapping[Value, Value]) -> Node:
+    """Return the loop without the `gone` nodes of its body. Their results become carried values that the body returns
+    unchanged.
+    """
     condition, body = loop.regions
-    put = {inner: replace(outer) for inner, outer in given.items()}
-    without = set(gone)
-    left = [rewired(node, put) for node in body.nodes if node not in without]
-    ends = [put.get(value, value) for value in body.outputs]
-    tested = Graph(condition.name, [*condition.inputs, *map(replace, put.values())], condition.nodes, condition.outputs)
-    inside = Graph(body.name, [*body.inputs, *put.values()], left, [*ends, *put.values()])
+    inner_values = {inner: replace(outer) for inner, outer in outer_values.items()}
+    removed = set(gone)
+    remaining = [rewired(node, inner_values) for node in body.nodes if node not in removed]
+    outputs = [inner_values.get(value, value) for value in body.outputs]
+    new_condition = Graph(
+        condition.name, [*condition.inputs, *map(replace, inner_values.values())], condition.nodes, condition.outputs
+    )
+    new_body = Graph(body.name, [*body.inputs, *inner_values.values()], remaining, [*outputs, *inner_values.values()])
     sharding = loop.sharding
     if sharding:
-        more = tuple(value.sharding or Sharding.replicated(value.type.rank) for value in given.values())
-        sharding = replace(sharding, operands=(*sharding.operands, *more), results=(*sharding.results, *more))
-    operands, results = [*loop.operands, *given.values()], [*loop.results, *map(replace, given.values())]
-    return replace(loop, operands=operands, results=results, regions=(tested, inside), sharding=sharding)
+        added = tuple(value.sharding or Sharding.replicated(value.type.rank) for value in outer_values.values())
+        sharding = replace(sharding, operands=(*sharding.operands, *added), results=(*sharding.results, *added))
+    operands, results = [*loop.operands, *outer_values.values()], [*loop.results, *map(replace, outer_values.values())]
+    return replace(loop, operands=operands, results=results, regions=(new_condition, new_body), sharding=sharding)
 
 
-def _unchanged(loop: Node) -> dict[Value, Value]:
-    """Inputs of a body that are loop-invariant, each with its value before the loop."""
+def _invariant_inputs(loop: Node) -> dict[Value, Value]:
+    """Return the loop-invariant inputs of a body, each with its value before the loop."""
     body = loop.regions[1]
     carried = zip(body.inputs, body.outputs, loop.operands, strict=True)
     return {inner: outer for inner, after, outer in carried if inner is after}
 
 
-def _leading_to(wanted: Sequence[Node], fixed: Mapping[Value, Node]) -> set[Node]:
-    found, left = set(wanted), list(wanted)
-    while left:
-        for value in left.pop().operands:
-            made = fixed.get(value)
-            if made and made not in found:
-                found.add(made)
-                left.append(made)
-    return found
+def _leading_to(nodes: Sequence[Node], invariant: Mapping[Value, Node]) -> set[Node]:
+    reached, pending = set(nodes), list(nodes)
+    while pending:
+        for value in pending.pop().operands:
+            producer = invariant.get(value)
+            if producer and producer not in reached:
+                reached.add(producer)
+                pending.append(producer)
+    return reached
 
 
-def _outside(node: Node, same: Mapping[Value, Value]) -> Node:
-    """A copy of a node over the values around the loop."""
+def _outside(node: Node, outer_values: Mapping[Value, Value]) -> Node:
+    """Return a copy of a node that uses the values before the loop."""
     results = [replace(value) for value in node.results]
-    notes = merged_notes([node], "the same in every trip: before the loop") if node.op in _MOVING else node.notes
-    return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, notes=notes)
+    notes = (
+        merged_notes([node], "the same in every iteration: hoisted out of the loop")
+        if node.op in _MOVING
+        else node.notes
+    )
+    return replace(node, operands=[outer_values.get(v, v) for v in node.operands], results=results, notes=notes)

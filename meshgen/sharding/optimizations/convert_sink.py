@@ -1,4 +1,11 @@
-"""A widening cast sinks below a collective, which then sends the narrower type."""
+"""Sink a widening convert below a collective, which then sends the narrower type.
+
+    before   %1 = convert %x : bf16 -> f32   %2 = all_gather %1
+    after    %1 = all_gather %x              %2 = convert %1 : bf16 -> f32
+
+Reductions by max and min are included, since widening does not change them. Sums are not: they would round to the
+narrower type.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +17,9 @@ from meshgen.ops.classes import MOVES, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import Walk, price, walk
 
 
-@module_pass("convert-sink", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("convert-sink", "materialize", "optimize", "partition", applies="unless more expensive")
 def convert_sink(module: Module, context: Compilation) -> Module:
-    """Before: `all_gather(convert(x : bf16) : f32)`.   After: `convert(all_gather(x)) : f32`.
-
-    Also for reductions by max and min, which widening does not change. Not for sums: rounding would.
-    """
+    """Return the module with widening converts below collectives."""
     return walk(module, context, _narrow, of=MOVES | REDUCED_ALIKE, after={"convert"})
 
 
@@ -40,5 +44,5 @@ def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _keeps_order(old: str, new: str) -> bool:
-    """Whether the wider type holds every value of the narrower."""
+    """Whether the wider type represents every value of the narrower type."""
     return is_float(old) and is_float(new)

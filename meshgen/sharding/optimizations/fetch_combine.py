@@ -1,9 +1,12 @@
-"""Independent fetches of rows share a message where the busiest device then sends less.
+"""Combine independent fetches of rows into one message, if the busiest device then sends or receives less.
 
-Works on a local program (stage partition). Slices of a fused weight, or rows of a concatenation, are
-fetched in pieces, and each piece keeps other devices busy: a fetch of its own takes as long as its busiest device,
-in one message only the sum that a device sends or receives counts. Windows of one tensor that overlap, as the taps
-of a stencil, are fetched once.
+    before   %a = fetch_rows %x base = 0   %b = fetch_rows %x base = 64      the operands may also be different tensors
+    after    %m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m
+
+Works on a local program (stage partition). Slices of a fused weight, or rows of a concatenation, are fetched
+separately, and each fetch has another busiest device. A separate fetch takes as long as its busiest device; in one
+message only the sum per device counts. Overlapping windows of one tensor, such as the taps of a stencil, are fetched
+once.
 """
 
 from __future__ import annotations
@@ -25,12 +28,9 @@ from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 _MASKS = ELEMENTWISE | UNSTORED
 
 
-@module_pass("fetch-combine", "partition", applies="unless dearer", requires_ops=("fetch_rows",))
+@module_pass("fetch-combine", "partition", applies="unless more expensive", requires_ops=("fetch_rows",))
 def fetch_combine(module: Module, context: Compilation) -> Module:
-    """Before: `%a = fetch_rows %x base = 0   %b = fetch_rows %x base = 64`, `%x` or other tensors with such rows.
-
-    After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, in place of the first one.
-    """
+    """Return the module with combined fetches; each message is placed where its first fetch was."""
     return with_graph(module, _joined_fetches(module.graph, module.mesh))
 
 
@@ -38,8 +38,8 @@ def fetch_combine(module: Module, context: Compilation) -> Module:
 class _Message:
     """Fetches of one message, in program order."""
 
-    place: int  # of the first
-    last: int  # place of the last
+    place: int  # position of the first fetch
+    last: int  # position of the last fetch
     members: list[Node] = field(default_factory=list[Node])
     fetches: list[RowFetch] = field(default_factory=list[RowFetch])
 
@@ -49,36 +49,40 @@ def _joined_fetches(graph: Graph, mesh: Mesh) -> Graph:
         replace(n, regions=tuple(_joined_fetches(region, mesh) for region in n.regions)) if n.regions else n
         for n in graph.nodes
     ]
-    found = [message for message in _messages(nodes, mesh) if len(message.members) > 1]
-    if not found:
+    messages = [message for message in _messages(nodes, mesh) if len(message.members) > 1]
+    if not messages:
         return replace(graph, nodes=nodes)
-    first = {message.members[0]: message for message in found}
-    gone = {node for message in found for node in message.members}
+    first = {message.members[0]: message for message in messages}
+    combined = {node for message in messages for node in message.members}
     kept: list[Node] = []
     for node in nodes:
-        kept += _write_message(first[node]) if node in first else [] if node in gone else [node]
+        kept += _write_message(first[node]) if node in first else [] if node in combined else [node]
     return replace(graph, nodes=kept)
 
 
 def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
-    made = {value: place for place, node in enumerate(nodes) for value in node.results}
-    opened: dict[Any, list[_Message]] = {}
-    for place, node in enumerate(nodes):
+    defined_at = {value: position for position, node in enumerate(nodes) for value in node.results}
+    open_messages: dict[Any, list[_Message]] = {}
+    for position, node in enumerate(nodes):
         if node.op != "fetch_rows" or not {"wrap", "parts", "divisor"}.isdisjoint(node.attrs.given):
             continue
         fetch = _fetch(node, mesh)
-        messages = opened.setdefault(_fetch_key(node), [])
+        messages = open_messages.setdefault(_fetch_key(node), [])
         for message in messages:
-            is_known = made.get(node.operands[0], -1) < message.place
-            if is_known and _is_near(node, message, nodes[message.last + 1 : place]) and _pays(message, node, fetch):
+            is_defined = defined_at.get(node.operands[0], -1) < message.place
+            if (
+                is_defined
+                and _is_near(node, message, nodes[message.last + 1 : position])
+                and _is_profitable(message, node, fetch)
+            ):
                 break
         else:
-            message = _Message(place, place)
+            message = _Message(position, position)
             messages.append(message)
-        message.last = place
+        message.last = position
         message.members.append(node)
         message.fetches.append(fetch)
-    return [message for messages in opened.values() for message in messages]
+    return [message for messages in open_messages.values() for message in messages]
 
 
 def _fetch(node: Node, mesh: Mesh) -> RowFetch:
@@ -88,20 +92,24 @@ def _fetch(node: Node, mesh: Mesh) -> RowFetch:
 
 
 def _fetch_key(node: Node) -> tuple[Any, ...]:
-    """Fetches of the same key may share a message: their rows are alike."""
-    dim, kind = node.attrs.dim, node.operands[0].type
-    return tuple(node.attrs.axes), dim, kind.dtype, kind.sizes[:dim], kind.sizes[dim + 1 :]
+    """Return a key that is equal for fetches that can share a message, since their rows have the same shape and dtype."""
+    dim, tensor_type = node.attrs.dim, node.operands[0].type
+    return tuple(node.attrs.axes), dim, tensor_type.dtype, tensor_type.sizes[:dim], tensor_type.sizes[dim + 1 :]
 
 
 def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
-    """Whether a fetch belongs to a message: it is of one of its tensors, or only element-wise ops are in between."""
-    if any(other.operands == node.operands for other in message.members):
+    """Whether a fetch can join a message: it fetches from the same tensor, or only cheap element-wise ops are in
+    between.
+    """
+    if any(node_between.operands == node.operands for node_between in message.members):
         return True
-    return all(is_light(other) or (other.op in _MASKS and not other.regions) for other in between)
+    return all(
+        is_light(node_between) or (node_between.op in _MASKS and not node_between.regions) for node_between in between
+    )
 
 
-def _pays(message: _Message, node: Node, fetch: RowFetch) -> bool:
-    """Whether the fetch and those of the message move less together than apart."""
+def _is_profitable(message: _Message, node: Node, fetch: RowFetch) -> bool:
+    """Whether the fetch and the message move less together than separately."""
     members, fetches = [*message.members, node], [*message.fetches, fetch]
     return _moved(members, fetches) < _moved(message.members, message.fetches) + fetch.moved()
 
@@ -112,7 +120,7 @@ def _moved(members: Sequence[Node], fetches: Sequence[RowFetch]) -> int:
 
 
 def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | None:
-    """The one window around all those of the same tensor, if that moves no more than its parts."""
+    """Return the one window around all windows of the same tensor, or None if it would move more than its parts."""
     first = fetches[0]
     if any(m.operands != members[0].operands for m in members) or any(f.step != first.step for f in fetches):
         return None
@@ -122,7 +130,7 @@ def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | No
 
 
 def _write_message(message: _Message) -> list[Node]:
-    """The concatenated tensors, one fetch, and slices of its result, which make the values of the members."""
+    """Write the concatenated tensors, one fetch, and the slices of its result that replace the results of the members."""
     first, dim = message.members[0], message.members[0].attrs.dim
     builder = Builder(Graph(""), first.loc)
     tensors = list(dict.fromkeys(node.operands[0] for node in message.members))
@@ -132,17 +140,19 @@ def _write_message(message: _Message) -> list[Node]:
     attrs: dict[str, Any] = {"axes": first.attrs.axes, "dim": first.attrs.dim}
     notes = merged_notes(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
     if hull := _hull(message.members, message.fetches):
-        rows, places = hull.rows, {"base": hull.base, "step": hull.step, "limit": hull.limit}
+        rows, window = hull.rows, {"base": hull.base, "step": hull.step, "limit": hull.limit}
         starts = [fetch.base - hull.base for fetch in message.fetches]
     else:
-        begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
-        pairs = zip(message.members, message.fetches, strict=True)
-        parts = tuple(number for node, fetch in pairs for number in Part(begin[node.operands[0]], fetch).numbers)
-        rows, ends = sum(counts), first.attrs
-        places = {"base": ends.base, "step": ends.step, "limit": ends.limit, "parts": parts}
+        offsets = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
+        member_fetches = zip(message.members, message.fetches, strict=True)
+        parts = tuple(
+            number for node, fetch in member_fetches for number in Part(offsets[node.operands[0]], fetch).numbers
+        )
+        rows, first_attrs = sum(counts), first.attrs
+        window = {"base": first_attrs.base, "step": first_attrs.step, "limit": first_attrs.limit, "parts": parts}
         starts = list(itertools.accumulate(counts, initial=0))[:-1]
     sizes = [rows if d == dim else size for d, size in enumerate(source.type.sizes)]
-    (result,) = builder.append("fetch_rows", [source], [source.type.with_shape(sizes)], attrs | places, notes=notes)
+    (result,) = builder.append("fetch_rows", [source], [source.type.with_shape(sizes)], attrs | window, notes=notes)
     for node, start, count in zip(message.members, starts, counts, strict=True):
         builder.rows(result, dim, start, start + count)
         builder.make(node.results)

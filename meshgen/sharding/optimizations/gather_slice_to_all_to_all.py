@@ -1,4 +1,10 @@
-"""A gather along one dim that is sliced along another becomes an all_to_all."""
+"""Replace an all_gather along one dim that is sliced along another dim by an all_to_all.
+
+    before   %1 = all_gather %x along 0   %2 = all_slice %1 along 1      over the same axes
+    after    %2 = all_to_all %x split 1 concat 0
+
+The rewrite holds for any per-device values, since both ops go by positions in the group.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +15,9 @@ from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
 
 
-@module_pass("gather-slice-to-all-to-all", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("gather-slice-to-all-to-all", "materialize", "optimize", "partition", applies="unless more expensive")
 def gather_slice_to_all_to_all(module: Module, context: Compilation) -> Module:
-    """Before: `all_slice(all_gather(x) along 0) along 1`, on the same axes.   After: `all_to_all(x) split 1 concat 0`.
-
-    Holds for any per-device values: both ops go by positions in the group. The gather has no other use.
-    """
+    """Return the module with all_to_alls instead of gathers that are sliced. The gather must have no other use."""
     return walk(module, context, _exchange, of={"all_slice"})
 
 
@@ -30,7 +33,7 @@ def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
         price("all_to_all", attrs, inner.operands[0], node.result, walk.mesh).ring_bytes
         > price_of(inner, walk.mesh).ring_bytes
     ):
-        return None  # fewer rows than devices: every block is padded to one
+        return None  # with fewer rows than devices, every block is padded to one row
     notes = merged_notes([inner, node], "gathered along one dim and sliced along another")
     sharding = node.result.sharding
     return [walk.emit("all_to_all", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)]

@@ -13,16 +13,19 @@ from meshgen.ir.predicates import is_control, is_loop
 def with_loops_changed(
     graph: Graph, change: Callable[[Node], list[Node]], around: Mapping[Value, Node] | None = None
 ) -> Graph:
-    """The graph with what `change` makes of each loop in its place; loops that run at most once stay as they are.
+    """Replace each loop of the graph by the nodes that `change` returns for it. Loops that run at most once stay as
+    they are.
 
     Args:
-        around: producers of the values from around the graph, if it is a region.
+        around: if the graph is a region, the producers of the values that it captures.
     """
     nodes: list[Node] = []
-    known = {**(around or {}), **graph.index.producers}
+    producers = {**(around or {}), **graph.index.producers}
     for node in graph.nodes:
         if node.regions and is_control(node):
-            node = replace(node, regions=tuple(with_loops_changed(region, change, known) for region in node.regions))
-        runs_often = is_loop(node) and trip_count(node, known) not in (0, 1)
+            node = replace(
+                node, regions=tuple(with_loops_changed(region, change, producers) for region in node.regions)
+            )
+        runs_often = is_loop(node) and trip_count(node, producers) not in (0, 1)
         nodes += change(node) if runs_often else [node]
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)

@@ -1,15 +1,17 @@
-"""A dot over groups whose rows a mask selects multiplies each row by the matrix of its group only.
+"""Replace a dot over groups with a masked operand by a ragged_dot that multiplies rows by their group's matrix only.
 
-    before   %m = select (start[g] <= i < end[g]), %x, 0     bf16[8, 4096, 1024], %x broadcast over the groups g, i: the number of the row
+    before   %m = select (start[g] <= i < end[g]), %x, 0     bf16[8, 4096, 1024], %x broadcast over the groups g, i: the
+    row index
              %y = dot_general %m, %w, contracting_dims = [0, 2] x [0, 1]        bf16[8, 1024, 512] -> bf16[4096, 512]
     after    %y = ragged_dot %x, %w, %start, %end
 
     before   %d = dot_general %m, %dy, contracting_dims = [1] x [0]             bf16[4096, 512] -> bf16[8, 1024, 512]
     after    %d = ragged_dot %x, %dy, %start, %end {contracts}
 
-The first is what experts do, the second the gradient of their matrices; JAX writes `ragged_dot` and its gradients so for CPUs. What a
-row had of the matrices of other groups was zero times them: NaN where they are infinite, which is gone. Masked dots with batch dims
-are left as they are.
+The first form is the forward pass of mixture-of-experts layers, the second the gradient of the experts' matrices. JAX
+writes `ragged_dot` and its gradients in this form for CPUs. The masked dot multiplies each row by the matrices of other
+groups with zeros, which gives NaN if these matrices have infinite elements; the ragged dot does not. Masked dots with
+batch dims are not rewritten.
 """
 
 from __future__ import annotations
@@ -30,13 +32,17 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 
 Producers = Mapping[Value, Node]
-_ENDS = {"GE": ("start", 0), "GT": ("start", 1), "LT": ("end", 0), "LE": ("end", 1)}  # of `row compared with number`
+# comparison `row op number` -> whether it bounds the start or the end of a group, and the offset to add to the number
+_ENDS = {"GE": ("start", 0), "GT": ("start", 1), "LT": ("end", 0), "LE": ("end", 1)}
 _SWAPPED = {"GE": "LE", "GT": "LT", "LT": "GT", "LE": "GE"}
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """Rows from `number[group]` on, or before it; `plus` is added to the number, the 0-d `offsets` to the row's."""
+    """One side of a mask: it selects the rows from `number[group]` on, or those before it.
+
+    `plus` is added to the number, and the 0-d `offsets` are added to the row index.
+    """
 
     is_start: bool
     number: Value
@@ -48,12 +54,13 @@ class _Bound:
 
 @dataclass(frozen=True)
 class _Masked:
-    """An operand of a dot that is `rows` once per group, with zeros in the rows that are not of the group.
+    """A dot operand that repeats `rows` for each group, with zeros in rows that are outside of the group.
 
     Attributes:
-        rows: the value without the dim of groups.
-        dims: of each dim of `rows`, the dim of the operand.
-        dtypes: the element types to convert the rows to, one after the other; each conversion rounds.
+        rows: the value without the group dim.
+        dims: for each dim of `rows`, the dim of the operand.
+        dtypes: element types that the rows are converted to in sequence; each conversion rounds.
+        bounds: the bounds of the groups.
         group, row: dims of the operand.
     """
 
@@ -65,7 +72,7 @@ class _Masked:
     row: int
 
     def without_groups(self, builder: Builder, sizes: Sequence[int]) -> Value:
-        """The rows with the dims of the operand, of these `sizes`, in their order, but for the groups."""
+        """Return the rows in the operand's dim order without the group dim. The operand has these `sizes`."""
         order = sorted((d for d, dim in enumerate(self.dims) if dim is not None), key=lambda d: self.dims[d] or 0)
         units = [d for d, dim in enumerate(self.dims) if dim is None]
         rows = builder.permuted(reduce(builder.convert, self.dtypes, self.rows), [*order, *units])
@@ -74,7 +81,7 @@ class _Masked:
 
 @module_pass("masked-dot-to-ragged", "import", "partition", requires_ops=("dot_general",))
 def masked_dot_to_ragged(module: Module, context: Compilation) -> Module:
-    """The program with dots over groups that masks select as dots of groups of rows, also in its regions."""
+    """Return the module with ragged dots instead of masked dots over groups, in regions as well."""
     graph = _with_ragged_dots(module.graph)
     return module if graph is module.graph else replace(module, graph=graph)
 
@@ -97,7 +104,7 @@ def _with_ragged_dots(graph: Graph) -> Graph:
 
 
 def _without_masks(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes but for masks that only rewritten dots read."""
+    """Return the nodes without masks that only rewritten dots used."""
     needed = {value for node in needed_nodes(graph.nodes, graph.outputs, _is_kept) for value in node.results}
     return needed_nodes(nodes, graph.outputs, lambda node: _is_kept(node) or needed.isdisjoint(node.results))
 
@@ -107,9 +114,9 @@ def _is_kept(node: Node) -> bool:
 
 
 def _write_ragged(builder: Builder, groups: _Groups, dot: Node) -> bool:
-    """Write a masked dot as a ragged one; False, and nothing, for all others."""
+    """Write a masked dot as a ragged dot and return True. For any other dot, write nothing and return False."""
     types = [value.type for value in (*dot.operands, dot.result)]
-    if dot.option is not None or any(None in each.shape for each in types):
+    if dot.option is not None or any(None in tensor_type.shape for tensor_type in types):
         return False
     if not dot.result.type.size or is_complex(dot.result.type.dtype):
         return False
@@ -133,99 +140,104 @@ def _write_ragged(builder: Builder, groups: _Groups, dot: Node) -> bool:
 
 
 def _is_alike(other: _Masked | None, dims: DotDims, side: int) -> bool:
-    """Whether the other operand has a mask along the same dims of the product."""
+    """Whether the other operand has a mask along the same dims of the dot."""
     return other is not None and dims.batch[side] == (other.group,) and dims.contract[side] == (other.row,)
 
 
-# ---- what is written
+# ---- writing ragged dots
 
 
 def _write_rows(builder: Builder, groups: _Groups, dot: Node, dims: DotDims, side: int, masked: _Masked) -> None:
-    """Each row by the matrix of its group."""
+    """Write the dot that multiplies each row by its group's matrix."""
     rows = masked.without_groups(builder, dot.operands[side].type.sizes)
     pairs = list(zip(dims.contract[side], dims.contract[1 - side], strict=True))
-    (group,) = (theirs for ours, theirs in pairs if ours == masked.group)
-    contract = [(_moved(ours, masked), theirs) for ours, theirs in pairs if ours != masked.group]
+    (group,) = (other_dim for dim, other_dim in pairs if dim == masked.group)
+    contract = [(_moved(dim, masked), other_dim) for dim, other_dim in pairs if dim != masked.group]
     words = dot.attrs.precision
     bounds, disjoint = groups.write(builder, masked.bounds)
-    product = rows_by_group(
+    result = rows_by_group(
         builder,
         rows,
         dot.operands[1 - side],
         bounds,
         row=_moved(masked.row, masked),
-        contract=([ours for ours, _ in contract], [theirs for _, theirs in contract]),
+        contract=([dim for dim, _ in contract], [other_dim for _, other_dim in contract]),
         group=group,
         dtype=dot.result.type.dtype,
         precision=words if side == 0 else words[::-1],
         disjoint=disjoint,
     )
     if side == 1:
-        product = builder.permuted(product, [*range(1, product.type.rank), 0])
-    _finish(builder, product, dot)
+        result = builder.permuted(result, [*range(1, result.type.rank), 0])
+    _finish(builder, result, dot)
 
 
 def _write_matrices(
     builder: Builder, groups: _Groups, dot: Node, dims: DotDims, side: int, masked: _Masked, other: _Masked | None
 ) -> None:
-    """A matrix per group, of its rows; the other operand has its rows as they are, or masked too."""
+    """Write the dot that computes a matrix per group from the group's rows. The other operand may be masked as well."""
     operands, rows = list(dot.operands), [contract[0] for contract in dims.contract]
-    for number, each in ((side, masked), (1 - side, other)):
-        if each is not None:
-            operands[number] = each.without_groups(builder, dot.operands[number].type.sizes)
-            rows[number] = _moved(each.row, each)
+    for number, side_mask in ((side, masked), (1 - side, other)):
+        if side_mask is not None:
+            operands[number] = side_mask.without_groups(builder, dot.operands[number].type.sizes)
+            rows[number] = _moved(side_mask.row, side_mask)
     bounds, disjoint = groups.write(builder, (*masked.bounds, *(other.bounds if other else ())))
     dtype, precision = dot.result.type.dtype, dot.attrs.precision
-    made = matrices_by_group(builder, operands, bounds, rows=rows, dtype=dtype, precision=precision, disjoint=disjoint)
-    if other is None:  # groups are among the free dims of their side
-        place = dims.free[side].index(masked.group) + (len(dims.free[0]) if side else 0)
-        made = builder.permuted(made, [*range(1, place + 1), 0, *range(place + 1, made.type.rank)])
-    _finish(builder, made, dot)
+    result = matrices_by_group(
+        builder, operands, bounds, rows=rows, dtype=dtype, precision=precision, disjoint=disjoint
+    )
+    if other is None:  # the group dim is among the free dims of its side
+        position = dims.free[side].index(masked.group) + (len(dims.free[0]) if side else 0)
+        result = builder.permuted(result, [*range(1, position + 1), 0, *range(position + 1, result.type.rank)])
+    _finish(builder, result, dot)
 
 
 def _moved(dim: int, masked: _Masked) -> int:
-    """The dim of the rows without groups that is this one of the operand."""
+    """Return the position of an operand's dim after the group dim is removed."""
     return dim - (dim > masked.group)
 
 
-def _finish(builder: Builder, product: Value, dot: Node) -> None:
-    """Let the last node make the result of the dot."""
-    assert product.type.shape == dot.result.type.shape, "a ragged dot has the result of its masked one"
+def _finish(builder: Builder, result: Value, dot: Node) -> None:
+    """Let the last node define the result of the dot."""
+    assert result.type.shape == dot.result.type.shape, "a ragged dot has the result of its masked one"
     builder.make(dot.results)
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Bounds of groups as nodes, written once for all dots of a graph: the values by what they are made of."""
+    """Bounds of groups as nodes. `written` maps each bound to its value, so that the dots of a graph share them."""
 
     producers: Producers
     written: dict[object, Value] = field(default_factory=dict[object, Value])
 
     def write(self, builder: Builder, bounds: Sequence[_Bound]) -> tuple[list[Value], bool]:
-        """Return where the groups start and end, which are the rows that all bounds let through, and whether no row is in two of them."""
+        """Return the first rows and the end rows of the groups, and whether no row is in two groups.
+
+        A group contains the rows that satisfy all `bounds`.
+        """
         sides = [
             dict.fromkeys((b.number, b.plus, b.offsets) for b in bounds if b.is_start == is_start)
             for is_start in (True, False)
         ]
         values = [self._limit(builder, op, [*side]) for op, side in zip(("maximum", "minimum"), sides, strict=True)]
-        (start, *more), (end, *others) = sides
-        is_plain = not more and not others and not start[1] and not end[1] and start[2] == end[2]
+        (start, *other_starts), (end, *other_ends) = sides
+        is_plain = not other_starts and not other_ends and not start[1] and not end[1] and start[2] == end[2]
         return values, is_plain and _are_consecutive(start[0], end[0], self.producers)
 
     def _limit(self, builder: Builder, op: str, numbers: Sequence[tuple[Value, int, tuple[Value, ...]]]) -> Value:
-        for each in numbers:
-            if each not in self.written:
-                self.written[each] = bound_of(builder, *each)
+        for bound in numbers:
+            if bound not in self.written:
+                self.written[bound] = bound_of(builder, *bound)
         limit, key = self.written[numbers[0]], (op, *numbers)
         if len(numbers) > 1 and key not in self.written:
-            for each in numbers[1:]:
-                limit = builder.elementwise(op, limit, self.written[each])
+            for bound in numbers[1:]:
+                limit = builder.elementwise(op, limit, self.written[bound])
             self.written[key] = limit
         return self.written.get(key, limit)
 
 
 def _are_consecutive(starts: Value, ends: Value, producers: Producers) -> bool:
-    """Whether each group starts where the one before ends, and ends no sooner."""
+    """Whether each group starts where the previous group ends, and no end decreases."""
     node = producers.get(starts)
     if node is None or node.op not in ("concatenate", "pad") or not is_ascending(ends, producers.get):
         return False
@@ -239,11 +251,11 @@ def _are_consecutive(starts: Value, ends: Value, producers: Producers) -> bool:
     return is_first and is_shifted and (before.attrs.start, before.attrs.limit) == ((0,), (count - 1,))
 
 
-# ---- what is recognized
+# ---- recognizing masked dots
 
 
 def _masked(value: Value, producers: Producers) -> _Masked | None:
-    """The value as rows that are selected by group, if it is that."""
+    """Return the value as rows that a mask selects by group, or None if it has another form."""
     dtypes, dims, node = tuple[str, ...](), tuple[int | None, ...](range(value.type.rank)), producers.get(value)
     while node is not None and node.op in ("convert", "transpose"):
         if node.op == "convert":
@@ -257,13 +269,13 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
     bounds = _mask_bounds(node.operands[0], dims, producers)
     if bounds is None or {bound.is_start for bound in bounds} != {True, False}:
         return None
-    (group, row), *more = {(bound.group, bound.row): None for bound in bounds}
+    (group, row), *other_pairs = {(bound.group, bound.row): None for bound in bounds}
     rows, dims = layout_source(node.operands[1], dims, producers.get, group)
-    others = {d for d, size in enumerate(value.type.sizes) if size > 1 and d != group}
+    other_dims = {d for d, size in enumerate(value.type.sizes) if size > 1 and d != group}
     if (
-        more
+        other_pairs
         or group in dims
-        or not {row, *others} <= {*dims}
+        or not {row, *other_dims} <= {*dims}
         or len({*dims} - {None}) < sum(d is not None for d in dims)
     ):
         return None
@@ -271,7 +283,7 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
 
 
 def _mask_bounds(mask: Value, dims: Dims, producers: Producers) -> tuple[_Bound, ...] | None:
-    """The bounds that together are a mask; None for a mask of something else."""
+    """Return the bounds whose conjunction is the mask, or None if the mask has another form."""
     mask, dims = layout_source(mask, dims, producers.get)
     node = producers.get(mask)
     if node is not None and node.op == "and":
@@ -292,7 +304,9 @@ def _mask_bounds(mask: Value, dims: Dims, producers: Producers) -> tuple[_Bound,
 
 
 def _counted_dim(value: Value, dims: Dims, producers: Producers) -> tuple[int, tuple[Value, ...]] | None:
-    """The dim along which a value counts from 0, and the 0-d values that are added to it."""
+    """Return the dim along which a value counts from 0, and the 0-d values that are added to it, or None if it has
+    another form.
+    """
     value, dims = layout_source(value, dims, producers.get)
     node = producers.get(value)
     if node is not None and node.op == "iota":
@@ -307,10 +321,12 @@ def _counted_dim(value: Value, dims: Dims, producers: Producers) -> tuple[int, t
 
 
 def _per_group(value: Value, dims: Dims, producers: Producers) -> tuple[Value, int] | None:
-    """A list of numbers, and the dim along which the value has one each."""
+    """Return the 1-d source of a value that varies along one dim only, and that dim, or None if it varies along more
+    dims.
+    """
     value, dims = layout_source(value, dims, producers.get)
     varied = [d for d, size in zip(dims, value.type.sizes, strict=True) if size > 1]
-    if not varied and len(dims) == 1:  # one group
+    if not varied and len(dims) == 1:  # a single group
         varied = [*dims]
     group = varied[0] if len(varied) == 1 else None
     return None if group is None else (value, group)

@@ -1,4 +1,4 @@
-"""Joining the buffers of several collectives into one message, and cutting the result apart."""
+"""Pack the buffers of several collectives into one message, and unpack its result."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from meshgen.sharding.optimizations.rewrite import merged_notes
 
 @dataclass
 class MessageBuilder(Builder):
-    """Writes the nodes of one message."""
+    """Builder for the nodes of one message."""
 
     mesh: Mesh = field(kw_only=True)
 
     def message(self, group: Sequence[Node]) -> list[Node]:
-        """The nodes that do what the group's collectives did; they make the same values.
+        """Return nodes that compute the results of all collectives of the group with one message.
+
+        Buffers with an aligned length come first, so that each buffer is aligned within the message. It can then be
+        written and read there, without a copy.
 
         Args:
-            group: collectives of one op, the same axes and kind, none of which needs another's result.
-
-        Buffers of whole aligned lengths come first, so that each of them is aligned in the message: it is computed there, and read there.
+            group: collectives of one op with equal axes and kind; none depends on another's result.
         """
         first = group[0]
         self.loc = first.loc
         count = self.mesh.group_size(tuple(first.attrs.axes))
         dtypes = dict.fromkeys(node.result.type.dtype for node in group)
-        word = next(iter(dtypes)) if len(dtypes) == 1 else f"ui{bits(first.result.type.dtype)}"
+        dtype = next(iter(dtypes)) if len(dtypes) == 1 else f"ui{bits(first.result.type.dtype)}"
         group = sorted(group, key=lambda node: node.operands[0].type.nbytes % ALIGNMENT != 0)
-        rows = [_ROWS[first.op](self, node, count, word) for node in group]
+        rows = [_ROWS[first.op](self, node, count, dtype) for node in group]
         joined = self.concatenate(rows, 1)
         height = {"all_gather": count, "reduce_scatter": 1}.get(first.op, joined.type.sizes[0])
-        note = f"{len(group)} small {first.op}s in one message: each alone would pay the latency of the links"
+        note = f"{len(group)} small {first.op}s in one message: each would otherwise have the latency of the links"
         attrs = first.attrs if first.op == "all_reduce" else {**first.attrs, "dim": 0}
         result = self.emit(first.op, [joined], joined.type.with_shape((height, joined.type.sizes[1])), **attrs)
         notes = merged_notes(group, note)
         self.graph.nodes[-1].notes = notes if notes.why else replace(notes, why=note)
-        ends = itertools.accumulate((row.type.sizes[1] for row in rows), initial=0)
-        for node, (start, stop) in zip(group, itertools.pairwise(ends), strict=True):
-            self._take_apart(node, self.slice(result, (0, start), (height, stop)), count)
+        offsets = itertools.accumulate((row.type.sizes[1] for row in rows), initial=0)
+        for node, (start, stop) in zip(group, itertools.pairwise(offsets), strict=True):
+            self._unpack(node, self.slice(result, (0, start), (height, stop)), count)
         return self.graph.nodes
 
     def padded(self, value: Value, dim: int, size: int) -> Value:
-        """The value with zeros up to `size` rows along a dim."""
+        """Return the value, padded with zeros to `size` rows along `dim`."""
         missing = size - value.type.sizes[dim]
         if not missing:
             return value
@@ -57,8 +58,8 @@ class MessageBuilder(Builder):
         zero = self.splat(0, value.type.with_shape(()))
         return self.pad(value, zero, (0,) * rank, tuple(missing if d == dim else 0 for d in range(rank)))
 
-    def _take_apart(self, node: Node, part: Value, count: int) -> None:
-        """From a member's columns of the message to its result, which the last node written here makes."""
+    def _unpack(self, node: Node, part: Value, count: int) -> None:
+        """Convert a member's columns of the message to its result."""
         shape, value = node.result.type.sizes, part
         if node.op == "all_gather":
             dim, tile = node.attrs.dim, node.operands[0].type.sizes
@@ -72,14 +73,14 @@ class MessageBuilder(Builder):
         self.make(node.results)
 
 
-def _one_row(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
-    """One row: a reduction of all devices, or this device's row of a gather."""
-    value = builder.bits(node.operands[0], word)
+def _one_row(builder: MessageBuilder, node: Node, count: int, dtype: str) -> Value:
+    """Flatten the operand to one row: the values to reduce, or the device's contribution to a gather."""
+    value = builder.bits(node.operands[0], dtype)
     return builder.reshape(value, (1, math.prod(value.type.sizes)))
 
 
-def _tiles(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
-    """A row for each device of the group: the tile that it will get."""
+def _tiles(builder: MessageBuilder, node: Node, count: int, dtype: str) -> Value:
+    """Arrange the operand as one row per device of the group: the tile that this device will receive."""
     dim, tile = node.attrs.dim, node.result.type.sizes
     value = builder.padded(node.operands[0], dim, count * tile[dim])
     value = builder.reshape(value, (*tile[:dim], count, *tile[dim:]))

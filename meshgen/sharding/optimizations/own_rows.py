@@ -1,8 +1,8 @@
-"""Sums over devices of which each device reads the rows of its own groups only, between products of groups of rows.
+"""Find sums over devices of which each device reads only the rows of its own groups, between ragged dots.
 
-%h = ragged_dot %x, %up, %start, %end          groups over ep: on each device zeros in the rows of other devices' groups
-%a = tanh (all_reduce %h)                      row by row
-%y = ragged_dot %a, %down, %start, %end        reads on each device the rows of its own groups, which are complete in %h
+%h = ragged_dot %x, %up, %start, %end       groups over ep: on each device, rows of other devices' groups are zero
+%a = tanh (all_reduce %h)                   row by row
+%y = ragged_dot %a, %down, %start, %end     reads only the rows of the device's own groups, which are complete in %h
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from meshgen.ir.matchers import Producer
 from meshgen.ops.registry import rule_of
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
-Rows = tuple[Value, int]  # a value, and its dim of rows
+Rows = tuple[Value, int]  # a value, and the dim of its rows
 
-ROWS = 0  # the dim of rows in operands of `ragged_dot`, and in the result of one that keeps rows
+ROWS = 0  # the dim of rows in operands of a `ragged_dot`, and in its result if it keeps rows
 
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Answers which rows devices with groups of their own read.
+    """Analysis of the rows that devices with their own groups read.
 
     Attributes:
-        producer: returns the node that makes a value.
-        uses: returns the uses of a value as (node, operand number).
-        kept: values that are read in other ways too: outputs, and values that regions use.
-        products: the results of `product_of`.
+        producer: returns the node that defines a value.
+        uses: returns the uses of a value as (node, operand index).
+        kept: values with users outside of the graph's nodes: outputs, and values that regions use.
+        products: cache of `product_of`.
     """
 
     producer: Producer
@@ -37,7 +37,9 @@ class OwnRows:
     products: dict[Rows, Node | None] = field(default_factory=dict["Rows", "Node | None"])
 
     def product_of(self, value: Value, dim: int = ROWS) -> Node | None:
-        """Return the ragged dot of disjoint groups outside of which the rows of a value along the dim are zero, or None."""
+        """Return the ragged dot of disjoint groups such that rows of `value` (along `dim`) outside of the groups are
+        zero, or None.
+        """
         pending = [(value, dim)]
         while pending:
             rows = pending[-1]
@@ -49,7 +51,7 @@ class OwnRows:
         return self.products[value, dim]
 
     def _product(self, rows: Rows, sums: Sequence[Sequence[Rows]]) -> Node | None:
-        """Return the product of rows whose terms have theirs in `products`."""
+        """Return the ragged dot for `rows`, given the results for all its summands in `products`."""
         node = self.producer(rows[0])
         if node is not None and node.op == "ragged_dot":
             return node if rows[1] == ROWS and node.attrs.disjoint and not node.attrs.contracts else None
@@ -60,14 +62,17 @@ class OwnRows:
         return None
 
     def are_read_alone(self, value: Value, product: Node, through: Container[Node] = ()) -> bool:
-        """Whether all that reads a value, row by row, are products of the groups of this one; sums in `through` are row by row too."""
+        """Whether a value's only users, through row-wise ops, are ragged dots over the groups of `product`.
+
+        Sums in `through` count as row-wise ops.
+        """
         pending, seen = [(value, ROWS)], set[tuple[Value, int]]()
         while pending:
             value, dim = pending.pop()
             if (value, dim) in seen:
                 continue
             seen.add((value, dim))
-            if value in self.kept or value.granted:  # an annotated value is whole
+            if value in self.kept or value.granted:  # the user sees an annotated value with all rows
                 return False
             for user, number in self.uses(value):
                 if dim == ROWS and _reads_groups(user, number, product.operands[2:]):
@@ -80,14 +85,14 @@ class OwnRows:
 
 
 def _sums(node: Node | None, dim: int) -> list[list[Rows]]:
-    """Return the operands in which a result is linear together, with the dims of its rows; a list for each such set of operands."""
+    """Return each set of operands in which a result is jointly linear, as values with the dims of their rows."""
     if node is None or (loop := loop_of(node, dim, 1)) is None:
         return []
     terms = {number: (node.operands[number], d) for number, d in enumerate(loop.operands) if d is not None}
-    ways = [way.operands for way in rule_of(node).linear if "sum" in way.kinds]
-    return [[terms[number] for number in way] for way in ways if terms.keys() >= {*way}]
+    operand_sets = [operand_set.operands for operand_set in rule_of(node).linear if "sum" in operand_set.kinds]
+    return [[terms[number] for number in operand_set] for operand_set in operand_sets if terms.keys() >= {*operand_set}]
 
 
 def _reads_groups(node: Node, number: int, bounds: Sequence[Value]) -> bool:
-    """Whether an op reads its operand of that number only at the rows of groups with these bounds."""
+    """Whether an op reads operand `number` only at the rows of groups with these bounds."""
     return node.op == "ragged_dot" and node.operands[2:] == bounds and number <= int(node.attrs.contracts)

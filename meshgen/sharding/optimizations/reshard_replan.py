@@ -1,4 +1,10 @@
-"""A chain of reshards is replaced by the cheapest way from its first to its last layout."""
+"""Replace a chain of reshards by the cheapest plan from the first sharding of the chain to the last one.
+
+    before   %1 = all_gather %x   %2 = permute %1
+    after    %2 = all_to_all %x      if this plan is the cheapest
+
+Both end shardings must be known, and neither time nor bytes may grow.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +19,11 @@ from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, cost_sum
 
 
-@module_pass("reshard-replan", "materialize", "optimize", "partition", applies="unless dearer")
+@module_pass("reshard-replan", "materialize", "optimize", "partition", applies="unless more expensive")
 def reshard_replan(module: Module, context: Compilation) -> Module:
-    """Before: `permute(all_gather(x))`, `all_slice(all_to_all(x))`, ...   After: the cheapest plan from x.
+    """Return the module with replanned chains of reshards.
 
-    Only if the shardings of both ends are known, and neither time nor bytes grow. Reshards of the chain with other
-    uses stay, so dropping them would save nothing.
+    If a reshard inside the chain has other uses, it remains, so its cost does not count as saved.
     """
     return walk(module, context, _replan, of=SHARDING_OPS)
 
@@ -27,31 +32,33 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
     if (target := node.result.sharding) is None:
         return None
     chain = [node]
-    spent = _cost(node, walk)
+    saved = _cost(node, walk)
     best: tuple[Cost, ReshardPlan, list[Node]] | None = None
     exclusive = True
-    longest = DEFAULT.search.chain  # keeps the walk linear
-    while (made := walk.producers.get(chain[-1].operands[0])) and made.op in SHARDING_OPS and len(chain) < longest:
-        exclusive = exclusive and walk.single(made.result)
-        spent = cost_sum(spent, _cost(made, walk)) if exclusive else spent
-        chain.append(made)
-        start = made.operands[0]
+    longest = DEFAULT.search.chain  # keeps the time of the walk linear
+    while (
+        (reshard := walk.producers.get(chain[-1].operands[0])) and reshard.op in SHARDING_OPS and len(chain) < longest
+    ):
+        exclusive = exclusive and walk.single(reshard.result)
+        saved = cost_sum(saved, _cost(reshard, walk)) if exclusive else saved
+        chain.append(reshard)
+        start = reshard.operands[0]
         if start.sharding is None:
             break
         plan = plan_reshard(start.type, start.sharding, target, walk.mesh)
-        if plan.cost < spent and plan.ring_bytes <= spent[1] and (best is None or plan.cost < best[0]):
+        if plan.cost < saved and plan.ring_bytes <= saved[1] and (best is None or plan.cost < best[0]):
             best = plan.cost, plan, list(chain)
     return _write_plan(node, best[1], best[2], walk) if best else None
 
 
 def _cost(node: Node, walk: Walk) -> Cost:
-    found = price_of(node, walk.mesh)
-    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in RESHARDS), 1
+    price = price_of(node, walk.mesh)
+    return round(price.seconds * PICOSECONDS), price.ring_bytes, int(node.op in RESHARDS), 1
 
 
 def _write_plan(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
     value = chain[-1].operands[0]
     for step in plan.steps:
-        notes = merged_notes(chain[::-1], "a chain that was planned again")
+        notes = merged_notes(chain[::-1], "a chain of reshards that was replanned")
         value = walk.emit(step.op, [value], step.attrs, node.result, step.sharding, loc=node.loc, notes=notes)
     return [value]

@@ -1,8 +1,14 @@
-"""A slice of a device's tile is hoisted above the operations that make it, so that only the tile is computed.
+"""Hoist a slice of a device's tile above the ops that compute the sliced value, so that only the tile is computed.
 
-For sharded values, above element-wise ops; in a local program (stage partition) above any op that its rule allows on
-tiles, and above collectives over other axes, which then move less. Every device slices its own value, so no two devices
-are assumed to have equal values.
+    before   %1 = add %x, %y                     %2 = all_slice %1
+    after    %1 = all_slice %x   %2 = all_slice %y   %3 = add %1, %2
+
+    before   %1 = all_reduce %x on a             %2 = all_slice %1 on b
+    after    %1 = all_slice %x on b              %2 = all_reduce %1 on a
+
+On values with shardings, the ops must be element-wise. In a local program (stage partition) they may be any op that its
+sharding rule allows on tiles, and collectives over other axes, which then move less. Every device slices its own value,
+so no two devices are assumed to have equal values.
 """
 
 from __future__ import annotations
@@ -21,35 +27,34 @@ from meshgen.spec import Sharding
 
 
 @module_pass(
-    "slice-hoist", "materialize", "optimize", "partition", applies="unless dearer", requires_ops=("all_slice",)
+    "slice-hoist", "materialize", "optimize", "partition", applies="unless more expensive", requires_ops=("all_slice",)
 )
 def slice_hoist(module: Module, context: Compilation) -> Module:
-    """Before: `all_slice(add(x, y))`, `all_slice(all_reduce(x) on a) on b`.
+    """Return the module with slices above the ops that compute the sliced values.
 
-    After: `add(all_slice(x), all_slice(y))`, `all_reduce(all_slice(x) on b) on a`.
-
-    Only if the op has no other use. This brings a slice next to the reduction or gather that it can fold with. One walk backwards.
+    A slice moves only if the op has no other use. This places it next to the reduction or gather that it can fold with.
+    The graph is walked backwards once.
     """
     uses = Counter(used_values(module.graph))
     return with_graph(module, _graph(module.graph, uses, module.mesh))
 
 
 def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
-    kept: list[Node] = []  # backwards
+    reversed_nodes: list[Node] = []  # in reverse order
     producers = graph.index.producers
-    waiting: dict[Value, Node] = {}  # values that are used by this slice alone, and whose op can come after it
+    waiting: dict[Value, Node] = {}  # values whose only use is this slice, and whose op can come after it
 
     def place(cut: Node) -> None:
-        made = producers.get(cut.operands[0])
+        producer = producers.get(cut.operands[0])
         if (
-            made
+            producer
             and uses[cut.operands[0]] == 1
-            and not is_bound(made)
-            and (_can_follow(made, cut) or _sliceable_loop(made, cut, mesh))
+            and not is_bound(producer)
+            and (_can_follow(producer, cut) or _sliceable_loop(producer, cut, mesh))
         ):
             waiting[cut.operands[0]] = cut
         else:
-            kept.append(cut)
+            reversed_nodes.append(cut)
 
     for node in reversed(graph.nodes):
         if node.op == "all_slice":
@@ -57,24 +62,26 @@ def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
         elif node.results and node.results[0] in waiting:
             cut = waiting.pop(node.results[0])
             moved, slices = _swap_locally(node, cut, mesh) if node.result.sharding is None else _swap(node, cut)
-            kept.append(moved)
+            reversed_nodes.append(moved)
             for cut in reversed(slices):
                 place(cut)
         else:
             regions = tuple(_graph(region, uses, mesh) for region in node.regions)
-            kept.append(replace(node, regions=regions) if regions else node)
-    return Graph(graph.name, graph.inputs, kept[::-1], graph.outputs)
+            reversed_nodes.append(replace(node, regions=regions) if regions else node)
+    return Graph(graph.name, graph.inputs, reversed_nodes[::-1], graph.outputs)
 
 
 def _can_follow(node: Node, cut: Node) -> bool:
     if node.op not in ELEMENTWISE or node.result.sharding is None:
         return False
-    known = [value.sharding for value in node.operands if value.type.rank]
-    return all(s is not None and _is_free(s, node.result.sharding, cut) for s in known)
+    shardings = [value.sharding for value in node.operands if value.type.rank]
+    return all(s is not None and _is_free(s, node.result.sharding, cut) for s in shardings)
 
 
 def _sliceable_loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
-    """The loop of a local op that a slice of its result cuts, if the slice may come before it."""
+    """Return the loop of a local op that the slice `cut` of its result splits, or None if the slice cannot come before
+    the op.
+    """
     dim, axes = cut.attrs.dim, cut.attrs.axes
     count = mesh.group_size(tuple(axes))
     if len(node.results) != 1 or node.result.sharding is not None or node.result.type.sizes[dim] % count:
@@ -86,19 +93,19 @@ def _sliceable_loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
 
 
 def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
-    """The same in a local program."""
+    """Return the op on tiles, and the slices of its operands, in a local program."""
     loop, count = _sliceable_loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs.axes))
     assert loop is not None, "checked by the caller"
-    made: dict[tuple[Value, int], Node] = {}
+    slices: dict[tuple[Value, int], Node] = {}
     operands: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
-        if dim is not None and (value, dim) not in made:
+        if dim is not None and (value, dim) not in slices:
             tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
             attrs = {**cut.attrs, "dim": dim}
-            made[value, dim] = Node("all_slice", [value], [tile], attrs, cut.loc, notes=cut.notes)
-        operands.append(value if dim is None else made[value, dim].result)
+            slices[value, dim] = Node("all_slice", [value], [tile], attrs, cut.loc, notes=cut.notes)
+        operands.append(value if dim is None else slices[value, dim].result)
     attrs = dict(attrs_on_tiles(node, loop, count))
-    return Node(node.op, operands, [cut.result], attrs, node.loc, notes=node.notes), list(made.values())
+    return Node(node.op, operands, [cut.result], attrs, node.loc, notes=node.notes), list(slices.values())
 
 
 def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:
@@ -107,18 +114,18 @@ def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:
 
 
 def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
-    """The op on slices, and the slices of its operands, each value once."""
-    made: dict[Value, Node] = {}
+    """Return the op on tiles, and one slice per distinct operand."""
+    slices: dict[Value, Node] = {}
     for value in node.operands:
-        if value.type.rank and value not in made:
-            made[value] = _all_slice_of(value, cut)
-    operands = [made[value].result if value in made else value for value in node.operands]
+        if value.type.rank and value not in slices:
+            slices[value] = _all_slice_of(value, cut)
+    operands = [slices[value].result if value in slices else value for value in node.operands]
     result = cut.result
     sharding = NodeSharding(
         tuple(_sharding_of(v) for v in operands), (_sharding_of(result),), _sharding_of(result).dims
     )
     return Node(node.op, operands, [result], dict(node.attrs), node.loc, sharding, notes=node.notes), list(
-        made.values()
+        slices.values()
     )
 
 

@@ -1,11 +1,13 @@
-"""A softmax over split rows reads its elements once, for the maximum and the sum of a tile.
+"""Read the elements of a sharded softmax once: sum each tile relative to its own maximum, then rescale the sum.
 
     before   %u = reduce maximum %x                          %m = all_reduce max %u
-             %t = reduce add (exponential (%x - %m))         %s = all_reduce sum %t                      %x: the tile of a device
+             %t = reduce add (exponential (%x - %m))         %s = all_reduce sum %t                      %x: the tile of
+             a device
     after    %u = reduce maximum %x                          %t = reduce add (exponential (%x - %u))
              %m = all_reduce max %u                          %s = all_reduce sum (%t * exponential (%u - %m))
 
-Works on a local program (stage partition). The second read of the elements waited for the maximum of all devices.
+Works on a local program (stage partition). Before, the second read of the elements had to wait for the maximum over all
+devices.
 
 Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018.
 """
@@ -22,26 +24,27 @@ from meshgen.ir.matchers import Dims, Producer, layout_source, values_behind
 from meshgen.ops.constants import splat_of
 from meshgen.ops.live import without_dead
 
-_WIDE = ("f32", "f64")  # exponentials in narrower types are rounded before they are summed
+_WIDE = ("f32", "f64")  # narrower types would round each exponential before the sum
 
 
 @module_pass("softmax-in-one-read", "partition", requires_ops=("all_reduce",))
 def softmax_in_one_read(module: Module, context: Compilation) -> Module:
-    """The program without reads of the elements of a softmax that wait for their maximum over devices."""
+    """Return the module without reads of softmax elements that wait for the maximum over devices."""
     return on_graphs(module, _in_one_read)
 
 
 @dataclass(frozen=True)
 class _Softmax:
-    """The reductions over devices of a softmax, and what the second one reduces.
+    """The two reductions over devices in a softmax, and the local computation of its denominator.
 
     Attributes:
         maximum, total: the all_reduces.
         tile: the maximum of the tile.
-        elements: what the exponentials are of, before `shift` is subtracted.
-        masks: what fills the padding of the exponentials, first to last.
+        elements: the elements, before `shift` is subtracted and the exponential is taken.
+        masks: the nodes that fill the padding of the exponentials, first to last.
         reduction: the sum of the tile.
-        shift: a number per row, which depends on the maximum; the dims of the elements are `dims`.
+        shift: one number per row, which depends on the maximum.
+        dims: the dims of the elements that the dims of `shift` correspond to.
     """
 
     maximum: Node
@@ -55,32 +58,32 @@ class _Softmax:
 
     @property
     def kept(self) -> list[int]:
-        """The dims of the elements that are rows."""
+        """Return the dims of the elements that the reductions keep."""
         return [d for d in range(self.elements.type.rank) if d not in self.reduction.attrs.dims]
 
 
 def _in_one_read(graph: Graph) -> Graph:
     if not any(node.op == "all_reduce" and node.attrs.kind == "max" for node in graph.nodes):
         return graph
-    found: dict[Node, _Softmax] = {}
+    by_maximum: dict[Node, _Softmax] = {}
     for node in graph.nodes:
         softmax = _softmax_of(node, graph.index.producers.get)
         if softmax is not None:
-            found.setdefault(softmax.maximum, softmax)
-    if not found:
+            by_maximum.setdefault(softmax.maximum, softmax)
+    if not by_maximum:
         return graph
     tile_sums: dict[Node, Value] = {}
-    totals = {softmax.total: softmax for softmax in found.values()}
-    after = Graph(graph.name, graph.inputs, [], graph.outputs)
+    totals = {softmax.total: softmax for softmax in by_maximum.values()}
+    rewritten = Graph(graph.name, graph.inputs, [], graph.outputs)
     for node in graph.nodes:
-        builder = Builder(after, node.loc)
+        builder = Builder(rewritten, node.loc)
         if node in totals:
             _write_total(builder, totals[node], tile_sums[node])
             continue
-        if node in found:
-            tile_sums[found[node].total] = _write_tile(builder, found[node])
+        if node in by_maximum:
+            tile_sums[by_maximum[node].total] = _write_tile(builder, by_maximum[node])
         builder.add(node)
-    return without_dead(after)
+    return without_dead(rewritten)
 
 
 def _softmax_of(total: Node, producer: Producer) -> _Softmax | None:
@@ -113,7 +116,7 @@ def _is_all_reduce(node: Node | None) -> bool:
 
 
 def _is_maximum(node: Node, elements: Value, total: Node, reduction: Node, producer: Producer) -> bool:
-    """Whether an all_reduce is of the maximum of the elements, over the same dims and devices as their sum."""
+    """Whether an all_reduce computes the maximum of the elements, over the same dims and devices as their sum."""
     inner = producer(_unreshaped(node.operands[0], producer))
     if node.attrs.kind != "max" or {*node.attrs.axes} != {*total.attrs.axes} or inner is None:
         return False
@@ -122,7 +125,7 @@ def _is_maximum(node: Node, elements: Value, total: Node, reduction: Node, produ
 
 
 def _is_reduction(node: Node, combiner: str, init: float | None, producer: Producer) -> bool:
-    """Whether a node is this reduction; `init`: and from a number."""
+    """Whether a node reduces with `combiner` and, unless `init` is None, starts from `init`."""
     if node.op != "reduce" or node.attrs.kind != combiner:
         return False
     start = splat_of(node.operands[1], producer)
@@ -130,7 +133,7 @@ def _is_reduction(node: Node, combiner: str, init: float | None, producer: Produ
 
 
 def _unreshaped(value: Value, producer: Producer) -> Value:
-    """A value that has the same elements in the same order, before reshapes and broadcasts that keep its size."""
+    """Return the value before reshapes and broadcasts that keep its size and the order of its elements."""
     while (node := producer(value)) is not None and node.operands and node.op in ("reshape", "broadcast_in_dim"):
         is_in_order = node.op == "reshape" or list(node.attrs.dims) == sorted(node.attrs.dims)
         if not is_in_order or node.operands[0].type.size != value.type.size:
@@ -140,7 +143,7 @@ def _unreshaped(value: Value, producer: Producer) -> Value:
 
 
 def _unmasked(value: Value, producer: Producer) -> tuple[Value, tuple[Node, ...]]:
-    """A value without the masks of its padding, and these, first to last."""
+    """Return a value without the masks of its padding, and these masks, first to last."""
     masks: tuple[Node, ...] = ()
     while (node := producer(value)) is not None and node.op == "mask_padding":
         value, masks = node.operands[0], (node, *masks)
@@ -148,14 +151,14 @@ def _unmasked(value: Value, producer: Producer) -> tuple[Value, tuple[Node, ...]
 
 
 def _write_tile(builder: Builder, softmax: _Softmax) -> Value:
-    """Append the sum of the tile's exponentials less its own maximum."""
+    """Append the sum of the exponentials of the tile, after subtraction of the tile's maximum."""
     elements, reduction = softmax.elements, softmax.reduction
     rows = reduction.result.type
     zero = builder.broadcast_scalar(0, rows)
     is_finite = builder.emit("is_finite", [softmax.tile], TensorType(rows.shape, "i1"))
     shift = builder.elementwise("select", is_finite, softmax.tile, zero)  # a tile of padding has the maximum -inf
-    wide = builder.spread(shift, elements.type.sizes, softmax.kept)
-    terms = builder.elementwise("exponential", builder.elementwise("subtract", elements, wide))
+    spread_shift = builder.spread(shift, elements.type.sizes, softmax.kept)
+    terms = builder.elementwise("exponential", builder.elementwise("subtract", elements, spread_shift))
     for mask in softmax.masks:
         terms = builder.append("mask_padding", [terms], [terms.type], dict(mask.attrs.given))[0]
     init = builder.splat(0, rows.with_shape(()))
@@ -163,7 +166,7 @@ def _write_tile(builder: Builder, softmax: _Softmax) -> Value:
 
 
 def _write_total(builder: Builder, softmax: _Softmax, tile_sum: Value) -> None:
-    """Append the sum over devices of what each has, less the shift of all."""
+    """Append the sum over devices of the rescaled tile sums."""
     rows, sizes = tile_sum.type, softmax.elements.type.sizes
     dims = [dim for dim in softmax.dims if dim is not None]
     shift = builder.shaped(softmax.shift, [sizes[dim] for dim in dims])

@@ -1,4 +1,4 @@
-"""Partitioners: op -> its form on one device. Importing this package fills the table."""
+"""Partitioners: functions that write the form of an op on one device. Importing this package registers all of them."""
 
 from meshgen.sharding.partitioners import (
     attention,

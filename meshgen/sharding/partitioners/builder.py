@@ -1,4 +1,4 @@
-"""Writes the program of one device: appends nodes, with the few idioms that uneven tiles need."""
+"""Builder for the program of one device: appends nodes, and provides the few idioms that uneven tiles need."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
-INDEX = "i32"  # positions on a device and in a tensor's dim
-IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
+INDEX = "i32"  # dtype of device indices and of positions along a dim
+IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself returns it
 Fill: TypeAlias = Scalar | Value | np.ndarray[Any, Any]
-"""What padding is filled with: a number, the same in all its bits (a 0-d array), or a 0-d value of the program."""
+"""A fill value for padding: a Python number, a bit-exact 0-d array, or a 0-d value of the program."""
 
 
 def neutral_scalar(combiner: str, dtype: str) -> Scalar:
-    """The neutral element of a reduce kind as a Python scalar."""
+    """Return the neutral element of a reduction kind as a Python scalar."""
     value = neutral(combiner, dtype)
     return bool(value) if dtype == "i1" else float(value.real) if is_inexact(dtype) else int(value)
 
 
 @dataclass
 class LocalBuilder(Builder):
-    """Process indices are computed once, and `bounds` of groups of rows; `constants` are known; `sources` has the producer of a global value in the sharded
-    program, and its operands on this device.
+    """Builder for a local program.
+
+    Attributes:
+        indices: the process index over each tuple of axes, computed once.
+        sources: global value -> its producer in the sharded program, and the producer's operands on this device.
+        bounds: bounds of row groups, relative to the device's tile, computed once.
+        constants: the data of constants.
     """
 
     mesh: Mesh = field(kw_only=True)
@@ -49,37 +54,39 @@ class LocalBuilder(Builder):
             self.constants[node.result] = node.attrs.value
 
     def communicate(self, op: str, operand: Value, result: TensorType, why: str, /, **attrs: Any) -> Value:
-        """Append a collective, and the reason for it; returns its result."""
+        """Append a collective with its reason, and return its result."""
         return self.append(op, [operand], [result], attrs, notes=Notes(why))[0]
 
     def absent(self, like: TensorType) -> Value:
-        """The value that a device contributes to a sum for elements of other devices: it does not even change the sign of a zero."""
+        """Return the value that a device adds to a sum for elements of other devices. It does not even change the sign
+        of a zero.
+        """
         if (kind := picked_kind(like.dtype)) == "sum" and is_inexact(like.dtype):
             return self.splat(-complex(0.0, 0.0) if is_complex(like.dtype) else -0.0, like)
         return self.splat(neutral(kind, like.dtype).item(), like)
 
     def process_index(self, axes: tuple[str, ...]) -> Value:
-        """The device's number in its group over the axes."""
+        """Return the device's index in its group over `axes`."""
         if axes not in self.indices:
             self.indices[axes] = self.emit("process_index", [], TensorType((), INDEX), axes=axes)
         return self.indices[axes]
 
     def tile_start(self, axes: tuple[str, ...], tile: int) -> Value:
-        """First global position of the device's tile."""
+        """Return the first global position of the device's tile."""
         index = self.process_index(axes)
         return index if tile == 1 else self.elementwise("multiply", index, self.splat(tile, index.type))
 
     def global_rows(self, kind: TensorType, dim: int, axes: tuple[str, ...]) -> Value:
-        """The row of the tensor, along a dim that axes split, of every element of a buffer of type `kind`."""
+        """Return the global row index, along `dim`, of every element of a buffer of type `kind`; `axes` split the dim."""
         row = self.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)
         return self.elementwise("add", self.spread(self.tile_start(axes, kind.sizes[dim]), kind.sizes), row)
 
     def mask_padding(self, local: Value, value: Value, sharding: Sharding, dims: Sequence[int], fill: Fill) -> Value:
-        """A value's buffer with `fill` in its padding along `dims`; the buffer itself without padding.
+        """Return a value's buffer with `fill` in its padding along `dims`, or the buffer itself if it has no padding.
 
         Args:
             local: the buffer.
-            value: the global value that it is a part of, with `sharding`.
+            value: the global value, with `sharding`.
             dims: dims of the tensor.
         """
         axes = sharding.canonical(self.mesh).dims
@@ -88,7 +95,10 @@ class LocalBuilder(Builder):
         return local
 
     def mask_rows(self, local: Value, dim: int, axes: tuple[str, ...], size: int, fill: Fill) -> Value:
-        """A buffer with `fill` in its padding along a dim of `size` rows that axes split; the buffer itself without padding."""
+        """Return a buffer with `fill` in its padding along `dim`, which has `size` rows and is split over `axes`.
+
+        Returns the buffer itself if it has no padding.
+        """
         if size % self.mesh.group_size(axes) == 0:
             return local
         if not isinstance(fill, (Value, np.ndarray)):
@@ -99,6 +109,6 @@ class LocalBuilder(Builder):
         return self.emit("select", [inside, local, outside], local.type)
 
     def is_known(self, value: Value, scalar: Scalar) -> bool:
-        """Whether a value is known to be a constant that has `scalar` everywhere."""
+        """Whether a value is a constant with `scalar` in all elements."""
         constant = self.constants.get(value)
         return constant is not None and bool(constant == scalar)

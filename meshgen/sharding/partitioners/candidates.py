@@ -1,4 +1,6 @@
-"""Combine the candidates that the devices of a group found: on all of them, or on each for a share of the rows."""
+"""Combine the candidates that the devices of a group computed, either all rows on every device or a share of the rows
+on each.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,30 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import Site
 
-Finish = Callable[
-    [list[Value]], list[Value]
-]  # from candidates [rows, candidates of all devices] to results [rows, ...]
+Finish = Callable[[list[Value]], list[Value]]
+"""Computes results [rows, ...] from candidates [rows, candidates of all devices]."""
 
 
-def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: Finish, each: int) -> list[Value]:
-    """The results for all rows, on every device of the group.
+def finished(
+    site: Site, candidates: Sequence[Value], axes: tuple[str, ...], finish: Finish, results_per_row: int
+) -> list[Value]:
+    """Return the results for all rows, on every device of the group.
 
-    Each device finishes a share of the rows and all gather the results if that takes less time than gathering all
-    candidates: it moves 2 (n - 1) / n instead of n - 1 times the candidates of a device, in twice as many messages.
+    There are two plans. Either all devices gather all candidates, or each device finishes a share of the rows and all
+    gather the results. The second plan moves 2 (n - 1) / n instead of n - 1 times the candidates of a device, in twice
+    as many messages. The faster plan is chosen.
 
     Args:
-        found: per operand the device's candidates, the last dim; all dims before are rows.
-        finish: from the candidates of all devices, in the group's order, for some rows, to the results.
-        each: number of results per row; 0: the results have no such dim.
+        found: for each operand, the device's candidates; the last dim runs over candidates, all other dims are rows.
+        finish: computes the results of some rows from the candidates of all devices, in the order of the group.
+        each: number of results per row, or 0 if the results have no such dim.
     """
     builder, count = site.builder, site.mesh.group_size(axes)
-    *outer, width = found[0].type.sizes
+    *outer, width = candidates[0].type.sizes
     rows = math.prod(outer)
     share = -(-rows // count)
-    packs = _Packs.of(builder, [builder.shaped(value, (1, rows, width)) for value in found])
-    if packs.gather_seconds(axes) <= packs.share_seconds(axes, share, max(each, 1)):
+    packs = _Packs.of(builder, [builder.shaped(value, (1, rows, width)) for value in candidates])
+    if packs.gather_seconds(axes) <= packs.share_seconds(axes, share, max(results_per_row, 1)):
         why = site.why("candidates of other tiles")
         results = finish(packs.unpacked([_gathered(builder, value, 2, axes, why) for value in packs.values]))
     else:
@@ -46,11 +50,11 @@ def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: 
 
 @dataclass(frozen=True)
 class _Packs:
-    """Candidates one after the other: those of one element type are exchanged in one message.
+    """Candidates, concatenated per element type, so that each type is exchanged in one message.
 
     Attributes:
         values: one per element type, [operands of the type, rows, width].
-        numbers: the operands of each of `values`.
+        numbers: the operand indices in each of `values`.
     """
 
     builder: LocalBuilder
@@ -58,29 +62,31 @@ class _Packs:
     numbers: list[list[int]]
 
     @classmethod
-    def of(cls, builder: LocalBuilder, found: Sequence[Value]) -> _Packs:
-        """Pack candidates, each [1, rows, width]."""
+    def of(cls, builder: LocalBuilder, candidates: Sequence[Value]) -> _Packs:
+        """Pack candidates, each of shape [1, rows, width]."""
         numbers: dict[str, list[int]] = {}
-        for number, value in enumerate(found):
+        for number, value in enumerate(candidates):
             numbers.setdefault(value.type.dtype, []).append(number)
         groups = [*numbers.values()]
-        return cls(builder, [_concatenated(builder, [found[n] for n in group]) for group in groups], groups)
+        return cls(builder, [_concatenated(builder, [candidates[n] for n in group]) for group in groups], groups)
 
-    def unpacked(self, whole: Sequence[Value]) -> list[Value]:
-        """The candidates of all devices per operand, [rows, width], from what is made of `values`."""
-        found: dict[int, Value] = {}
-        for value, numbers in zip(whole, self.numbers, strict=True):
-            for place, number in enumerate(numbers):
-                one = value if len(numbers) == 1 else self.builder.rows(value, 0, place, place + 1)
-                found[number] = self.builder.reshape(one, value.type.sizes[1:])
-        return [found[number] for number in sorted(found)]
+    def unpacked(self, exchanged: Sequence[Value]) -> list[Value]:
+        """Return the candidates of all devices, [rows, width] per operand, given the exchanged packs."""
+        unpacked: dict[int, Value] = {}
+        for value, numbers in zip(exchanged, self.numbers, strict=True):
+            for position, number in enumerate(numbers):
+                candidates = value if len(numbers) == 1 else self.builder.rows(value, 0, position, position + 1)
+                unpacked[number] = self.builder.reshape(candidates, value.type.sizes[1:])
+        return [unpacked[number] for number in sorted(unpacked)]
 
     def gather_seconds(self, axes: tuple[str, ...]) -> float:
-        """The time to gather all candidates."""
+        """Return the time to gather all candidates."""
         return sum(self._seconds("all_gather", value.type, value.type, axes, dim=2) for value in self.values)
 
     def share_seconds(self, axes: tuple[str, ...], share: int, results: int) -> float:
-        """The time to exchange the candidates of shares of the rows, and to gather as many results per row of each operand."""
+        """Return the time to exchange the candidates of `share` rows, and to gather `results` results per row of each
+        operand.
+        """
         seconds, devices = 0.0, self.builder.mesh.group_size(axes)
         for kind in (value.type for value in self.values):
             operands, _, width = kind.sizes
@@ -109,14 +115,15 @@ def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ..
 
 
 def _exchanged(builder: LocalBuilder, value: Value, axes: tuple[str, ...], why: str) -> Value:
-    """The candidates of all devices for the device's share of the rows."""
+    """Return the candidates of all devices for the device's share of the rows."""
     (operands, rows, width), count = value.type.sizes, builder.mesh.group_size(axes)
-    kind = value.type.with_shape((operands, -(-rows // count), width * count))  # shares are equal: rows are rounded up
+    # shares are equal, so the number of rows is rounded up
+    kind = value.type.with_shape((operands, -(-rows // count), width * count))
     return builder.communicate("all_to_all", value, kind, why, axes=axes, split_dim=1, concat_dim=2)
 
 
 def _padded(builder: LocalBuilder, value: Value, rows: int) -> Value:
-    """The value with unused rows appended, so that all shares are equal."""
+    """Return the value with unused rows appended, so that all shares are equal."""
     more = rows - value.type.sizes[1]
     if not more:
         return value

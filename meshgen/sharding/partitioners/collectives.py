@@ -1,7 +1,8 @@
-"""Partitioners of collectives: they keep their axes; those in groups of one device vanish.
+"""Partitioners of collectives. A collective keeps its axes, except that axes of size 1 are removed, or the entire
+collective if it has no others.
 
-A collective between two shardings must mean what its name says: the axes it moves are the minor-most of
-their dim, and tiles nest, so that a device's new tile is where the op puts it.
+A collective between two shardings is legal only if its result is what its name says. The axes that it moves must be the
+minor-most axes of their dim, and tiles must nest, so that each device's new tile is the one that the op computes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from meshgen.sharding.partitioners.local_moves import cut_locally
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 from meshgen.spec import Sharding
 
-_GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute with the dim that loses the axes
-_SPLITS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}  # ... that gets them
-_IN_PLACE = ("all_reduce", "to_partial")  # element by element, so tiles may be of any sizes
+_GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute that names the dim that loses the axes
+# the attribute that names the dim that gains the axes
+_SPLITS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
+_IN_PLACE = ("all_reduce", "to_partial")  # element-wise, so tiles may have any sizes
 
 
 @partitioner("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial")
@@ -31,7 +33,9 @@ def collective(site: Site) -> list[Value]:
 
 @partitioner("permute", "retile")
 def move(site: Site) -> list[Value]:
-    """These carry their shardings; rows that a device already has are sliced out of its buffer."""
+    """Write a reshard, which carries its shardings; if a device holds all rows already, slice them from its buffer
+    instead.
+    """
     attrs = site.node.attrs
     source, target = _ends(site, attrs.source, attrs.target)
     if summand_axes(source, target, site.mesh) is None:
@@ -39,24 +43,26 @@ def move(site: Site) -> list[Value]:
         raise site.refuse(f"it cannot reduce, as {ends} requires", "use all_reduce or reduce_scatter")
     if source == target:
         return site.operands
-    found = cut_locally(site.builder, site.operands[0], source, target, attrs.shape)
-    return [found] if found else site.clone()
+    sliced = cut_locally(site.builder, site.operands[0], source, target, attrs.shape)
+    return [sliced] if sliced else site.clone()
 
 
 @partitioner("update_halo")
 def update_halo(site: Site) -> list[Value]:
-    """The operand has the halo rows to be refreshed, or none yet."""
-    wide = site.node.attrs.sharding
-    start = wide if site.sharding(0).canonical(site.mesh).halo else replace(wide, halo=())
-    source, target = _ends(site, start, wide)
-    if source == target:  # the rows that it has may be stale
+    """Write a halo exchange. The operand has stale halo rows, or no halo yet."""
+    target_halo = site.node.attrs.sharding
+    start = target_halo if site.sharding(0).canonical(site.mesh).halo else replace(target_halo, halo=())
+    source, target = _ends(site, start, target_halo)
+    if source == target:  # the halo rows of the operand may be stale
         return site.clone()
-    found = cut_locally(site.builder, site.operands[0], source, target, site.node.attrs.shape)
-    return [found] if found else site.clone()
+    sliced = cut_locally(site.builder, site.operands[0], source, target, site.node.attrs.shape)
+    return [sliced] if sliced else site.clone()
 
 
 def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sharding]:
-    """The shardings that a move names, with parts of axes joined. They must be those of its values."""
+    """Return the shardings that a reshard names, with parts of axes joined. Raises unless they equal the shardings of
+    its values.
+    """
     ends = site.sharding(0), sharding_of(site.node.result)
     joined, named = ([merged(sharding, site.mesh) for sharding in pair] for pair in (ends, (source, target)))
     if joined != named:
@@ -66,22 +72,22 @@ def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sha
 
 @dataclass
 class _Layout:
-    """A sharding being changed step by step."""
+    """A sharding that is being changed step by step."""
 
     dims: list[tuple[str, ...]]
     partial: dict[str, str]
 
 
 def _check(site: Site, axes: tuple[str, ...]) -> None:
-    """Raises ShardingError unless the collective leads from the operand's sharding to the result's."""
+    """Raise ShardingError unless the collective turns the operand's sharding into the result's."""
     op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), sharding_of(site.node.result))
     ends_axes = [axis for sharding in ends for axis in merged(sharding, site.mesh).used_axes]
     parts = AxisParts.of(site.mesh, [*axes, *ends_axes])
     if not parts.fits(*axes, *ends_axes):
         raise site.refuse(f"over {list(axes)} it cannot go from {ends[0]} to {ends[1]}: {NO_DIVISION}", "use retile")
     source, target = (parts.normal(sharding) for sharding in ends)
-    unequal = [s for s in (source, target) if s.halo or any(s.offsets)]
-    if unequal and (op not in _IN_PLACE or source.without_partial() != target.without_partial()):
+    irregular = [s for s in (source, target) if s.halo or any(s.offsets)]
+    if irregular and (op not in _IN_PLACE or source.without_partial() != target.without_partial()):
         raise site.refuse(f"it cannot go from {ends[0]} to {ends[1]}: it works on equal tiles", "use retile")
     layout, moved = _Layout(list(source.dims), dict(source.partial)), parts.refine(axes)
     reached = all(
@@ -119,13 +125,15 @@ def _add_partial(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh
 
 
 def _is_innermost(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh: Mesh) -> bool:
-    """Whether partial axes of other kinds are outside of all of these: kinds do not commute, inner ones come first."""
-    others = [mesh.order(axis) for axis, other in partial.items() if other != kind]
-    return not others or max(others) < min(map(mesh.order, axes))
+    """Whether `axes` are inside of all partial axes of other kinds. Kinds do not commute, and inner ones are reduced
+    first.
+    """
+    other_orders = [mesh.order(axis) for axis, other_kind in partial.items() if other_kind != kind]
+    return not other_orders or max(other_orders) < min(map(mesh.order, axes))
 
 
 def _check_nesting(site: Site, source: Sharding, target: Sharding) -> None:
-    """The coarser tile of each dim must be a whole number of the finer ones, or be the whole dim."""
+    """Raise unless, in each dim, the coarser tile is the entire dim or a multiple of the finer tile."""
     for dim, size in enumerate(site.node.result.type.sizes):
         few, many = sorted((source.parts(dim, site.mesh), target.parts(dim, site.mesh)))
         coarse, fine = -(-size // few), -(-size // many)

@@ -1,7 +1,9 @@
-"""Partitioner of composites whose decomposition is written by factors: that decomposition, on tiles, with what devices exchange.
+"""Partitioner of composites with a decomposition in factor notation: writes the decomposition on tiles, with the
+exchange between devices.
 
-normalize %x {factors = "t d -> t d, t, t"}, d split over x    %u, %s = mean and squares of the tile
-                                                               all_gather %u, %s over x    ...    the mean and squares of all
+    normalize %x {factors = "t d -> t d, t, t"}, d split over x    %u, %s = mean and squares of the tile
+                                                                   all_gather %u, %s over x   ...   the mean and squares
+                                                                   of all
 """
 
 from __future__ import annotations
@@ -24,27 +26,27 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 
 @partitioner("normalize", "normalize_gradient", "scaled_dot", "softmax_cross_entropy")
 def by_factors(site: Site) -> list[Value]:
-    """The decomposition of the device's tiles."""
+    """Write the decomposition for the device's tiles."""
     decompose = OPS[site.node.op].decompose
     assert decompose is not None
     return list(decompose(TileWriter(site)))
 
 
 def factor_axes(site: Site) -> dict[str, tuple[str, ...]]:
-    """The axes of more than one device that split each factor of the node."""
-    node, found = site.node, dict[str, tuple[str, ...]]()
+    """Return the mesh axes, of more than one device, that split each factor of the node."""
+    node, axes_by_factor = site.node, dict[str, tuple[str, ...]]()
     operands, results = parsed(node.attrs.factors)
     for names, value in zip((*operands, *results), (*node.operands, *node.results), strict=True):
         for name, axes in zip(names, sharding_of(value).canonical(site.mesh).dims, strict=True):
-            found[name] = axes or found.get(name, ())
-    return found
+            axes_by_factor[name] = axes or axes_by_factor.get(name, ())
+    return axes_by_factor
 
 
 class TileWriter(FactorWriter):
     """Writes decompositions for a device that has tiles of the operands.
 
     Attributes:
-        axes: those that split each factor.
+        axes: the mesh axes that split each factor.
     """
 
     def __init__(self, site: Site) -> None:
@@ -53,10 +55,10 @@ class TileWriter(FactorWriter):
 
     def positions(self, factor: str, dtype: str) -> Spread:
         builder, tile = self.site.builder, self._tile(factor)
-        place = Spread(builder.emit("iota", [], TensorType((tile,), dtype), dim=0), (factor,))
+        positions = Spread(builder.emit("iota", [], TensorType((tile,), dtype), dim=0), (factor,))
         if not (axes := self.axes[factor]):
-            return place
-        return self.apply("add", place, self.convert(Spread(builder.tile_start(axes, tile), ()), dtype))
+            return positions
+        return self.apply("add", positions, self.convert(Spread(builder.tile_start(axes, tile), ()), dtype))
 
     def masked(self, part: Spread, over: Names, fill: float) -> Spread:
         value = part.value
@@ -71,8 +73,8 @@ class TileWriter(FactorWriter):
         if not (axes := self._axes_of(over)):
             return tile
         kind, why = reduction_kind(combiner), self.site.why("the sums of other tiles")
-        whole = self.site.builder.communicate("all_reduce", tile.value, tile.value.type, why, axes=axes, kind=kind)
-        return Spread(whole, tile.names)
+        total = self.site.builder.communicate("all_reduce", tile.value, tile.value.type, why, axes=axes, kind=kind)
+        return Spread(total, tile.names)
 
     def tile_count(self, over: Names, dtype: str) -> Spread | float:
         if not any(map(self._is_uneven, over)):
@@ -94,8 +96,8 @@ class TileWriter(FactorWriter):
             return [part.value for part in finish([Spread(value, ("rows", TILES)) for value in values])]
 
         rows = [builder.reshape(part.value, (*part.value.type.sizes, 1)) for part in parts]
-        whole = finished(self.site, rows, axes, finish_rows, 0)
-        return [Spread(value, part.names) for value, part in zip(whole, parts, strict=True)]
+        combined = finished(self.site, rows, axes, finish_rows, 0)
+        return [Spread(value, part.names) for value, part in zip(combined, parts, strict=True)]
 
     def _axes_of(self, over: Names) -> tuple[str, ...]:
         return tuple(axis for f in over for axis in self.axes[f])
@@ -110,7 +112,7 @@ class TileWriter(FactorWriter):
         return self.sizes[factor] % self._devices(factor) != 0
 
     def _counts(self, over: Names) -> np.ndarray:
-        """The number of elements of factors that each device of their group has."""
+        """Return the number of elements of the factors `over` that each device of their group has."""
         starts = [np.arange(self._devices(f)) * self._tile(f) for f in over]
         tiles = [np.clip(self.sizes[f] - start, 0, self._tile(f)) for f, start in zip(over, starts, strict=True)]
         return reduce(np.multiply.outer, tiles).ravel()

@@ -1,4 +1,6 @@
-"""Partitioners of reductions, dots and convolutions: padding of a dim that is summed over gets the neutral element first."""
+"""Partitioners of reductions, dots and convolutions. The padding of a reduced dim is filled with the neutral element
+first.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from meshgen.sharding.partitioners.windowed import fetched
 
 @partitioner("reduce")
 def reduce(site: Site) -> list[Value]:
-    """The initial value counts once: where devices reduce a part each, one device of the group begins with it."""
+    """Write a reduction of the tile. The initial value counts once: only one device of the group starts from it."""
     dims, combiner = site.node.attrs.dims, site.node.attrs.kind
     operand, init = site.operands
     fill = neutral_scalar(combiner, operand.type.dtype)
@@ -30,13 +32,18 @@ def reduce(site: Site) -> list[Value]:
 
 @partitioner("dot_general")
 def dot_general(site: Site) -> list[Value]:
-    """Both operands are masked along an unevenly split contraction: 0 times a NaN in the padding would be NaN."""
+    """Write a dot of tiles. Both operands are masked along an unevenly split contraction, since 0 times a NaN in the
+    padding would be NaN.
+    """
     return site.clone([_contracted(site, side, dims) for side, dims in enumerate(DotDims.of(site.node).contract)])
 
 
 @partitioner("ragged_dot")
 def ragged_dot(site: Site) -> list[Value]:
-    """Bounds of groups become rows of the device's tile: of its padding none. Groups that are padding are empty."""
+    """Write a ragged dot of tiles, with group bounds relative to the device's tile.
+
+    Groups contain no padding rows, and padding groups are empty.
+    """
     node = site.node
     lhs, rhs = site.operands[:2]
     if not node.attrs.contracts:
@@ -49,15 +56,17 @@ def ragged_dot(site: Site) -> list[Value]:
 
 
 def _tile_bound(site: Site, number: int) -> Value:
-    """The operand of that number, bounds of groups of rows, as rows of the device's tile; the same value for the same bounds and tiles."""
+    """Return operand `number`, the bounds of row groups, relative to the device's tile. Equal bounds and tiles share
+    one value.
+    """
     builder, bound, rows = site.builder, site.operands[number], site.node.operands[0].type.sizes[0]
     axes, sharding, tile = site.axes(0, 0), site.sharding(number), site.operands[0].type.sizes[0]
     key = bound, axes, rows, sharding
     if key not in builder.bounds:
         if axes:
-            least, most = (builder.splat(row, bound.type) for row in (0, rows))
+            first_row, end_row = (builder.splat(row, bound.type) for row in (0, rows))
             start = builder.spread(builder.tile_start(axes, tile), bound.type.sizes)
-            bound = builder.emit("clamp", [least, bound, most], bound.type)
+            bound = builder.emit("clamp", [first_row, bound, end_row], bound.type)
             bound = builder.elementwise("subtract", bound, start)
         builder.bounds[key] = builder.mask_padding(bound, site.node.operands[number], sharding, (0,), 0)
     return builder.bounds[key]
@@ -65,7 +74,9 @@ def _tile_bound(site: Site, number: int) -> Value:
 
 @partitioner("convolution")
 def convolution(site: Site) -> list[Value]:
-    """Input channels are summed over, as in a dot; of split spatial dims the rows under the windows are fetched."""
+    """Write a convolution of tiles. Input channels are reduced, as in a dot. Along split spatial dims, the rows under
+    the windows are fetched.
+    """
     attrs = site.node.attrs
     summed = [attrs.kernel_spatial[number] for number in summed_dims(site.node)]
     image = _contracted(site, 0, (attrs.input_feature,))

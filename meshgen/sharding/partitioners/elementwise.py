@@ -1,4 +1,6 @@
-"""Partitioners of element-wise ops and optimization barriers: a device does the same to its tiles, padding included."""
+"""Partitioner of element-wise ops and optimization barriers: a device applies the op to its tiles, including the
+padding.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Fetch rows of a concatenation from its operands.
+"""Fetch rows of a concatenation directly from its operands.
 
-A tensor with a few rows concatenated to its ends (a convolution that wraps around, or repeats the edge) has tiles of its own, which
-no op needs by themselves: an op that reads its rows fetches them from the operands.
+A tensor with a few rows concatenated to its ends (a convolution that wraps around, or repeats the edge) has other tiles
+than its operands. No op needs these tiles as such, so an op that reads rows of the concatenation fetches them from the
+operands.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from meshgen.sharding.window_fetches import turn
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows of a concatenation from row `begin` on: `fetch.rows` rows of a local value, `shift` rows after the first wanted one."""
+    """Rows of a concatenation from row `begin` on: `fetch.rows` rows of a local value.
+
+    The rows start `shift` rows after the first row that the op needs.
+    """
 
     begin: int
     value: Value
@@ -31,19 +35,21 @@ class _Part:
 
 
 def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: str) -> Value | None:
-    """The rows of `plan` of a concatenated operand; rows outside of it may hold anything.
+    """Return the rows of `plan` of a concatenated operand, fetched from its parts; rows outside of the operand are
+    undefined.
 
-    None if the operand is not a concatenation along the window's dim, or fetching its own rows moves no more.
+    Returns None if the operand is not a concatenation along the window's dim, or if fetching from its own tiles moves
+    no more.
     """
     operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
-    node, given = sources.get(operand, (None, []))
+    node, local_parts = sources.get(operand, (None, []))
     is_join = node is not None and node.op in JOINING and node.attrs.dim == dim
     if not is_join or node is None or value is not site.operands[window.operand] or plan.divisor != 1 or plan.wrap:
         return None
-    is_turn = turn(node, lambda part: sources[part][0] if part in sources else None) is not None
-    if is_turn or plan.step < 0 or any(sharding_of(part) != sharding_of(operand) for part in node.operands):
+    is_rotation = turn(node, lambda part: sources[part][0] if part in sources else None) is not None
+    if is_rotation or plan.step < 0 or any(sharding_of(part) != sharding_of(operand) for part in node.operands):
         return None
-    parts = list(_parts(node, given, dim, plan, sources))
+    parts = list(_parts(node, local_parts, dim, plan, sources))
     if rows_moved([part.fetch for part in parts]) > plan.moved():
         return None
     axes = site.axes(window.operand, dim)
@@ -59,36 +65,40 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
 
 
 def _parts(
-    node: Node, given: list[Value], dim: int, plan: RowFetch, sources: dict[Value, tuple[Node, list[Value]]]
+    node: Node, local_parts: list[Value], dim: int, plan: RowFetch, sources: dict[Value, tuple[Node, list[Value]]]
 ) -> Iterator[_Part]:
-    """The operands of which some device wants rows, each with its own rows or those of the tensor that it is a slice of."""
+    """Yield the operands of the concatenation from which some device needs rows.
+
+    Rows of an operand that is a slice are fetched from the sliced tensor.
+    """
     sizes = [part.type.sizes[dim] for part in node.operands]
-    for part, local, begin in zip(node.operands, given, itertools.accumulate(sizes, initial=0), strict=False):
+    for part, local, begin in zip(node.operands, local_parts, itertools.accumulate(sizes, initial=0), strict=False):
         rows, offset = part.type.sizes[dim], 0
-        wanted = [
+        needed = [
             (i, max(plan.start(i), begin), min(plan.start(i) + plan.rows, begin + rows)) for i in range(plan.count)
         ]
-        users = [(index, first, stop) for index, first, stop in wanted if first < stop]
-        made, operands = sources.get(part, (None, []))
+        users = [(index, first, stop) for index, first, stop in needed if first < stop]
+        producer, operands = sources.get(part, (None, []))
         if (
-            made is not None
-            and made.op == "slice"
-            and _is_cut_along(made, dim)
-            and sharding_of(made.operands[0]) == sharding_of(part)
+            producer is not None
+            and producer.op == "slice"
+            and _is_cut_along(producer, dim)
+            and sharding_of(producer.operands[0]) == sharding_of(part)
         ):
-            local, offset, whole = operands[0], made.attrs.start[dim], made.operands[0].type.sizes[dim]
+            local, offset, source_rows = operands[0], producer.attrs.start[dim], producer.operands[0].type.sizes[dim]
         else:
-            whole = rows
+            source_rows = rows
         fetch = RowFetch(
             plan.count, local.type.sizes[dim], plan.base - begin + offset, plan.step, plan.rows, offset + rows
         )
-        if len(users) == 1:  # the others want none of its rows: theirs are before the first or after the last
+        # The other devices need none of its rows: their rows are before the first or after the last.
+        if len(users) == 1:
             ((index, first, stop),) = users
-            base = first - begin + offset - index * whole
+            base = first - begin + offset - index * source_rows
             yield _Part(
                 begin,
                 local,
-                replace(fetch, base=base, step=whole, rows=stop - first, limit=whole),
+                replace(fetch, base=base, step=source_rows, rows=stop - first, limit=source_rows),
                 first - plan.start(index),
             )
         elif users:
@@ -96,14 +106,14 @@ def _parts(
 
 
 def _is_cut_along(node: Node, dim: int) -> bool:
-    """Whether a slice takes neighbouring rows of a dim, and all of the others."""
+    """Whether a slice takes adjacent rows of one dim, and all rows of the other dims."""
     sizes = node.operands[0].type.sizes
     cut = [d for d, size in enumerate(sizes) if node.result.type.sizes[d] != size]
     return cut == [dim] and set(node.attrs.stride) == {1}
 
 
 def _joined_row_numbers(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
-    """The row of the concatenation that each element belongs to."""
+    """Return the row index in the concatenation for each element."""
     kind = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
     row = builder.emit("iota", [], kind, dim=dim)
     scalar = TensorType((), INDEX)
@@ -113,7 +123,7 @@ def _joined_row_numbers(builder: LocalBuilder, axes: tuple[str, ...], plan: RowF
 
 
 def _fetched(builder: LocalBuilder, part: _Part, plan: RowFetch, axes: tuple[str, ...], dim: int, why: str) -> Value:
-    """All wanted rows, with those of the part in their positions."""
+    """Return all needed rows, with the rows of `part` at their positions and zeros elsewhere."""
     fetch, value = part.fetch, part.value
     attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": fetch.base, "step": fetch.step, "limit": fetch.limit}
     shape = [fetch.rows if d == dim else size for d, size in enumerate(value.type.sizes)]

@@ -1,8 +1,8 @@
-"""Whether a node's shardings are ones that its rule allows: then local computation on tiles is right.
+"""Check that a node's shardings are allowed by its sharding rule, so that computing on tiles is correct.
 
-Checked for every node before it is partitioned, whether its shardings were propagated or written by hand: dims that share a factor are
-split by the same axes, whole factors are not split, a split of reduced factors leaves a partial result of
-that kind, and partial operands meet only ops that are linear in them.
+Every node is checked before it is partitioned, whether its shardings were propagated or written by hand. Dims that
+share a factor must be split over the same axes, factors of kind `whole` must not be split, a split reduced factor must
+leave a partial result of its kind, and partial operands may only be used by ops that are linear in them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from meshgen.spec import Sharding
 
 
 def find_control_fault(node: Node, mesh: Mesh) -> str | None:
-    """A fault of the shardings around and in control flow; None if each value has one sharding throughout."""
+    """Return a fault in the shardings around and inside control flow, or None if each value has the same sharding
+    inside and outside.
+    """
     repeats = is_loop(node)
-    decided = [node.regions[0].outputs[0]] if repeats else node.operands[:1]
-    if any(not sharding_of(value).canonical(mesh).is_replicated for value in decided):
+    predicates = [node.regions[0].outputs[0]] if repeats else node.operands[:1]
+    if any(not sharding_of(value).canonical(mesh).is_replicated for value in predicates):
         return "the predicate must be replicated, or devices would take different branches"
     carried = node.operands if repeats else node.operands[1:]
     pairs = [pair for body in node.regions for pair in zip(body.inputs, carried, strict=False)]
@@ -38,7 +40,9 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
 
 
 def find_barrier_fault(node: Node, mesh: Mesh) -> str | None:
-    """A fault of the shardings of an optimization barrier; None if each result has the sharding of its operand."""
+    """Return a fault in the shardings of an optimization barrier, or None if each result has the sharding of its
+    operand.
+    """
     for number, (value, result) in enumerate(zip(node.operands, node.results, strict=True)):
         if not same_layout(sharding_of(value), sharding_of(result), value.type, mesh):
             return f"operand {number} has sharding {sharding_of(value)}, and result {number} {sharding_of(result)}"
@@ -46,7 +50,7 @@ def find_barrier_fault(node: Node, mesh: Mesh) -> str | None:
 
 
 def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
-    """A fault of the node's shardings in one sentence; None if they are legal."""
+    """Return a fault in the node's shardings as one sentence, or None if they are legal."""
     operands = [merged(sharding_of(value), mesh) for value in node.operands]
     results = [merged(sharding_of(value), mesh) for value in node.results]
     if any(s.halo or any(s.offsets) for s in (*operands, *results)):
@@ -68,7 +72,9 @@ def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
 
 
 def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], results: Sequence[Sharding]) -> str | None:
-    """A fault of halos and offsets: only element-wise ops whose operands all have the same sharding carry them."""
+    """Return a fault of halos and offsets, or None. They are allowed only on element-wise ops with equal shardings on
+    all operands.
+    """
     identity = tuple((d,) for d in range(results[0].rank))
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
     alike = all(sharding == results[0] and dims == identity for dims, sharding in ends)
@@ -78,7 +84,12 @@ def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], resul
 
 
 class _Layout(NamedTuple):
-    """Axes of each factor that a value has, major to minor, and the kind of each axis that it is partial over."""
+    """The sharding of one value in terms of factors.
+
+    Attributes:
+        factors: the mesh axes that split each factor, major to minor.
+        partial: the reduction kind for each axis that the value is partial over.
+    """
 
     name: str
     dims: DimMap
@@ -91,11 +102,11 @@ class _Layout(NamedTuple):
 
 
 def _layout(name: str, rule: Rule, dims: DimMap, value: Value, sharding: Sharding, mesh: Mesh) -> _Layout | str:
-    found: dict[int, tuple[str, ...]] = {}
+    axes_by_factor: dict[int, tuple[str, ...]] = {}
     for dim, factors in enumerate(dims):
         axes = sharding.dims[dim]
         if axes and not factors:
-            return f"dim {dim} of {name} is split over {list(axes)}, but is read whole"
+            return f"dim {dim} of {name} is split over {list(axes)}, but the op reads all of its rows"
         shares = _distribute(axes, [rule.factors[f].size for f in factors], mesh)
         if shares is None:
             sizes = " x ".join(str(rule.factors[f].size) for f in factors)
@@ -103,46 +114,48 @@ def _layout(name: str, rule: Rule, dims: DimMap, value: Value, sharding: Shardin
             return (
                 f"dim {dim} of {name} ({rows} = {sizes} rows) is split over {list(axes)}, which cuts across its factors"
             )
-        found.update(zip(factors, shares, strict=True))
-    return _Layout(name, dims, found, dict(sharding.partial))
+        axes_by_factor.update(zip(factors, shares, strict=True))
+    return _Layout(name, dims, axes_by_factor, dict(sharding.partial))
 
 
 def _distribute(axes: tuple[str, ...], sizes: Sequence[int], mesh: Mesh) -> list[tuple[str, ...]] | None:
-    """The axes of a dim dealt to its factors, major to minor; an axis that covers one factor goes on in the next.
+    """Distribute the mesh axes of a dim over its factors, major to minor. An axis that exceeds a factor continues in
+    the next one.
 
-    None where a factor would be split unevenly, or a minor one before the major one is used up: tiles of the dim
-    would not be tiles of the factors. A factor that is a dim by itself may be split unevenly.
+    Returns None if a factor would be split unevenly, or a minor factor before the major one is fully split: the tiles
+    of the dim
+    would then not be tiles of the factors. A factor that is an entire dim may be split unevenly.
     """
     if len(sizes) == 1:
         return [axes]
     shares: list[list[str]] = [[] for _ in sizes]
-    place, room = 0, sizes[0] if sizes else 1
-    rest = list(axes)
-    while rest:
-        while room == 1 and place + 1 < len(sizes):
-            place += 1
-            room = sizes[place]
-        ref = rest.pop(0)
+    position, room = 0, sizes[0] if sizes else 1
+    remaining = list(axes)
+    while remaining:
+        while room == 1 and position + 1 < len(sizes):
+            position += 1
+            room = sizes[position]
+        ref = remaining.pop(0)
         size = mesh.axis_size(ref)
         if room % size and size % room == 0 and room > 1:
             first, second = _halves(ref, room, mesh)
-            rest.insert(0, second)
+            remaining.insert(0, second)
             ref, size = first, room
         if room % size:
             return None
-        shares[place].append(ref)
+        shares[position].append(ref)
         room //= size
     return [tuple(share) for share in shares]
 
 
 def _halves(ref: str, major: int, mesh: Mesh) -> tuple[str, str]:
-    """An axis as its part of size `major` and the part below that."""
+    """Return an axis as two sub-axes: the major part of size `major`, and the minor rest."""
     name, pre, _ = split_ref(ref)
     return f"{name}:({pre}){major}", f"{name}:({pre * major}){mesh.axis_size(ref) // major}"
 
 
 class _Check:
-    """Compares the layouts of all values of a node, axis by axis; axes are cut so that no two overlap in part."""
+    """Compares the layouts of all values of a node, axis by axis. Axes are split so that no two overlap partially."""
 
     def __init__(self, rule: Rule, layouts: Sequence[_Layout], operands: int, parts: AxisParts) -> None:
         self.rule, self.count = rule, operands
@@ -163,15 +176,15 @@ class _Check:
     def _faults(self) -> Iterator[str]:
         owners: dict[str, int] = {}
         for number, loop in enumerate(self.rule.factors):
-            having = [x for x in self.layouts if number in x.factors and not self._is_picked(number, x)]
-            axes = having[0].factors[number]
+            layouts = [x for x in self.layouts if number in x.factors and not self._is_picked(number, x)]
+            axes = layouts[0].factors[number]
             yield from (
-                f"{x.name} splits factor {loop.name} over {list(x.factors[number])}, but {having[0].name} over {list(axes)}"
-                for x in having
+                f"{x.name} splits factor {loop.name} over {list(x.factors[number])}, but {layouts[0].name} over {list(axes)}"
+                for x in layouts
                 if x.factors[number] != axes
             )
             if axes and loop.kind == "whole":
-                yield f"factor {loop.name} must be whole, but is split over {list(axes)}"
+                yield f"factor {loop.name} must not be split, but is split over {list(axes)}"
             for axis in axes:
                 if axis in owners:
                     other = self.rule.factors[owners[axis]].name
@@ -181,43 +194,47 @@ class _Check:
             yield from self._partial_faults(axis, owners.get(axis))
 
     def _is_picked(self, number: int, layout: _Layout) -> bool:
-        """Whether the result is partial because rows of a window stay on the devices that have them."""
+        """Whether a result is partial because rows of a window stay on the devices that have them."""
         if layout.factors[number] or number not in (pick.window.factor for pick in self.rule.picks):
             return False
         axes = next(x.factors[number] for x in self.layouts if number in x.factors)
-        return layout in self.layouts[self.count :] and all(layout.partial.get(a) == self._due(number) for a in axes)
+        return layout in self.layouts[self.count :] and all(
+            layout.partial.get(a) == self._partial_kind(number) for a in axes
+        )
 
-    def _due(self, number: int) -> str | None:
-        """The kind of partial result that a split of the factor makes; for a window if its rows stay in place."""
+    def _partial_kind(self, number: int) -> str | None:
+        """Return the kind of partial result that a split of the factor causes; for a window, the kind if its rows stay
+        where they are.
+        """
         loop = self.rule.factors[number]
         kinds = {pick.window.factor: pick.kind for pick in self.rule.picks}
         return loop.reduction if loop.kind == "reduce" else kinds.get(number)
 
     def _partial_faults(self, axis: str, owner: int | None) -> Iterator[str]:
-        """A fault of an axis over which a value is partial: a reduction or linear operands must make it so."""
-        given = {i: x.partial[axis] for i, x in enumerate(self.layouts[: self.count]) if axis in x.partial}
-        made = [x.partial.get(axis) for x in self.layouts[self.count :]]
+        """Yield faults of an axis over which a value is partial: a reduction or linear operands must cause it."""
+        operand_kinds = {i: x.partial[axis] for i, x in enumerate(self.layouts[: self.count]) if axis in x.partial}
+        result_kinds = [x.partial.get(axis) for x in self.layouts[self.count :]]
         if owner is not None:
             loop = self.rule.factors[owner]
             is_left = loop.kind == "reduce" or any(
                 owner in x.factors and self._is_picked(owner, x) for x in self.layouts
             )
-            due = self._due(owner) if is_left else None
-            if given or any(kind != due for kind in made):
-                yield f"axis '{axis}' splits factor {loop.name}, so the result must be {_partial(due)}, not {_partial(next((k for k in made if k != due), due))}"
+            due = self._partial_kind(owner) if is_left else None
+            if operand_kinds or any(kind != due for kind in result_kinds):
+                yield f"axis '{axis}' splits factor {loop.name}, so the result must be {_partial(due)}, not {_partial(next((k for k in result_kinds if k != due), due))}"
             return
-        kinds = list(dict.fromkeys(given.values()))
-        if not given:
-            if any(made):
+        kinds = list(dict.fromkeys(operand_kinds.values()))
+        if not operand_kinds:
+            if any(result_kinds):
                 yield f"no operand or factor makes the result partial over '{axis}'"
         elif len(kinds) > 1 or not any(
-            given.keys() == set(w.operands) and kinds[0] in w.kinds for w in self.rule.linear
+            operand_kinds.keys() == set(w.operands) and kinds[0] in w.kinds for w in self.rule.linear
         ):
-            names = ", ".join(f"operand {i} ({kind})" for i, kind in given.items())
+            names = ", ".join(f"operand {i} ({kind})" for i, kind in operand_kinds.items())
             yield f"it is not linear in what is partial over '{axis}': {names}"
-        elif any(kind != kinds[0] for kind in made):
-            yield f"operands are partial over '{axis}' ({kinds[0]}), but the result is {_partial(made[0])}"
+        elif any(kind != kinds[0] for kind in result_kinds):
+            yield f"operands are partial over '{axis}' ({kinds[0]}), but the result is {_partial(result_kinds[0])}"
 
 
 def _partial(kind: str | None) -> str:
-    return f"partial ({kind})" if kind else "whole"
+    return f"partial ({kind})" if kind else "complete"

@@ -1,4 +1,4 @@
-"""Partitioner of gather: batches and whole dims are local; look-ups in a split dim are masked."""
+"""Partitioner of gather. Batch dims and unsplit dims are local; lookups in a split dim are masked."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
-_INDEX_MAX = 2**31 - 1  # of positions, which are i32
+_INDEX_MAX = 2**31 - 1  # the largest position, since positions are i32
 
 
 @partitioner("gather")
 def gather(site: Site) -> list[Value]:
-    """Every device looks up the indices that fall into its tile and leaves zeros for the others (a partial sum)."""
+    """Write a gather: every device looks up the indices inside its tile, and leaves zeros for the others (a partial
+    sum).
+    """
     attrs, operand = site.node.attrs, site.operands[0]
     sizes = site.node.operands[0].type.sizes
     slices = tuple(
-        here if size == whole else size
-        for size, whole, here in zip(attrs.slice_sizes, sizes, operand.type.sizes, strict=True)
+        tile_size if size == full_size else size
+        for size, full_size, tile_size in zip(attrs.slice_sizes, sizes, operand.type.sizes, strict=True)
     )
     split = [number for number, dim in enumerate(attrs.start_index_map) if _is_searched(site, dim)]
     if not split:
         return site.clone(slice_sizes=slices)
     parts = [_component(site, number) for number in range(len(attrs.start_index_map))]
-    found = site.clone([operand, _joined_indices(site, [p.index for p in parts])], slice_sizes=slices)[0]
-    return [_keep(site, found, [p.is_here for p in parts if p.is_here is not None])]
+    rows = site.clone([operand, _joined_indices(site, [p.index for p in parts])], slice_sizes=slices)[0]
+    return [_keep(site, rows, [p.is_here for p in parts if p.is_here is not None])]
 
 
 def _is_searched(site: Site, dim: int) -> bool:
@@ -38,14 +40,18 @@ def _is_searched(site: Site, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class _Component:
-    """One coordinate of the look-ups on a device, and a mask of those in its tile (None: all)."""
+    """One index component of the lookups on a device, and a mask of the lookups inside its tile (None if all are
+    inside).
+    """
 
     index: Value
     is_here: Value | None
 
 
 def _component(site: Site, number: int) -> _Component:
-    """Clamped to the tensor first, as StableHLO says, then moved into the tile and clamped to that."""
+    """Return an index component, clamped to the tensor as StableHLO specifies, then relative to the tile and clamped to
+    it.
+    """
     attrs, builder = site.node.attrs, site.builder
     dim = attrs.start_index_map[number]
     size = site.node.operands[0].type.sizes[dim]
@@ -63,7 +69,9 @@ def _component(site: Site, number: int) -> _Component:
 
 
 def _extracted(site: Site, number: int) -> Value:
-    """The coordinate's column of the indices (kept as a dim of size 1), or all of them if there is one coordinate."""
+    """Return component `number` of the indices, with its dim kept as size 1, or all indices if there is only one
+    component.
+    """
     dim, indices = site.node.attrs.index_vector_dim, site.operands[1]
     if len(site.node.attrs.start_index_map) == 1:
         return indices
@@ -71,7 +79,9 @@ def _extracted(site: Site, number: int) -> Value:
 
 
 def clamped(site: Site, index: Value, last: int) -> Value:
-    """Indices clamped into [0, last] in their own type, so that wide values are not truncated, then as positions."""
+    """Return indices clamped to [0, last], converted to i32. The clamp is in their own type, so that wide values are
+    not truncated.
+    """
     builder, limits = site.builder, ml_dtypes.iinfo(index.type.numpy_dtype)
     if last > _INDEX_MAX:
         raise site.refuse(f"a dim of {last + 1} rows cannot be split and looked up: positions are {INDEX}")
@@ -85,8 +95,8 @@ def _joined_indices(site: Site, parts: list[Value]) -> Value:
     return site.builder.concatenate(parts, site.node.attrs.index_vector_dim)
 
 
-def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
-    """The rows that were looked up in the device's tile; zeros for the others."""
+def _keep(site: Site, rows: Value, is_here: list[Value]) -> Value:
+    """Return the rows that were found in the device's tile, with zeros for the others."""
     builder, dim = site.builder, site.node.attrs.index_vector_dim
     mask = is_here[0]
     for other in is_here[1:]:
@@ -94,7 +104,7 @@ def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
     shape = [size for d, size in enumerate(mask.type.sizes) if d != dim]
     if mask.type.rank != len(shape):
         mask = builder.reshape(mask, shape)
-    dims = tuple(d for d in range(found.type.rank) if d not in site.node.attrs.offset_dims)
-    if len(dims) < found.type.rank:
-        mask = builder.spread(mask, found.type.shape, dims)
-    return builder.emit("select", [mask, found, builder.absent(found.type)], found.type)
+    dims = tuple(d for d in range(rows.type.rank) if d not in site.node.attrs.offset_dims)
+    if len(dims) < rows.type.rank:
+        mask = builder.spread(mask, rows.type.shape, dims)
+    return builder.emit("select", [mask, rows, builder.absent(rows.type)], rows.type)

@@ -1,4 +1,4 @@
-"""The partitioner of manual computations: their bodies are local already and replace them."""
+"""Partitioner of manual computations: the body works on local tiles already, so it replaces the op."""
 
 from __future__ import annotations
 

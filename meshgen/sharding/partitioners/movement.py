@@ -1,4 +1,4 @@
-"""Partitioners of ops that move elements of a tile."""
+"""Partitioners of ops that move elements within a tile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def same_attributes(site: Site) -> list[Value]:
 
 @partitioner("reshape")
 def reshape(site: Site) -> list[Value]:
-    """A device reshapes its tile: the split factors divide it evenly, or are a dim on both sides (`legality`)."""
+    """Write a reshape of the tile. It is local, since `legality` checked that split factors are even, or one dim on
+    both sides.
+    """
     local = site.local_types()[0]
     assert math.prod(local.sizes) == math.prod(site.operands[0].type.sizes), "a reshape changed the number of elements"
     return site.clone()

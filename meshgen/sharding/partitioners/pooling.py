@@ -1,7 +1,9 @@
-"""Partitioner of select_and_scatter, the gradient of pooling: the elements that windows select, and the sums of their sources.
+"""Partitioner of select_and_scatter, the gradient of pooling: each window selects an element and adds its source value
+to it.
 
-A device finds the places that the windows of its own sources choose, by a reduce_window over values and positions.
-Then it fetches the sources of all windows that may choose one of its rows, with the places, and scatters those that do.
+A device first finds the positions that the windows of its own sources select, with a reduce_window over values and
+positions. It then fetches the sources and positions of all windows that may select one of its rows, and scatters those
+that do.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.windowed import fetch
 
-_NOWHERE = -(2**30)  # a coordinate that the scatter drops
+_NOWHERE = -(2**30)  # a coordinate out of bounds, which the scatter drops
 
 
 @partitioner("select_and_scatter")
@@ -38,9 +40,10 @@ def select_and_scatter(site: Site) -> list[Value]:
 
 
 def _chosen_positions(site: Site, split: list[int]) -> Value:
-    """For each of the device's sources the row-major global position, over the windowed dims, that its window chooses.
+    """Return for each of the device's sources the row-major global position, over the windowed dims, that its window
+    selects.
 
-    -1 if there is none. Padding has the position -1, so every element is preferred to it.
+    The position is -1 if the window selects nothing. Padding has position -1, so that every element is preferred to it.
     """
     node, builder, operand = site.node, site.builder, site.operands[0]
     attrs, sizes = node.attrs, node.operands[0].type.sizes
@@ -56,7 +59,7 @@ def _chosen_positions(site: Site, split: list[int]) -> Value:
     none = builder.splat(-1, TensorType((), dtype))
     zero = builder.splat(0, TensorType((), operand.type.dtype))
     for dim in split:
-        # The window of the operand's rows for the source's: the source has the role of a reduce_window's result.
+        # the window over operand rows, with the source as the result of the reduce_window
         window = Window(-1, 0, dim, -attrs.low[dim], attrs.window_strides[dim], attrs.window_dimensions[dim])
         axes, total = site.axes(0, dim), node.operands[1].type.sizes[dim]
         operand = fetch(site, operand, window, axes, None, total=total)
@@ -74,30 +77,32 @@ def _chosen_positions(site: Site, split: list[int]) -> Value:
 
 
 def _preferring(select: Graph, value: str, index: str) -> Graph:
-    """(value, position), (value, position) -> the pair that `select` prefers; one without a position loses."""
-    scalar, place, truth = TensorType((), value), TensorType((), index), TensorType((), "i1")
-    body = Graph("preferred", [Value(scalar), Value(place), Value(scalar), Value(place)])
+    """Return a region that maps two pairs (value, position) to the pair that `select` prefers. A pair without a
+    position loses.
+    """
+    scalar, index_type, bool_type = TensorType((), value), TensorType((), index), TensorType((), "i1")
+    body = Graph("preferred", [Value(scalar), Value(index_type), Value(scalar), Value(index_type)])
     a, i, b, j = body.inputs
     inner = dict(zip(select.inputs, (a, b), strict=True))
     for node in select.nodes:
         copy = body.add(node.op, [inner[v] for v in node.operands], [v.type for v in node.results], node.attrs)
         inner.update(zip(node.results, copy.results, strict=True))
-    zero = body.add("constant", [], [place], {"value": np.zeros((), place.numpy_dtype)}).result
+    zero = body.add("constant", [], [index_type], {"value": np.zeros((), index_type.numpy_dtype)}).result
 
     def is_none(at: Value) -> Value:
-        return body.add("compare", [at, zero], [truth], {"direction": "LT", "compare_type": "SIGNED"}).result
+        return body.add("compare", [at, zero], [bool_type], {"direction": "LT", "compare_type": "SIGNED"}).result
 
-    keeps = body.add("or", [inner[select.outputs[0]], is_none(j)], [truth]).result
-    some = body.add("not", [is_none(i)], [truth]).result
-    first = body.add("and", [keeps, some], [truth]).result
+    keeps = body.add("or", [inner[select.outputs[0]], is_none(j)], [bool_type]).result
+    some = body.add("not", [is_none(i)], [bool_type]).result
+    first = body.add("and", [keeps, some], [bool_type]).result
     body.outputs = [body.add("select", [first, x, y], [x.type]).result for x, y in ((a, b), (i, j))]
     return body
 
 
 def _scattered_sources(site: Site, source: Value, position: Value) -> Value:
-    """The sources combined at the places of the device's tile; those of other tiles are dropped."""
-    node, builder, wanted = site.node, site.builder, site.local_types()[0]
-    sizes, rank = node.operands[0].type.sizes, wanted.rank
+    """Return the sources, combined at the selected positions of the device's tile. Sources for other tiles are dropped."""
+    node, builder, result_type = site.node, site.builder, site.local_types()[0]
+    sizes, rank = node.operands[0].type.sizes, result_type.rank
     column = TensorType((*position.type.sizes, 1), position.type.dtype)
     rest, columns = position, dict[int, Value]()
     nowhere = builder.compare("LT", position, builder.splat(0, position.type))
@@ -106,7 +111,7 @@ def _scattered_sources(site: Site, source: Value, position: Value) -> Value:
         row = builder.elementwise("remainder", rest, size)
         rest = builder.elementwise("divide", rest, size)
         if axes := site.axes(0, dim):
-            start = builder.convert(builder.tile_start(axes, wanted.sizes[dim]), row.type.dtype)
+            start = builder.convert(builder.tile_start(axes, result_type.sizes[dim]), row.type.dtype)
             row = builder.elementwise("subtract", row, builder.spread(start, row.type.sizes))
         columns[dim] = builder.emit("select", [nowhere, builder.splat(_NOWHERE, row.type), row], row.type)
     for dim in range(rank):
@@ -121,5 +126,5 @@ def _scattered_sources(site: Site, source: Value, position: Value) -> Value:
         "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": tuple(range(rank)),
         "index_vector_dim": rank, "indices_are_sorted": False, "unique_indices": False,
     }  # fmt: skip
-    begin = builder.spread(site.operands[2], wanted.sizes)
-    return builder.append("scatter", [begin, indices, source], [wanted], attrs, (node.regions[1],))[0]
+    initial = builder.spread(site.operands[2], result_type.sizes)
+    return builder.append("scatter", [initial, indices, source], [result_type], attrs, (node.regions[1],))[0]

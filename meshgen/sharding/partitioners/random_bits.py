@@ -1,4 +1,4 @@
-"""The partitioner of random bits: a device computes the bits of its tile, each from its global position."""
+"""Partitioner of random bits: a device computes the bits of its tile, each from its global position."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 
 @dataclass(frozen=True)
 class Word:
-    """Unsigned numbers of a device's program, with the operators that generators use."""
+    """Unsigned integers of a device's program, with the operators that the generators use."""
 
     builder: LocalBuilder
     value: Value
 
-    __array_ufunc__ = None  # NumPy's constants on the left leave the operation to us
+    __array_ufunc__ = None  # With a NumPy constant on the left, Python then calls the operators of this class.
 
     def _with(self, op: str, other: Word | Any) -> Word:
         right = other.value if isinstance(other, Word) else self.builder.splat(int(other), self.value.type)
@@ -53,16 +53,16 @@ class Word:
         return Word(self.builder, self.builder.compare("LT", self.value, other.value))
 
     def astype(self, dtype: Any) -> Word:
-        """Converted to an element type, given as NumPy's or by name."""
+        """Return the words converted to an element type, which is a NumPy dtype or a name."""
         name = dtype if isinstance(dtype, str) else dtype_name(dtype)
         return Word(self.builder, self.builder.convert(self.value, name))
 
     def spread(self, shape: Sequence[int | None]) -> Word:
-        """A single number broadcast to a shape."""
+        """Return a scalar word broadcast to `shape`."""
         return Word(self.builder, self.builder.spread(self.value, shape))
 
     def chosen(self, options: Sequence[Word]) -> Word:
-        """Per element the option of this number; their count is a power of two."""
+        """Select an option for each element, with the element as the index. The number of options is a power of two."""
         if len(options) == 1:
             return options[0]
         half = len(options) // 2
@@ -73,9 +73,11 @@ class Word:
 
 @partitioner("rng_bit_generator")
 def rng_bit_generator(site: Site) -> list[Value]:
-    """The same bits as one device would draw, whatever the mesh (law 10); the new state is the same on all."""
+    """Write a generator that draws the same bits as a single device would, whatever the mesh. The new state is the same
+    on all devices.
+    """
     builder, (state,) = site.builder, site.operands
-    words = [Word(builder, _element(builder, state, place)) for place in range(state.type.sizes[0])]
+    words = [Word(builder, _element(builder, state, position)) for position in range(state.type.sizes[0])]
     is_threefry = site.node.attrs.algorithm == "THREE_FRY"
     new, bits = (_threefry if is_threefry else _philox)(site, words)
     local = site.local_types()[1]
@@ -83,21 +85,23 @@ def rng_bit_generator(site: Site) -> list[Value]:
     return [builder.concatenate(rows, 0), builder.convert(bits.value, local.dtype)]
 
 
-def _element(builder: LocalBuilder, state: Value, place: int) -> Value:
-    return builder.reshape(builder.rows(state, 0, place, place + 1), ())
+def _element(builder: LocalBuilder, state: Value, position: int) -> Value:
+    return builder.reshape(builder.rows(state, 0, position, position + 1), ())
 
 
 def _threefry(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
-    """New state and bits. Neighbours along one dim share a counter: of its two words each takes its own."""
-    kind = site.node.results[1].type
-    shape, places = kind.sizes, _positions(site)
-    is_wide, paired = kind.numpy_dtype.itemsize == 8, paired_dim(kind.sizes)
+    """Return the new state and the bits. Two neighbors along `paired_dim` share a counter, and each uses one of its two
+    words.
+    """
+    bits_type = site.node.results[1].type
+    shape, positions = bits_type.sizes, _positions(site)
+    is_wide, paired = bits_type.numpy_dtype.itemsize == 8, paired_dim(bits_type.sizes)
     lane: Word | None = None
     if shape and not is_wide:
-        lane, places[paired] = places[paired] & 1, places[paired] >> 1
+        lane, positions[paired] = positions[paired] & 1, positions[paired] >> 1
         shape = tuple(-(-n // 2) if d == paired else n for d, n in enumerate(shape))
     local = site.local_types()[1].shape
-    counter = _row_major_position(places, shape, state[1].spread(local))
+    counter = _row_major_position(positions, shape, state[1].spread(local))
     key = tuple(word.spread(local) for word in halves(state[0]))
     words = threefry((key[0], key[1]), halves(counter))
     bits = joined(*words) if is_wide else lane.chosen(words) if lane else words[0]
@@ -105,40 +109,40 @@ def _threefry(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
 
 
 def _philox(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
-    """New state and bits. A counter gives four words: four numbers, or two of 64 bits."""
-    kind = site.node.results[1].type
-    each = PHILOX_WORDS // (2 if kind.numpy_dtype.itemsize == 8 else 1)  # numbers that a counter gives
+    """Return the new state and the bits. A counter gives four 32-bit numbers, or two 64-bit numbers."""
+    bits_type = site.node.results[1].type
+    numbers_per_counter = PHILOX_WORDS // (2 if bits_type.numpy_dtype.itemsize == 8 else 1)  # numbers per counter
     local = site.local_types()[1].shape
     zero = Word(site.builder, site.builder.splat(0, TensorType(local, "ui64")))
-    flat = _row_major_position(_positions(site), kind.sizes, zero)
+    flat = _row_major_position(_positions(site), bits_type.sizes, zero)
     first = [word.spread(local) for word in (state[1], state[2 if len(state) > 2 else 0])]
-    low = first[0] + (flat >> (each.bit_length() - 1))
+    low = first[0] + (flat >> (numbers_per_counter.bit_length() - 1))
     counter = [*halves(low), *halves(carried(first[1], low, first[0]))]
     key = tuple(word.spread(local) for word in halves(state[0]))
     words = philox((key[0], key[1]), counter)
-    numbers = words if each == PHILOX_WORDS else [joined(words[0], words[1]), joined(words[2], words[3])]
-    last = state[1] + -(-math.prod(kind.sizes) // each)
+    numbers = words if numbers_per_counter == PHILOX_WORDS else [joined(words[0], words[1]), joined(words[2], words[3])]
+    last = state[1] + -(-math.prod(bits_type.sizes) // numbers_per_counter)
     new = [state[0], last, carried(state[2 if len(state) > 2 else 0], last, state[1])]
-    return new[: len(state)], (flat & (each - 1)).chosen(numbers)
+    return new[: len(state)], (flat & (numbers_per_counter - 1)).chosen(numbers)
 
 
 def _positions(site: Site) -> list[Word]:
-    """Per dim of the bits the global position of each number of the tile."""
+    """Return, for each dim of the bits, the global position of each number of the tile."""
     builder, local = site.builder, site.local_types()[1]
-    found: list[Word] = []
+    positions: list[Word] = []
     for dim, axes in enumerate(sharding_of(site.node.results[1]).canonical(site.mesh).dims):
         kind = TensorType(local.shape, "ui64")
-        place = Word(builder, builder.emit("iota", [], kind, dim=dim))
+        position = Word(builder, builder.emit("iota", [], kind, dim=dim))
         if axes:
             start = builder.convert(builder.tile_start(axes, local.sizes[dim]), "ui64")
-            place = place + Word(builder, builder.spread(start, local.shape))
-        found.append(place)
-    return found
+            position = position + Word(builder, builder.spread(start, local.shape))
+        positions.append(position)
+    return positions
 
 
-def _row_major_position(places: Sequence[Word], shape: Sequence[int], first: Word) -> Word:
-    """Positions in row-major order, counted from `first`."""
-    for dim, place in enumerate(places):
+def _row_major_position(positions: Sequence[Word], shape: Sequence[int], first: Word) -> Word:
+    """Return positions in row-major order, counted from `first`."""
+    for dim, position in enumerate(positions):
         stride = math.prod(shape[dim + 1 :])
-        first = first + (place * stride if stride != 1 else place)
+        first = first + (position * stride if stride != 1 else position)
     return first

@@ -1,7 +1,7 @@
 """Partitioners of ops that slice or write at positions known only at run time: dynamic slices, updates and scatter.
 
-Along a split dim a device reads or writes the positions in its tile. Nothing is
-communicated here; a value read this way is a partial sum (rows that a device does not have are zeros).
+Along a split dim, a device reads or writes the positions in its tile. No communication is needed here: a value read
+this way is a partial sum, with zeros for rows that a device does not have.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ _NOWHERE = -(2**30)  # an index outside of every operand, so its update is dropp
 
 
 def _split_dims(site: Site, window: tuple[int, ...]) -> list[int]:
-    """Dims of operand 0 that are split and of which only a part is taken."""
+    """Return the split dims of operand 0 of which the window covers only a part."""
     sizes = site.node.operands[0].type.sizes
     return [d for d, size in enumerate(sizes) if window[d] != size and site.axes(0, d)]
 
 
 def _start(site: Site, dim: int, first: int, taken: int) -> Value:
-    """The clamped global start of a window along a dim (operand `first` + dim), as a position."""
+    """Return the clamped global start of a window along `dim`, from operand `first + dim`."""
     return clamped(site, site.operands[first + dim], site.node.operands[0].type.sizes[dim] - taken)
 
 
 def _in_tile(site: Site, dim: int, start: Value) -> Value:
-    """A global position as one of the device's tile."""
+    """Return a global position relative to the device's tile."""
     begin = site.builder.tile_start(site.axes(0, dim), site.operands[0].type.sizes[dim])
     return site.builder.elementwise("subtract", start, begin)
 
 
 def _rows_from(site: Site, start: Value, count: int) -> Value:
-    """start, start + 1, ..."""
+    """Return the positions start, start + 1, ..., start + count - 1."""
     row = site.builder.emit("iota", [], TensorType((count,), INDEX), dim=0)
     return site.builder.elementwise("add", site.builder.spread(start, (count,)), row)
 
 
 def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, Value]:
-    """Rows of a value along a dim, and for every element whether its row exists (other elements are undefined)."""
+    """Return rows of a value along a dim, and a mask of the rows that exist. Other elements are undefined."""
     builder, size = site.builder, value.type.sizes[dim]
     zero = builder.splat(0, rows.type)
     inside = builder.elementwise(
@@ -55,28 +55,30 @@ def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, 
         "index_vector_dim": 1, "slice_sizes": tuple(1 if d == dim else s for d, s in enumerate(value.type.sizes)),
         "indices_are_sorted": False,
     }  # fmt: skip
-    found = builder.emit("gather", [value, safe], value.type.with_shape(shape), **attrs)
-    return found, builder.spread(inside, shape, (dim,))
+    looked_up = builder.emit("gather", [value, safe], value.type.with_shape(shape), **attrs)
+    return looked_up, builder.spread(inside, shape, (dim,))
 
 
 def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
-    """Rows [start, start + count) of operand 0 along a split dim: those that the device has, zeros for the others."""
+    """Return rows [start, start + count) of operand 0 along a split dim, with zeros for rows that the device does not
+    have.
+    """
     builder, value = site.builder, site.operands[0]
     rows = _rows_from(site, _in_tile(site, dim, builder.splat(start, TensorType((), INDEX))), count)
-    found, inside = _looked_up(site, value, dim, rows)
-    return builder.emit("select", [inside, found, builder.absent(found.type)], found.type)
+    looked_up, inside = _looked_up(site, value, dim, rows)
+    return builder.emit("select", [inside, looked_up, builder.absent(looked_up.type)], looked_up.type)
 
 
 @partitioner("dynamic_slice")
 def dynamic_slice(site: Site) -> list[Value]:
-    """A dim of full size is taken from the tile in full: its start is clamped to 0 in both.
+    """Write a dynamic slice. Along a split dim, each device looks up the rows that it has; the other rows are zeros.
 
-    Along a split dim each device looks up the rows that it has; the others are zeros.
+    A dim that is sliced in full size takes the entire tile: the start is clamped to 0 in both programs.
     """
     builder, taken = site.builder, site.node.attrs.slice_sizes
-    value, wanted = site.operands[0], site.local_types()[0]
+    value, result_type = site.operands[0], site.local_types()[0]
     split = _split_dims(site, taken)
-    sizes = [value.type.sizes[d] if d in split else size for d, size in enumerate(wanted.sizes)]
+    sizes = [value.type.sizes[d] if d in split else size for d, size in enumerate(result_type.sizes)]
     if tuple(sizes) != value.type.sizes or not split:
         operands = [value, *site.operands[1:]]
         value = builder.emit("dynamic_slice", operands, value.type.with_shape(sizes), slice_sizes=tuple(sizes))
@@ -89,35 +91,36 @@ def dynamic_slice(site: Site) -> list[Value]:
 
 @partitioner("dynamic_update_slice")
 def dynamic_update_slice(site: Site) -> list[Value]:
-    """Along split dims a device writes the rows of the update that fall into its tile.
+    """Write an update: along split dims, a device writes the rows of the update that fall into its tile.
 
-    A window as large as the update (or the tile) is put where it covers those rows; other rows under it keep their values.
+    A window as large as the update (or the tile) is placed so that it covers these rows; other rows in the window keep
+    their values.
     """
     builder, (operand, update) = site.builder, site.operands[:2]
-    taken = site.node.operands[1].type.sizes
-    split = _split_dims(site, taken)
+    update_sizes = site.node.operands[1].type.sizes
+    split = _split_dims(site, update_sizes)
     if not split:
         return site.clone()
-    if 0 in taken:
+    if 0 in update_sizes:
         return [operand]
     sizes = operand.type.sizes
-    starts = [_window_start(site, dim, taken[dim], sizes[dim]) for dim in range(len(sizes))]
+    starts = [_window_start(site, dim, update_sizes[dim], sizes[dim]) for dim in range(len(sizes))]
     masks: list[Value] = []
     for dim in split:
-        here = _in_tile(site, dim, _start(site, dim, 2, taken[dim]))
-        first = builder.elementwise("subtract", starts[dim], here)
-        update, inside = _looked_up(site, update, dim, _rows_from(site, first, min(taken[dim], sizes[dim])))
+        local_start = _in_tile(site, dim, _start(site, dim, 2, update_sizes[dim]))
+        first = builder.elementwise("subtract", starts[dim], local_start)
+        update, inside = _looked_up(site, update, dim, _rows_from(site, first, min(update_sizes[dim], sizes[dim])))
         masks = [_along(site, mask, dim, update.type) for mask in masks] + [inside]
     mask = masks[0]
-    for other in masks[1:]:
-        mask = builder.elementwise("and", mask, other)
+    for next_mask in masks[1:]:
+        mask = builder.elementwise("and", mask, next_mask)
     old = builder.emit("dynamic_slice", [operand, *starts], update.type, slice_sizes=update.type.sizes)
     new = builder.emit("select", [mask, update, old], update.type)
     return [builder.emit("dynamic_update_slice", [operand, new, *starts], operand.type)]
 
 
 def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
-    """The position of the window in the tile along a dim."""
+    """Return the position of the window in the tile along `dim`."""
     builder, scalar = site.builder, TensorType((), INDEX)
     if taken == site.node.operands[0].type.sizes[dim]:
         return builder.splat(0, scalar)
@@ -129,7 +132,7 @@ def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
 
 
 def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
-    """The mask after dim `dim` of the update has become another size, in which it is constant."""
+    """Return the mask with the size of `kind` along `dim`, in which it is constant."""
     if mask.type.sizes == kind.sizes:
         return mask
     start, limit = (0,) * kind.rank, tuple(1 if d == dim else s for d, s in enumerate(mask.type.sizes))
@@ -138,21 +141,22 @@ def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
 
 @partitioner("scatter")
 def scatter(site: Site) -> list[Value]:
-    """Along split dims that are indexed, indices are made relative to the tile; updates outside of it are dropped.
+    """Write a scatter. Along split dims that are indexed, indices become relative to the tile, and updates outside are
+    dropped.
 
-    Where the updates are split, each device combines its own; the operand counts once.
+    If the updates are split, each device combines its own updates, and the operand counts once.
     """
     attrs, count = site.node.attrs, len(site.operands) // 2
     indices, vector = site.operands[count], attrs.index_vector_dim
     rows = dict.fromkeys(attrs.inserted_window_dims, 1) | window_sizes(site.node)
     sizes = site.node.operands[0].type.sizes
     written = [d for d in attrs.scatter_dims_to_operand_dims if site.axes(0, d) and rows[d] != sizes[d]]
-    places = [d for d in range(indices.type.rank) if d != vector and d not in attrs.scatter_indices_batching_dims]
-    axes = tuple(axis for d in places for axis in site.axes(count, d))
+    index_dims = [d for d in range(indices.type.rank) if d != vector and d not in attrs.scatter_indices_batching_dims]
+    axes = tuple(axis for d in index_dims for axis in site.axes(count, d))
     if not written and not axes:
         return site.clone()
     moved = _moved_indices(site, written, count)
-    moved = site.builder.mask_padding(moved, site.node.operands[count], site.sharding(count), places, _NOWHERE)
+    moved = site.builder.mask_padding(moved, site.node.operands[count], site.sharding(count), index_dims, _NOWHERE)
     operands = list(site.operands)
     operands[count] = moved
     kind = scatter_reduction(site.node)
@@ -163,7 +167,7 @@ def scatter(site: Site) -> list[Value]:
 
 
 def window_sizes(node: Node) -> dict[int, int]:
-    """Rows that an update covers of each dim of the operand that is neither inserted nor a batch."""
+    """Return the rows that an update covers in each dim of the operand that is neither inserted nor a batch dim."""
     attrs, update = node.attrs, node.operands[len(node.operands) // 2 + 1].type
     dropped = {*attrs.inserted_window_dims, *attrs.input_batching_dims}
     kept = [d for d in range(node.operands[0].type.rank) if d not in dropped]
@@ -171,10 +175,10 @@ def window_sizes(node: Node) -> dict[int, int]:
 
 
 def _moved_indices(site: Site, written: list[int], number: int) -> Value:
-    """The indices as positions in the tile; far outside stays far outside, also of wider and unsigned types."""
+    """Return the indices relative to the tile. Indices far outside stay outside, also in wider and unsigned types."""
     builder, indices = site.builder, site.operands[number]
-    least, most = integer_range(indices.type.dtype)
-    ends = [builder.splat(end, indices.type) for end in (max(least, _NOWHERE), min(most, -_NOWHERE))]
+    type_min, type_max = integer_range(indices.type.dtype)
+    ends = [builder.splat(end, indices.type) for end in (max(type_min, _NOWHERE), min(type_max, -_NOWHERE))]
     safe = builder.convert(builder.emit("clamp", [ends[0], indices, ends[1]], indices.type), INDEX)
     dims, vector = site.node.attrs.scatter_dims_to_operand_dims, site.node.attrs.index_vector_dim
     starts = [
@@ -186,7 +190,7 @@ def _moved_indices(site: Site, written: list[int], number: int) -> Value:
         shift = builder.spread(start, safe.type.sizes)
         if len(dims) > 1:
             column = builder.emit("iota", [], safe.type, dim=vector)
-            here = builder.compare("EQ", column, builder.splat(position, column.type))
-            shift = builder.emit("select", [here, shift, builder.splat(0, shift.type)], shift.type)
+            is_component = builder.compare("EQ", column, builder.splat(position, column.type))
+            shift = builder.emit("select", [is_component, shift, builder.splat(0, shift.type)], shift.type)
         safe = builder.elementwise("subtract", safe, shift)
     return safe

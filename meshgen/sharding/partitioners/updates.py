@@ -1,6 +1,7 @@
-"""Partitioners of ops that sort or combine in a region.
+"""Partitioners of ops that sort, or that combine elements with a region.
 
-Dims along which such an op works are whole (`legality`); along the others it does the same to every tile.
+`legality` ensures that the dims along which such an op works are not split; along the other dims, each device applies
+the op to its tile.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ def along_whole_dims(site: Site) -> list[Value]:
 
 @partitioner("reduce_region")
 def reduce_region(site: Site) -> list[Value]:
-    """Along split dims: each device reduces its rows, and the results of all are reduced in order.
+    """Write a reduction by a region. Along split dims, each device reduces its rows, then the devices' results are
+    reduced in order.
 
-    Rows in the padding are the initial value, which is neutral for the region: body and initial value form a monoid.
+    Padding rows hold the initial value, which is neutral for the region: the body and the initial value form a monoid.
     """
     count = len(site.operands) // 2
     inits = site.operands[count:]
@@ -39,12 +41,12 @@ def reduce_region(site: Site) -> list[Value]:
 
 
 def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[str, ...]) -> list[Value]:
-    """The results of a group's devices reduced by the region, in the group's order."""
+    """Return the results of all devices of a group, reduced by the region in the order of the group."""
     builder = site.builder
 
-    def finish(found: list[Value]) -> list[Value]:
-        types = [value.type.with_shape(value.type.sizes[:1]) for value in found]
-        return builder.append("reduce_region", [*found, *inits], types, {"dims": (1,)}, site.node.regions)
+    def finish(candidates: list[Value]) -> list[Value]:
+        types = [value.type.with_shape(value.type.sizes[:1]) for value in candidates]
+        return builder.append("reduce_region", [*candidates, *inits], types, {"dims": (1,)}, site.node.regions)
 
     rows = [builder.reshape(part, (*part.type.sizes, 1)) for part in parts]
     return finished(site, rows, axes, finish, 0)

@@ -1,7 +1,7 @@
-"""Partitioners of ops that need other rows of a split dim than a device's tile has: they fetch them first.
+"""Partitioners of ops that need rows of a split dim from other tiles: they fetch these rows first.
 
-The rule's windows say which rows of an operand a tile of the result needs. Rows outside of the tensor are the op's
-own padding: they are filled with its padding value first.
+The windows of the sharding rule specify the rows of an operand that a tile of the result needs. Rows outside of the
+tensor are the op's own padding; they are filled with its padding value first.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from meshgen.sharding.window_fetches import row_fetch, span, turn
 
 @partitioner("slice")
 def slice_(site: Site) -> list[Value]:
-    """The tile of an unsliced dim; of a sliced one the rows that the result's tile needs, or those that
-    the device has if the result is partial.
+    """Write a slice. Along an unsliced dim it takes the tile; along a sliced dim, the rows that the result's tile
+    needs.
+
+    If the result is partial along a dim, each device takes only the rows that it has.
     """
     attrs, sizes = site.node.attrs, site.node.operands[0].type.sizes
     start, limit = list(attrs.start), list(attrs.limit)
-    whole = sharding_of(site.node.result).canonical(site.mesh).dims
-    picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not whole[w.dim]]
+    result_dims = sharding_of(site.node.result).canonical(site.mesh).dims
+    picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not result_dims[w.dim]]
     for dim in picked:
         site = replace(site, operands=[own_rows(site, dim, start[dim], limit[dim] - start[dim])])
         start[dim], limit[dim] = 0, limit[dim] - start[dim]
@@ -55,20 +57,22 @@ def pad(site: Site) -> list[Value]:
 
 @partitioner("reverse")
 def reverse(site: Site) -> list[Value]:
-    """Along a split dim the rows from the other end are fetched first, then reversed on the device."""
+    """Write a reversal: along a split dim, fetch the rows from the other end, then reverse them on the device."""
     return site.clone([fetched(site, 0, None)[0]])
 
 
 @partitioner("concatenate")
 def concatenate(site: Site) -> list[Value]:
-    """Along a split dim every operand's rows are moved to their positions in the result, and a select picks the right ones."""
+    """Write a concatenation: along a split dim, fetch every operand's rows to their positions in the result, and select
+    among them.
+    """
     dim, builder = site.node.attrs.dim, site.builder
     axes = site.axes(0, dim)
     if not axes:
         return site.clone()
     local = site.local_types()[0]
-    if turned := _roll(site, dim, axes):
-        return [turned]
+    if rotated := _roll(site, dim, axes):
+        return [rotated]
     parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
     row = builder.global_rows(local, dim, axes)
     joined, begin = parts[0], 0
@@ -80,25 +84,27 @@ def concatenate(site: Site) -> list[Value]:
 
 
 def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
-    """`concatenate(x[k:], x[:k])` is a rotation: one exchange of the rows that cross tiles. None if it is not one."""
+    """Write the rotation `concatenate(x[k:], x[:k])` as one exchange of the rows that cross tiles, or return None for
+    other nodes.
+    """
     sources = site.builder.sources
-    by = turn(site.node, lambda value: sources[value][0] if value in sources else None)
-    if by is None:
+    shift = turn(site.node, lambda value: sources[value][0] if value in sources else None)
+    if shift is None:
         return None
-    tail, given = sources[site.node.operands[0]]
+    tail, local_operands = sources[site.node.operands[0]]
     source = tail.operands[0]
     if sharding_of(source) != sharding_of(site.node.result):
         return None
     size = source.type.sizes[dim]
-    tile = given[0].type.sizes[dim]
-    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": by, "step": tile, "limit": size, "wrap": True}
-    why = site.why(f"its rows rotated by {by} of {size} along dim {dim}")
-    return site.builder.communicate("fetch_rows", given[0], given[0].type, why, **attrs)
+    tile = local_operands[0].type.sizes[dim]
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": shift, "step": tile, "limit": size, "wrap": True}
+    why = site.why(f"its rows rotated by {shift} of {size} along dim {dim}")
+    return site.builder.communicate("fetch_rows", local_operands[0], local_operands[0].type, why, **attrs)
 
 
 @partitioner("reduce_window")
 def reduce_window(site: Site) -> list[Value]:
-    """Rows outside of the operand are the initial value."""
+    """Write a windowed reduction. Rows outside of the operand are the initial value."""
     if (dim := scanned_dim(site.node)) is not None and site.axes(0, dim):
         return scan(site, dim)
     count = len(site.operands) // 2
@@ -114,26 +120,28 @@ def reduce_window(site: Site) -> list[Value]:
     return site.clone([*values, *site.operands[count:]], **ends)
 
 
-def fetched(site: Site, operand: int, fill: Value | None, left: Sequence[int] = ()) -> tuple[Value, dict[int, int]]:
-    """An operand with the rows that the result's tile needs along its split windowed dims.
+def fetched(
+    site: Site, operand: int, fill: Value | None, skipped_dims: Sequence[int] = ()
+) -> tuple[Value, dict[int, int]]:
+    """Return an operand with the rows that the result's tile needs, along its split windowed dims.
 
-    A dim whose rows are dilated is written out, with `fill` between them.
+    Along a dim with dilation, the value gets `fill` between its rows.
 
     Args:
-        fill: a 0-d value for rows that do not exist; None: they may hold anything.
+        fill: a 0-d value for rows that do not exist, or None if these rows may hold anything.
         left: dims along which nothing is fetched.
     Returns:
-        The value, and the number of rows of each dim that was fetched.
+        The value, and the number of rows for each dim that was fetched.
     """
-    value, found = site.operands[operand], dict[int, int]()
+    value, fetched_rows = site.operands[operand], dict[int, int]()
     for window in rule_of(site.node).windows:
         axes = site.axes(operand, window.dim)
-        if window.operand == operand and axes and window.dim not in left:
+        if window.operand == operand and axes and window.dim not in skipped_dims:
             value = fetch(site, value, window, axes, fill)
             if window.dilation != 1 and fill is not None:
                 value = _dilated(site, value, window, axes, fill)
-            found[window.dim] = value.type.sizes[window.dim]
-    return value, found
+            fetched_rows[window.dim] = value.type.sizes[window.dim]
+    return value, fetched_rows
 
 
 def _plan(site: Site, window: Window, axes: tuple[str, ...], total: int | None = None) -> RowFetch:
@@ -145,14 +153,16 @@ def _plan(site: Site, window: Window, axes: tuple[str, ...], total: int | None =
 def fetch(
     site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value | None, total: int | None = None
 ) -> Value:
-    """The rows of a value along a window's dim that the device's tile of the factor needs; `fill` for rows outside of it.
+    """Return the rows of a value that the device's tile of the window's factor needs, with `fill` for rows outside of
+    the value.
 
-    The value is split along the dim as the window's operand is. `total` is the factor's size if the rule has none.
+    The value is split along the dim like the window's operand. `total` is the factor's size if the rule has no such
+    factor.
     """
     dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")
-    sent = plan.near()
-    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": sent.base, "step": sent.step, "limit": sent.limit}  # fmt: skip
+    near = plan.near()
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": near.base, "step": near.step, "limit": near.limit}  # fmt: skip
     if plan.divisor != 1:
         attrs["divisor"] = plan.divisor
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
@@ -163,8 +173,8 @@ def fetch(
     if fill is None or not plan.has_padding():
         return value
     builder = site.builder
-    here = builder.emit("iota", [], TensorType(value.type.shape, INDEX), dim=dim)
-    row = builder.elementwise("add", builder.spread(_first_row(site, axes, plan), shape), here)
+    local_row = builder.emit("iota", [], TensorType(value.type.shape, INDEX), dim=dim)
+    row = builder.elementwise("add", builder.spread(_first_row(site, axes, plan), shape), local_row)
     inside = builder.compare("LT", row, builder.splat(plan.limit, row.type))
     if plan.start(0) < 0:
         inside = builder.elementwise("and", inside, builder.compare("GE", row, builder.splat(0, row.type)))
@@ -172,7 +182,9 @@ def fetch(
 
 
 def _first_row(site: Site, axes: tuple[str, ...], plan: RowFetch) -> Value:
-    """`plan.start` of the device; quotients are taken of numbers above 0, where integers truncate as they should."""
+    """Return `plan.start` of this device. Dividends are made positive first, since integer division truncates towards
+    zero.
+    """
     builder, scalar, divisor = site.builder, TensorType((), INDEX), plan.divisor
     if plan.step % divisor == 0:
         return _affine(site, axes, plan.step // divisor, plan.start(0))
@@ -183,21 +195,23 @@ def _first_row(site: Site, axes: tuple[str, ...], plan: RowFetch) -> Value:
 
 
 def _affine(site: Site, axes: tuple[str, ...], step: int, base: int) -> Value:
-    """index step + base"""
+    """Return process_index * step + base."""
     builder, scalar = site.builder, TensorType((), INDEX)
     first = builder.elementwise("multiply", builder.process_index(axes), builder.splat(step, scalar))
     return builder.elementwise("add", first, builder.splat(base, scalar)) if base else first
 
 
 def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value) -> Value:
-    """The positions that the tile reads, some of which are rows: the first row may differ from device to device."""
+    """Return the positions that the tile reads, some of which are rows. The offset of the first row may differ between
+    devices.
+    """
     builder, dim, plan = site.builder, window.dim, _plan(site, window, axes)
-    apart, sizes = window.dilation, value.type.sizes
-    wanted = span(window, -(-rule_of(site.node).factors[window.factor].size // plan.count))
-    is_fixed = plan.step % apart == 0
-    before = plan.start(0) * apart - plan.base if is_fixed else apart - 1
-    length = before + max(0, (sizes[dim] - 1) * apart + 1)
-    total = wanted if is_fixed else wanted + apart - 1
+    dilation, sizes = window.dilation, value.type.sizes
+    needed = span(window, -(-rule_of(site.node).factors[window.factor].size // plan.count))
+    is_fixed = plan.step % dilation == 0
+    before = plan.start(0) * dilation - plan.base if is_fixed else dilation - 1
+    length = before + max(0, (sizes[dim] - 1) * dilation + 1)
+    total = needed if is_fixed else needed + dilation - 1
 
     def along(number: int) -> tuple[int, ...]:
         return tuple(number if d == dim else 0 for d in range(len(sizes)))
@@ -205,15 +219,16 @@ def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fi
     def shaped(rows: int) -> TensorType:
         return value.type.with_shape(rows if d == dim else s for d, s in enumerate(sizes))
 
-    spread = {"low": along(before), "high": along(total - length), "interior": along(apart - 1)}
+    spread = {"low": along(before), "high": along(total - length), "interior": along(dilation - 1)}
     value = builder.emit("pad", [value, fill], shaped(total), **spread)
     if is_fixed:
         return value
-    # The first row is at start * apart - (index step + base), from 0 to apart - 1, after the first position.
+    # The first row is start * dilation - (index * step + base) positions after the first position, from 0 to dilation -
+    # 1.
     scalar = TensorType((), INDEX)
-    place = builder.elementwise("multiply", _first_row(site, axes, plan), builder.splat(apart, scalar))
-    place = builder.elementwise("subtract", place, _affine(site, axes, plan.step, plan.base))
-    start = builder.elementwise("subtract", builder.splat(apart - 1, scalar), place)
+    first_position = builder.elementwise("multiply", _first_row(site, axes, plan), builder.splat(dilation, scalar))
+    first_position = builder.elementwise("subtract", first_position, _affine(site, axes, plan.step, plan.base))
+    start = builder.elementwise("subtract", builder.splat(dilation - 1, scalar), first_position)
     starts = [start if d == dim else builder.splat(0, scalar) for d in range(len(sizes))]
-    kind = shaped(wanted)
+    kind = shaped(needed)
     return builder.emit("dynamic_slice", [value, *starts], kind, slice_sizes=kind.sizes)

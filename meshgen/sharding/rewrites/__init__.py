@@ -1,1 +1,1 @@
-"""Rewrites of the user's program to equivalent ones, and the costs by which these are compared."""
+"""Rewrites of the user's program to equivalent programs, and the cost by which these are compared."""

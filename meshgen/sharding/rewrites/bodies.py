@@ -1,7 +1,8 @@
-"""Apply a rewrite of graphs to the bodies of loops and branches too, innermost first.
+"""Apply a rewrite of graphs to the bodies of loops and branches as well, innermost first.
 
-Example: with a rewrite that folds `slice (pad %x : f32[64])`, in `while (...) { %p = pad %x  %y = slice %p }` the body is
-rewritten to `{ %y = pad %x }`, then the graph around the loop.
+Example: a rewrite folds `slice (pad %x : f32[64])`. In `while (...) { %p = pad %x  %y = slice %p }` it first turns the
+body
+into `{ %y = pad %x }`, then rewrites the graph around the loop.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ Rewrite = Callable[[Graph], Graph | None]
 
 
 def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
-    """The graph with the regions of its loops and branches rewritten; None if none changed."""
+    """Return the graph with the regions of its loops and branches rewritten, or None if no region changed."""
     changed: dict[Node, Node] = {}
     for node in graph.nodes:
-        if node.regions and any(found := [rewrite(region) for region in flow_regions(node)]):
-            regions = tuple(new or old for new, old in zip(found, node.regions, strict=True))
+        if node.regions and any(rewritten := [rewrite(region) for region in flow_regions(node)]):
+            regions = tuple(new or old for new, old in zip(rewritten, node.regions, strict=True))
             changed[node] = replace(node, regions=regions)
     return replace(graph, nodes=[changed.get(node, node) for node in graph.nodes]) if changed else None
 
 
 def everywhere(rewrite: Rewrite) -> Rewrite:
-    """The rewrite of a graph and, before it, of the bodies in it."""
+    """Return a rewrite that rewrites the bodies inside of a graph, then the graph itself."""
 
     def rewritten(graph: Graph) -> Graph | None:
         inner = in_bodies(graph, rewritten)

@@ -1,11 +1,14 @@
-"""Compute the cost of a solved program planned up to partitioning, by which equivalent programs and cuts of axes are compared.
+"""Compute the cost of a solved program that is planned up to partitioning. It decides between equivalent programs and
+between splits of axes.
 
 Example, x=4: `%q = slice (dot %x, %w) [:, 0:32]` with `%x : f32[64,32]{x}`, `%w : f32[32,96]{,x}` exchanges columns of
-activations; `dot %x, (slice %w)` exchanges rows of the weight: fewer bytes, and a third of the work of the dot.
+activations. `dot %x, (slice %w)` exchanges rows of the weight instead, which are fewer bytes, and the dot does a third
+of the work.
 
-The estimates along single axes do not add up to this if axes are cut in different ways: two halves of an axis reduce
-in two steps in the estimates and in one in the plan. Bytes decide between them. Latencies are counted separately: they justify
-a plan that moves or repeats more only if it saves a good part of the step, and more than a toy program has.
+The estimates along single axes do not add up to this cost if axes are split differently: two halves of an axis reduce
+in two steps in the estimates, and in one step in the plan. Bytes on links decide between such programs. Latencies count
+separately: they justify a plan that moves or repeats more only if it saves both a large fraction of the step and an
+absolute minimum of time.
 """
 
 from __future__ import annotations
@@ -28,12 +31,14 @@ from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.stages import materialized, optimized, partitioned
 
-CHOOSING = ("concatenate", "select")  # their work is left out: masks are fused away
+CHOOSING = ("concatenate", "select")  # their work is not counted, since masks are fused into other ops
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of bytes on links, of one device's work (dots, and all other ops), and of the latencies of collectives."""
+    """Time of one device: bytes on links, the work of dots, the work of all other ops, and the latencies of
+    collectives.
+    """
 
     links: float
     dots: float
@@ -42,12 +47,12 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """All but latencies."""
+        """Return the time without latencies."""
         return self.links + self.dots + self.rows
 
     @property
     def step(self) -> float:
-        """All, as if nothing ran beside a collective."""
+        """Return the time with latencies, as if no computation overlapped with collectives."""
         return self.total + self.latencies
 
     def __lt__(self, other: Seconds) -> bool:
@@ -58,17 +63,17 @@ class Seconds:
         weights = DEFAULT.rewriting
         if self.total < weights.worth * first.total:
             return True
-        is_work = self.dots <= weights.more_dots * first.dots and self.rows <= weights.more_rows * first.rows
-        return is_work and self.links < weights.worth * first.links
+        is_work_similar = self.dots <= weights.more_dots * first.dots and self.rows <= weights.more_rows * first.rows
+        return is_work_similar and self.links < weights.worth * first.links
 
     def is_shorter(self, first: Seconds) -> bool:
-        """Whether fewer latencies justify a plan that may move and repeat more than one that costs `first`."""
+        """Whether lower latencies justify a plan that may move and repeat more than a plan that costs `first`."""
         weights = DEFAULT.rewriting
         return self.step < weights.worth * first.step and self.step < first.step - weights.saved_seconds
 
 
 def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Seconds:
-    """Seconds on links of the program after partitioning, and of the work of one device; `written` is the one with the decisions."""
+    """Return the cost of a solved program after partitioning. `written` is the module with the decisions of `solved`."""
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in CONTRACTIONS)
@@ -77,9 +82,9 @@ def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Se
 
 
 def step_seconds(written: Module, context: Compilation) -> float:
-    """The predicted step of a program with decisions, for the default target or the machine's device, without chunks.
+    """Return the predicted step of a program with decisions, without chunks, or infinity if it cannot be scheduled.
 
-    Infinite for a program that cannot be scheduled.
+    The prediction is for the default target, or for the device of this machine.
     """
     local = _local(written, context)
     try:
@@ -94,12 +99,13 @@ def _local(written: Module, context: Compilation) -> Module:
 
 
 def link_seconds(local: Module) -> tuple[float, float]:
-    """Seconds of a local program's bytes on links, and of the latencies of its collectives."""
-    moving = [record for record in volume_of(local).collectives if record.ring_bytes]
-    rates = [_rate(record, local.mesh) for record in moving]
-    links = sum(record.ring_bytes * record.times / rate.bandwidth for record, rate in zip(moving, rates, strict=True))
-    return links, sum(record.times * rate.latency for record, rate in zip(moving, rates, strict=True))
+    """Return the seconds of a local program's bytes on links, and of the latencies of its collectives."""
+    records = [record for record in volume_of(local).collectives if record.ring_bytes]
+    rates = [_rate(record, local.mesh) for record in records]
+    links = sum(record.ring_bytes * record.times / rate.bandwidth for record, rate in zip(records, rates, strict=True))
+    return links, sum(record.times * rate.latency for record, rate in zip(records, rates, strict=True))
 
 
 def _rate(record: CollectiveRecord, mesh: Mesh) -> Rate:
-    return rate_along(mesh, record.axes) if record.axes else rate_between(mesh)  # along no axis it goes to another mesh
+    # without axes, it is a transfer to another mesh
+    return rate_along(mesh, record.axes) if record.axes else rate_between(mesh)

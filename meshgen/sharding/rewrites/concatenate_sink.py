@@ -1,7 +1,12 @@
-"""A concatenation moves below concatenations along other dims, next to the operation that reads it.
+"""Sink a concatenation below concatenations along other dims, next to its user.
 
-`jnp.pad(x, 1, mode="wrap")` joins rows, and then columns of that. Written the other way round, a convolution sees the joined
-rows and fetches those that it looks at from the tensor itself: a halo, where the joined tensor has tiles of its own.
+    before   %j = concatenate %a, %x along 0     %s = slice %j     %y = concatenate %s, %j along 1
+    after    %p = concatenate (slice %a), %a along 1     %q = concatenate (slice %x), %x along 1     %y = concatenate
+    %p, %q along 0
+
+`jnp.pad(x, 1, mode="wrap")` joins rows, then columns of the result. In the other order, a convolution is the user of
+the concatenated rows. It fetches the rows that it needs from the tensor itself, as a halo, whereas the joined tensor
+would have its own tiles.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
 class _Join(NamedTuple):
-    """A value that is not emitted yet: its parts along a dim."""
+    """The parts, along a dim, of a concatenation that is not emitted yet."""
 
     dim: int
     parts: tuple[Value, ...]
@@ -30,10 +35,7 @@ class _Join(NamedTuple):
 
 @graph_pass("concatenate-sink", applies="if cheaper")
 def concatenate_sink(graph: Graph) -> Graph | None:
-    """Before: `concatenate (slice %j), %j along 1`, with `%j = concatenate %a, %x along 0`.   After: parts of both joined along 1, these along 0.
-
-    None if no op along another dim follows a concatenation.
-    """
+    """Return the rewritten graph, or None if no concatenation is followed by an op along another dim."""
     writer = _PartwiseWriter(graph)
     for node in graph.nodes:
         writer.write(node)
@@ -49,44 +51,46 @@ class _PartwiseWriter(Builder):
         super().__init__(Graph(graph.name))
         self._producers = dict(graph.index.producers)
         self._joins: dict[Value, _Join] = {}
-        self.moved = 0  # ops that were emitted per part
+        self.moved = 0  # number of ops that were emitted per part
 
     def plain(self, value: Value) -> Value:
-        """The value itself, joined here if it was not yet."""
+        """Return the value itself, after emitting its concatenation if that was deferred."""
         if (join := self._joins.pop(value, None)) is not None:
             super().add(Node("concatenate", list(join.parts), [value], {"dim": join.dim}, self._producers[value].loc))
         return value
 
     def write(self, node: Node) -> None:
-        if node.option is None and not node.regions and self._deferred(node):
+        if node.option is None and not node.regions and self._try_defer(node):
             return
         for value in (*node.operands, *captured(node)):
             self.plain(value)
         super().add(node)
 
-    def _deferred(self, node: Node) -> bool:
-        """Whether the node was emitted per part, or its concatenation is deferred."""
+    def _try_defer(self, node: Node) -> bool:
+        """Whether the node was emitted per part, or its concatenation was deferred. Emits or defers it if possible."""
         joins = [self._joins.get(value) for value in node.operands]
         if node.op == "concatenate":
             return self._concatenate(node, joins)
         join = joins[0] if joins else None
         if join is None:
             return False
-        if node.op == "slice" and (whole := self._inside(node, join)) is not None:
-            self.add(replace(node, operands=[whole[0]], attrs=whole[1]))
+        if node.op == "slice" and (part_slice := self._inside(node, join)) is not None:
+            self.add(replace(node, operands=[part_slice[0]], attrs=part_slice[1]))
             self.moved += 1
             return True
         if not _is_along_others(node, join):
             return False
-        self._each(node, [join], [[part, *node.operands[1:]] for part in join.parts])
+        self._emit_per_part(node, [join], [[part, *node.operands[1:]] for part in join.parts])
         return True
 
     def _concatenate(self, node: Node, joins: Sequence[_Join | None]) -> bool:
-        dim, found = node.attrs.dim, [join for join in joins if join is not None]
-        first = found[0] if found else None
-        is_joined = first is not None and first.dim != dim and len(found) == len(joins)
-        if is_joined and len({(join.dim, *join.sizes) for join in found}) == 1:
-            self._each(node, found, [list(parts) for parts in zip(*(join.parts for join in found), strict=True)])
+        dim, deferred = node.attrs.dim, [join for join in joins if join is not None]
+        first = deferred[0] if deferred else None
+        is_joined = first is not None and first.dim != dim and len(deferred) == len(joins)
+        if is_joined and len({(join.dim, *join.sizes) for join in deferred}) == 1:
+            self._emit_per_part(
+                node, deferred, [list(parts) for parts in zip(*(join.parts for join in deferred), strict=True)]
+            )
             return True
         parts = [
             part
@@ -96,10 +100,10 @@ class _PartwiseWriter(Builder):
         self._joins[node.result] = _Join(dim, tuple(parts))
         return True
 
-    def _each(self, node: Node, joins: Sequence[_Join], operands: Sequence[list[Value]]) -> None:
-        """The node on each part. A part that is a slice of another one becomes a slice of that one's result."""
+    def _emit_per_part(self, node: Node, joins: Sequence[_Join], operands: Sequence[list[Value]]) -> None:
+        """Emit the node once per part. For a part that is a slice of another part, emit a slice of that part's result."""
         self.loc = node.loc
-        dim, made = joins[0].dim, dict[int, Value]()
+        dim, results = joins[0].dim, dict[int, Value]()
         cuts = [self._cut_of(joins, number) for number in range(len(operands))]
         for number in sorted(range(len(operands)), key=lambda n: cuts[n] is not None):
             cut, values = cuts[number], operands[number]
@@ -107,27 +111,32 @@ class _PartwiseWriter(Builder):
             shape = [rows if d == dim else size for d, size in enumerate(node.result.type.sizes)]
             if cut is None:
                 attrs = _on_part(node, dim, rows)
-                made[number] = self.emit(node.op, values, node.result.type.with_shape(shape), **attrs)
+                results[number] = self.emit(node.op, values, node.result.type.with_shape(shape), **attrs)
             else:
-                made[number] = self.rows(made[cut[0]], dim, cut[1], cut[1] + rows)
-        self._joins[node.result] = _Join(dim, tuple(made[number] for number in range(len(operands))))
+                results[number] = self.rows(results[cut[0]], dim, cut[1], cut[1] + rows)
+        self._joins[node.result] = _Join(dim, tuple(results[number] for number in range(len(operands))))
         self.moved += 1
 
     def _cut_of(self, joins: Sequence[_Join], number: int) -> tuple[int, int] | None:
-        """The other part that this one is a slice of, in all concatenations alike, and the first row; None if there is none."""
-        found: set[tuple[int, int] | None] = set()
+        """Return the part that part `number` is a slice of, and the slice's first row.
+
+        Returns None if it is not a slice, or if the concatenations differ in this.
+        """
+        sources: set[tuple[int, int] | None] = set()
         for join in joins:
             node, dim = self._producers.get(join.parts[number]), join.dim
-            place = None
+            source = None
             if node is not None and node.op == "slice" and node.operands[0] in join.parts:
                 cut = [d for d, size in enumerate(node.operands[0].type.sizes) if node.result.type.sizes[d] != size]
                 if cut == [dim] and node.attrs.stride[dim] == 1:
-                    place = join.parts.index(node.operands[0]), node.attrs.start[dim]
-            found.add(place)
-        return found.pop() if len(found) == 1 else None
+                    source = join.parts.index(node.operands[0]), node.attrs.start[dim]
+            sources.add(source)
+        return sources.pop() if len(sources) == 1 else None
 
     def _inside(self, node: Node, join: _Join) -> tuple[Value, dict[str, Any]] | None:
-        """The part that holds all rows of a slice, and the slice of it; None if it takes rows of several parts, or all."""
+        """Return the part that contains all rows of a slice, with the slice's attributes on it, or None if no part
+        contains them all.
+        """
         start, limit = (list(getattr(node.attrs, name)) for name in ("start", "limit"))
         for part, begin in zip(join.parts, itertools.accumulate(join.sizes, initial=0), strict=False):
             if begin <= start[join.dim] < limit[join.dim] <= begin + part.type.sizes[join.dim]:
@@ -142,7 +151,7 @@ class _PartwiseWriter(Builder):
 
 
 def _is_along_others(node: Node, join: _Join) -> bool:
-    """Whether an op moves elements along other dims than a joined one."""
+    """Whether an op moves elements along other dims than the joined one."""
     dim, attrs = join.dim, node.attrs
     if node.op == "slice":
         return (attrs.start[dim], attrs.limit[dim], attrs.stride[dim]) == (0, sum(join.sizes), 1)
@@ -152,7 +161,7 @@ def _is_along_others(node: Node, join: _Join) -> bool:
 
 
 def _on_part(node: Node, dim: int, rows: int) -> dict[str, Any]:
-    """The attributes of the op on a part of `rows` rows."""
+    """Return the attributes of the op on a part of `rows` rows."""
     if node.op != "slice":
         return dict(node.attrs)
     return node.attrs | {"limit": tuple(rows if d == dim else end for d, end in enumerate(node.attrs.limit))}

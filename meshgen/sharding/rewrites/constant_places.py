@@ -1,6 +1,7 @@
 """Find windows that are written at positions known at compile time.
 
-Example: `%y = dynamic_update_slice %x, %u, 3, 0` with `%x : f32[8,4]`, `%u : f32[2,4]` writes rows 3 and 4: position (3, 0).
+Example: `%y = dynamic_update_slice %x, %u, 3, 0` with `%x : f32[8,4]`, `%u : f32[2,4]` writes rows 3 and 4: position
+(3, 0).
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from meshgen.ops.evaluate.window import fold_kind
 
 
 def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...] | None:
-    """The position at which all of an op's update is written into the operand, or combined with it; None if unknown.
+    """Return the position at which an op writes its update into the operand, or combines it with the operand.
 
-    The update is operand 1 of a dynamic_update_slice and operand 2 of a scatter.
+    Returns None if the position is unknown, or if the update is not one window. The update is operand 1 of a
+    dynamic_update_slice, and operand 2 of a scatter.
     """
     if node.op == "dynamic_update_slice":
-        found = [constant_of(value, producers.get) for value in node.operands[2:]]
-        starts = None if any(each is None for each in found) else [int(each) for each in found if each is not None]
+        constants = [constant_of(value, producers.get) for value in node.operands[2:]]
+        starts = (
+            None
+            if any(constant is None for constant in constants)
+            else [int(constant) for constant in constants if constant is not None]
+        )
         update = node.operands[1]
     else:
         starts, update = _scatter_position(node, producers), node.operands[-1] if node.operands else None
@@ -30,7 +36,7 @@ def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...]
 
 
 def _scatter_position(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
-    """The position of a scatter of one window over all dims, which replaces elements or is combined with them."""
+    """Return the position of a scatter of one window over all dims, which replaces elements or combines with them."""
     if node.op != "scatter" or len(node.operands) != 3:
         return None
     attrs, (operand, indices, update), (region,) = node.attrs, node.operands, node.regions

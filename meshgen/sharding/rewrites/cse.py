@@ -1,9 +1,12 @@
-"""Common subexpressions are computed, and so communicated, once.
+"""Eliminate common subexpressions, so that equal values are computed, and communicated, only once.
 
-Libraries compute the mean of a value again in its variance: each copy would be reduced on its own. Constants
-and values made of constants alone are not merged: every device makes its own, and a shared one would tie
-parts of the program that have nothing else in common. Nor are slices that are concatenated with other rows, as in a rotation:
-they move with these, while the same rows by themselves may be summed.
+    before   %a = reduce %x   %b = reduce %x
+    after    %a = reduce %x   (%a replaces %b)
+
+Libraries compute the mean of a value again for its variance, and each copy would be reduced separately. Constants and
+values computed only from constants are not merged: every device generates its own, and sharing would tie together
+unrelated parts of the program. Slices that are concatenated with other rows, as in a rotation, are not merged either:
+they move with the other rows, whereas a separate use of the same rows may be reduced.
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
 @module_pass("cse", "import")
 def cse(module: Module, context: Compilation) -> Module:
-    """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself if nothing occurs twice."""
+    """Return the module without common subexpressions, or the module itself if it has none."""
     graph = merged_duplicates(module.graph, _grouping(module.graph), keeps_constants=True)
     return module if graph is module.graph else replace(module, graph=graph)
 
 
 def common_values(graph: Graph) -> dict[Value, Value]:
-    """Each value that is computed before under another name, and that value."""
+    """Map each value that repeats an earlier computation to the earlier value."""
     first: dict[Value, Value] = {}
     merged_duplicates(graph, _grouping(graph), keeps_constants=True, first=first)
     return first

@@ -1,9 +1,11 @@
-"""Attention whose keys are split where they are made is tried as the operations that it stands for, which move scores rather than keys.
+"""Expand an attention whose keys are sharded into its decomposition, which communicates scores instead of keys.
 
-    before   %o, %l = attention %q, (all_gather %k), (all_gather %v)          a cache of f32[32768,8,128] on 8 devices, one row of queries
-    after    %s = dot_general %q, %k    %m = all_reduce max (reduce %s)    ...    %o = all_reduce sum (dot_general %p, %v)
+    before   %o, %l = attention %q, (all_gather %k), (all_gather %v)          a cache of f32[32768,8,128] on 8 devices,
+    one row of queries
+    after    %s = dot_general %q, %k    %m = all_reduce max (reduce %s)    ...    %o = all_reduce sum (dot_general %p,
+    %v)
 
-Taken where it is clearly cheaper: for few rows.
+The expanded program is chosen if it is clearly cheaper, which is the case for few query rows.
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 @graph_pass("expand-attention", applies="if cheaper")
 def expand_attention(graph: Graph) -> Graph | None:
-    """The graph with all of its attentions expanded; None if there is none."""
-    after = expanded(graph, _is_attention)
-    return None if after is graph else after
+    """Return the graph with all of its attentions expanded, or None if it has none."""
+    rewritten = expanded(graph, _is_attention)
+    return None if rewritten is graph else rewritten
 
 
 def with_split_expanded(graph: Graph, parts_of: Callable[[Value, int], int]) -> Graph | None:
-    """The graph with those attentions expanded of which annotations may split keys or depth; None if there is none.
+    """Return the graph with the attentions expanded whose keys or depth annotations may split, or None if there are
+    none.
 
     Args:
-        parts_of: into how many parts annotations may split a dim of a value.
+        parts_of: returns into how many shards annotations may split a dim of a value.
     """
 
     def rewrite(inner: Graph) -> Graph | None:
-        after = expanded(inner, lambda node: _is_attention(node) and _may_be_split(node, parts_of))
-        return None if after is inner else after
+        rewritten = expanded(inner, lambda node: _is_attention(node) and _can_be_split(node, parts_of))
+        return None if rewritten is inner else rewritten
 
     return everywhere(rewrite)(graph)
 
@@ -42,7 +45,7 @@ def _is_attention(node: Node) -> bool:
     return node.op == "attention"
 
 
-def _may_be_split(node: Node, parts_of: Callable[[Value, int], int]) -> bool:
+def _can_be_split(node: Node, parts_of: Callable[[Value, int], int]) -> bool:
     factors = Factors.of(node)
     summed = {*factors.keys, *factors.depth}
     dims = zip(node.operands, factors.operands, strict=True)

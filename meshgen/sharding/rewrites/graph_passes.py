@@ -13,16 +13,18 @@ from meshgen.sharding.rewrites.bodies import Rewrite, everywhere
 
 @dataclass(frozen=True, kw_only=True)
 class GraphPass(Pass):
-    """A pass whose change of one graph can be asked for by itself: `rewrite` returns None where nothing changes."""
+    """A pass with a rewrite of a single graph, `rewrite`, that can be called by itself. It returns None if nothing
+    changes.
+    """
 
     rewrite: Rewrite
 
 
 def graph_pass(name: str, *, applies: Applies = "always", in_bodies: bool = True) -> Callable[[Rewrite], GraphPass]:
-    """Declare a rewrite of graphs as a pass on programs before propagation.
+    """Declare a rewrite of graphs as a pass that runs on programs before propagation.
 
     Args:
-        in_bodies: the rewrite is applied to the bodies of loops and branches too; False: it does so itself.
+        in_bodies: whether to apply the rewrite to the bodies of loops and branches as well. False if it does so itself.
     """
 
     def declared(rewrite: Rewrite) -> GraphPass:

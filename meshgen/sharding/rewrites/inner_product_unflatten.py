@@ -1,10 +1,10 @@
-"""An inner product of flattened tensors becomes a sum over their original dims, so that splitting any of them needs no gather.
+"""Replace an inner product of flattened tensors by a sum over their original dims, which can be sharded freely.
 
     before   %1 = reshape %x     %2 = reshape %y     %3 = dot_general %1, %2     f32[8,4] -> f32[32] -> f32[]
     after    %1 = multiply %x, %y                    %2 = reduce add %1          f32[8,4] -> f32[]
 
-`jnp.vdot` flattens both operands, and JAX's conjugate gradients call it in each iteration. A dim made of several can be split by
-the axes of the major one only. A sum is also split over the programs of a kernel along every dim.
+`jnp.vdot` flattens both operands, and JAX's conjugate gradients call it in each iteration. A flattened dim can be split
+only over the mesh axes of its major dim. A sum can also be split over the thread blocks of a kernel along every dim.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 @graph_pass("inner-product-unflatten", applies="if cheaper", in_bodies=False)
 def inner_product_unflatten(graph: Graph) -> Graph | None:
-    """Returns None if the graph has no inner product of flattened tensors."""
+    """Return the rewritten graph, or None if it has no inner product of flattened tensors."""
     return _unflattened(graph, {})
 
 
@@ -40,19 +40,19 @@ def _unflattened(graph: Graph, outer: Mapping[Value, Node]) -> Graph | None:
 
 
 def _flattened_operands(node: Node, producers: Mapping[Value, Node]) -> list[Value]:
-    """Return the tensors that an inner product flattens, both of one shape; empty if it is none."""
+    """Return the two tensors of equal shape that an inner product flattens, or an empty list for other nodes."""
     if node.op != "dot_general" or node.result.type.rank or node.option is not None:
         return []
-    makers = [producers.get(value) for value in node.operands]
-    if any(maker is None or maker.op != "reshape" for maker in makers):
+    reshapes = [producers.get(value) for value in node.operands]
+    if any(reshape is None or reshape.op != "reshape" for reshape in reshapes):
         return []
-    sources = [maker.operands[0] for maker in makers if maker]
+    sources = [reshape.operands[0] for reshape in reshapes if reshape]
     is_flat = all(value.type.rank == 1 for value in node.operands)
     return sources if is_flat and sources[0].type.sizes == sources[1].type.sizes else []
 
 
 def _sum_of_products(builder: Builder, sources: list[Value], dot: Node) -> None:
-    """Append the sum with the dot's results. Narrow floats are multiplied and added in f32, as the dot does it."""
+    """Append the sum, with the results of the dot. Narrow floats are multiplied and added in f32, as in the dot."""
     dtype = dot.result.type.dtype
     wide = "f32" if is_float(dtype) and dtype != "f64" else dtype
     product = builder.elementwise("multiply", *(builder.convert(value, wide) for value in sources))

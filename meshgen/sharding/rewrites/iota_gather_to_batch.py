@@ -1,7 +1,10 @@
-"""A gather or scatter whose index in one dim is the row number itself gets that dim as a batching dim.
+"""Turn an indexed dim of a gather or scatter into a batching dim, if its index in each row is the row number.
 
-`x.at[jnp.arange(n)[:, None], ids]` indexes row i of x by i: as a batching dim, which is tied to the indices, x may be
-split by rows, and no device needs the indices of others.
+    before   %1 = concatenate %iota, %i     %y = gather %x, %1
+    after    %y = gather %x, %i {operand_batching_dims = [0], start_indices_batching_dims = [0]}
+
+`x.at[jnp.arange(n)[:, None], ids]` indexes row i of x by i. A batching dim is tied to the rows of the indices, so x can
+be split by rows, and no device needs the indices of other rows.
 """
 
 from __future__ import annotations
@@ -23,10 +26,10 @@ _Producers = Mapping[Value, Node]
 
 
 class _Names(NamedTuple):
-    """Names of the same attributes of gather and scatter."""
+    """The names of corresponding attributes of gather and scatter."""
 
-    indexed: str  # operand dims that the index vector is for
-    dropped: str  # operand dims of single rows, not in the window
+    indexed: str  # operand dims that the components of an index vector index
+    dropped: str  # operand dims of size 1 in the window, which the result does not have
     batches: tuple[str, str]  # batching dims of the operand and of the indices
 
 
@@ -42,100 +45,102 @@ _NAMES = {
 
 @graph_pass("iota-gather-to-batch")
 def iota_gather_to_batch(graph: Graph) -> Graph | None:
-    """Before: `gather %x, (concatenate %iota, %i)`.   After: `gather %x, %i` with a batching dim. None if there is none."""
+    """Return the rewritten graph, or None if it has no such gather or scatter."""
     producers = graph.index.producers
-    nodes = [made for node in graph.nodes for made in _by_batch(node, producers)]
+    nodes = [rewritten for node in graph.nodes for rewritten in _by_batch(node, producers)]
     if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):
         return None
     return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "concatenate"))
 
 
 def _by_batch(node: Node, producers: _Producers) -> list[Node]:
-    """The node, or an equal gather or scatter with a batching dim."""
+    """Return the node itself, or an equal gather or scatter with a batching dim."""
     names = _NAMES.get(node.op)
-    place = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
-    join = producers.get(node.operands[place]) if names and node.option is None else None
+    indices_operand = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
+    join = producers.get(node.operands[indices_operand]) if names and node.option is None else None
     if names is None or join is None or join.op != "concatenate" or join.attrs.dim != node.attrs.index_vector_dim:
         return [node]
-    found = _own(node, names, join, producers)
-    left = [number for number in range(len(join.operands)) if number not in found]
-    if not found or not left:
+    row_components = _row_components(node, names, join, producers)
+    remaining = [number for number in range(len(join.operands)) if number not in row_components]
+    if not row_components or not remaining:
         return [node]
-    parts, dim, made = [join.operands[number] for number in left], join.attrs.dim, list[Node]()
+    parts, dim, new_nodes = [join.operands[number] for number in remaining], join.attrs.dim, list[Node]()
     indices = parts[0]
     if len(parts) > 1:
         shape = [len(parts) if d == dim else size for d, size in enumerate(indices.type.sizes)]
         indices = Value(indices.type.with_shape(shape), loc=join.loc)
-        made.append(Node("concatenate", parts, [indices], {"dim": dim}, join.loc))
-    operands = [indices if number == place else value for number, value in enumerate(node.operands)]
-    return [*made, replace(node, operands=operands, attrs=_attrs(node, names, found))]
+        new_nodes.append(Node("concatenate", parts, [indices], {"dim": dim}, join.loc))
+    operands = [indices if number == indices_operand else value for number, value in enumerate(node.operands)]
+    return [*new_nodes, replace(node, operands=operands, attrs=_attrs(node, names, row_components))]
 
 
-def _own(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[int, int]:
-    """The parts of the index vectors, by number, that equal the position along a dim of the indices."""
+def _row_components(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[int, int]:
+    """Return the components of the index vectors, by position, that equal the row index along a dim of the indices."""
     attrs, dim, sizes = node.attrs, join.attrs.dim, node.operands[0].type.sizes
-    taken, found = {dim, *attrs[names.batches[1]]}, dict[int, int]()
+    used_dims, row_components = {dim, *attrs[names.batches[1]]}, dict[int, int]()
     if any(part.type.sizes[dim] != 1 for part in join.operands):
         return {}
     for number, part in enumerate(join.operands):
         target, row = getattr(attrs, names.indexed)[number], own_dim(part, producers)
-        is_row = row is not None and row not in taken and sizes[target] == part.type.sizes[row]
+        is_row = row is not None and row not in used_dims and sizes[target] == part.type.sizes[row]
         if is_row and row is not None and target in getattr(attrs, names.dropped):
-            found[number] = row
-            taken.add(row)
-    return found
+            row_components[number] = row
+            used_dims.add(row)
+    return row_components
 
 
-def _attrs(node: Node, names: _Names, found: Mapping[int, int]) -> dict[str, Any]:
+def _attrs(node: Node, names: _Names, row_components: Mapping[int, int]) -> dict[str, Any]:
     attrs = node.attrs
     indexed = getattr(attrs, names.indexed)
-    moved = {indexed[number]: row for number, row in found.items()}
+    moved = {indexed[number]: row for number, row in row_components.items()}
     pairs = sorted([*zip(*(getattr(attrs, name) for name in names.batches), strict=True), *moved.items()])
     return attrs | {
-        names.indexed: tuple(d for number, d in enumerate(indexed) if number not in found),
+        names.indexed: tuple(d for number, d in enumerate(indexed) if number not in row_components),
         names.dropped: tuple(d for d in getattr(attrs, names.dropped) if d not in moved),
         **{name: tuple(pair[side] for pair in pairs) for side, name in enumerate(names.batches)},
     }
 
 
 def own_dim(value: Value, producers: _Producers) -> int | None:
-    """The dim along which every element of an integer value is its own coordinate; None if there is none."""
+    """Return the dim along which every element of an integer value equals its coordinate, or None for other values."""
     node = producers.get(value)
     if node is None or value.type.dtype[0] not in "iu" or value.type.dtype == "i1":
         return None
     if node.op == "iota":
-        found = node.attrs.dim
+        dim = node.attrs.dim
     elif is_constant(node):
-        found = _counting(np.asarray(node.attrs.value))
+        dim = _counting(np.asarray(node.attrs.value))
     elif node.op in ("broadcast_in_dim", "reshape", "transpose", "convert"):
         inner = own_dim(node.operands[0], producers)
-        found = None if inner is None else _carried(node, inner)
+        dim = None if inner is None else _carried(node, inner)
     elif node.op == "select" and _is_below_zero(node.operands[0], node.operands[2], producers):
-        found = own_dim(node.operands[2], producers)  # no coordinate is below zero
+        dim = own_dim(node.operands[2], producers)  # a coordinate is never below zero
     else:
         return None
-    is_exact = found is not None and value.type.sizes[found] - 1 <= integer_range(value.type.dtype)[1]
-    return found if is_exact else None
+    is_exact = dim is not None and value.type.sizes[dim] - 1 <= integer_range(value.type.dtype)[1]
+    return dim if is_exact else None
 
 
 def _carried(node: Node, dim: int) -> int | None:
-    """The dim of the result at which an op that moves elements puts a dim."""
+    """Return the dim of the result that holds an operand's dim, for an op that moves elements, or None if its size
+    changes.
+    """
     operand, sizes = node.operands[0].type.sizes, node.result.type.sizes
     if node.op == "broadcast_in_dim":
-        found = node.attrs.dims[dim]
+        result_dim = node.attrs.dims[dim]
     elif node.op == "transpose":
-        found = node.attrs.perm.index(dim)
+        result_dim = node.attrs.perm.index(dim)
     elif node.op == "reshape":
-        kept = [[d for d, size in enumerate(each) if size != 1] for each in (operand, sizes)]
+        kept = [[d for d, size in enumerate(shape) if size != 1] for shape in (operand, sizes)]
         is_same = [operand[d] for d in kept[0]] == [sizes[d] for d in kept[1]]
-        found = kept[1][kept[0].index(dim)] if is_same and dim in kept[0] else None
+        result_dim = kept[1][kept[0].index(dim)] if is_same and dim in kept[0] else None
     else:
-        found = dim
-    return found if found is not None and sizes[found] == operand[dim] else None
+        result_dim = dim
+    return result_dim if result_dim is not None and sizes[result_dim] == operand[dim] else None
 
 
 def _counting(array: np.ndarray) -> int | None:
-    """The dim along which an array counts from 0."""
+    """Return the dim along which an array counts from 0, or None for other values."""
     if array.dtype.kind not in "iu" or array.size < 2:
         return None
     for dim, size in enumerate(array.shape):
@@ -146,7 +151,7 @@ def _counting(array: np.ndarray) -> int | None:
 
 
 def _is_below_zero(flag: Value, value: Value, producers: _Producers) -> bool:
-    """Whether a flag tells where a value is below zero."""
+    """Whether `flag` is the comparison `value < 0`."""
     node = producers.get(flag)
     if node is None or node.op != "compare" or node.attrs.direction != "LT":
         return False

@@ -1,7 +1,10 @@
-"""A sum of zero-padded tensors that do not overlap becomes their concatenation.
+"""Replace a sum of zero-padded tensors that do not overlap by their concatenation.
 
-Gradients of slices are such sums, as of a tensor that was split into parts or rotated. A concatenation moves all rows
-to their places at once; each part padded by itself would be as large as all of them.
+    before   %1 = pad %a high = 3   %2 = pad %b low = 5   %3 = add %1, %2
+    after    %3 = concatenate %a, %b
+
+Gradients of slices have this form, for example if a tensor was split or rotated. A concatenation moves all rows to
+their positions at once, whereas each padded operand is as large as the result.
 """
 
 from __future__ import annotations
@@ -17,13 +20,13 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
 class _Rows(NamedTuple):
-    """Tensors and the first row of each along a dim of a larger tensor, in rising order; zeros elsewhere."""
+    """Tensors with the first row of each, in ascending order, along a dim of a larger tensor that is zero elsewhere."""
 
     dim: int
     parts: tuple[tuple[int, Value], ...]
 
     def beside(self, other: _Rows) -> _Rows | None:
-        """All rows together; None if some overlap."""
+        """Return the union of both sets of rows, or None if some overlap."""
         if self.dim != other.dim:
             return None
         parts = sorted((*self.parts, *other.parts), key=lambda part: part[0])
@@ -32,22 +35,22 @@ class _Rows(NamedTuple):
         return _Rows(self.dim, tuple(parts)) if is_apart else None
 
     def fills(self, size: int) -> bool:
-        """Whether the parts are all rows of the larger tensor."""
+        """Whether the parts cover all rows of the larger tensor."""
         return sum(value.type.sizes[self.dim] for _, value in self.parts) == size
 
 
 @graph_pass("pad-sum-to-concatenate")
 def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
-    """Before: `add (pad %a high = 3), (pad %b low = 5)`.   After: `concatenate %a, %b`. None if there is none."""
+    """Return the rewritten graph, or None if it has no such sum."""
     producers, rows = graph.index.producers, dict[Value, _Rows]()
     nodes: list[Node] = []
     for node in graph.nodes:
-        found = _padded_parts(node, rows, producers) if node.option is None else None
-        if found:
-            rows[node.result] = found
-            if len(found.parts) > 1 and found.fills(node.result.type.sizes[found.dim]):
-                values = [value for _, value in found.parts]
-                node = Node("concatenate", values, list(node.results), {"dim": found.dim}, node.loc)
+        padded = _padded_parts(node, rows, producers) if node.option is None else None
+        if padded:
+            rows[node.result] = padded
+            if len(padded.parts) > 1 and padded.fills(node.result.type.sizes[padded.dim]):
+                values = [value for _, value in padded.parts]
+                node = Node("concatenate", values, list(node.results), {"dim": padded.dim}, node.loc)
         nodes.append(node)
     if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
         return None

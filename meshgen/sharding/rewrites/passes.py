@@ -1,6 +1,8 @@
-"""The rewrites of a program before propagation, by name: those that always pay, and those that make a candidate to compare.
+"""Passes on the program before propagation: simplifications that always run, and alternatives that give a candidate to
+compare.
 
-Example: `cse` always runs; `slice-into-dot` makes a candidate, `dot %x, (slice %w : f32[32,96])`, next to the program as written.
+Example: `cse` always runs. `slice-into-dot` gives a candidate, `dot %x, (slice %w : f32[32,96])`, next to the program
+as written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Represent values as rows of larger ones: a slice is a view, and is emitted only if a user needs it by itself.
+"""Represent values as rows of larger values. A slice is then a view, which is emitted only if a user needs the slice
+itself.
 
-Example, x : f32[1024]: `x[2:]` and `x[:-2]` have 1022 rows, whose tiles begin elsewhere than x's, so an op that combines
-them would move rows for that alone. In the frame of x, with x's size and tiles, they are x shifted by two rows and x itself;
+Example, x : f32[1024]: `x[2:]` and `x[:-2]` have 1022 rows, and their tiles begin elsewhere than the tiles of x. An op
+that combines
+them would move rows only for that. In the frame of x, with its size and tiles, they are x shifted by two rows, and x
+itself;
 the other rows of the frame may hold anything.
 """
 
@@ -20,32 +23,34 @@ from meshgen.sharding.partitioners.builder import INDEX
 
 
 class Frame(NamedTuple):
-    """A dim as part of a longer one: its row r is row `at` + r of `size` rows."""
+    """A dim as part of a longer one: its row r is row `at` + r of the `size` rows."""
 
     size: int
     at: int = 0
 
 
 class View(NamedTuple):
-    """A view, whose row r along dim d is row `at[d]` + r of `value`."""
+    """A view: its row r along dim d is row `at[d]` + r of `value`."""
 
     value: Value
     at: tuple[int, ...]
 
 
 class FrameWriter(Builder):
-    """Rewrites a graph, with values as views of others."""
+    """Builder that rewrites a graph, with values as views of other values."""
 
     def __init__(self, old: Graph) -> None:
         super().__init__(Graph(old.name, old.inputs))
         self.producers = old.index.producers
         self._views: dict[Value, View] = {}
-        self._seen: set[Value] = set(old.values())  # values that others refer to
+        self._seen: set[Value] = set(old.values())  # values that other values refer to
         self._made: dict[tuple[Value, tuple[Frame, ...]], Value] = {}
         self._shifted: dict[tuple[Value, tuple[int, ...], tuple[int, ...]], Value] = {}
 
     def set(self, old: Value, new: Value, at: Sequence[int]) -> None:
-        """Record that rows of `new` are `old`; if they are all of it and `new` is unnamed yet, it is `old` itself."""
+        """Record that `old` is the rows of `new` from `at` on. If `old` is all of `new`, which has no other name yet,
+        `new` is replaced by `old`.
+        """
         last = self.graph.nodes[-1] if self.graph.nodes else None
         if new.type == old.type and new not in self._seen and last is not None and last.results == [new]:
             last.results[:] = [old]
@@ -57,23 +62,23 @@ class FrameWriter(Builder):
         return self._views.get(value, View(value, (0,) * value.type.rank))
 
     def is_view(self, value: Value) -> bool:
-        """Whether a value is a view, not emitted by itself."""
+        """Whether a value is a view that is not emitted itself."""
         return value in self._views
 
     def plain(self, value: Value) -> Value:
-        """The value itself, emitted here if it was a view so far."""
+        """Return the value itself, emitted now if it was a view."""
         if not self.is_view(value):
             return value
         view, sizes = self._views.pop(value), value.type.sizes
         limit = tuple(start + size for start, size in zip(view.at, sizes, strict=True))
-        around, self.loc = self.loc, self.producers[value].loc
+        saved_loc, self.loc = self.loc, self.producers[value].loc
         self.slice(view.value, view.at, limit)
         self.make([value])
-        self.loc = around
+        self.loc = saved_loc
         return value
 
     def framed(self, value: Value, frames: Sequence[Frame]) -> Value:
-        """The value in frames, one per dim; the other rows hold anything."""
+        """Return the value in the given frames, one per dim. The other rows may hold anything."""
         key = value, tuple(frames)
         if key not in self._made:
             self._made[key] = self._framed(value, frames)
@@ -87,14 +92,14 @@ class FrameWriter(Builder):
             self.plain(value)
         view, sizes = self.view(value), self.view(value).value.type.sizes
         lows = [frame.at - at for frame, at in zip(frames, view.at, strict=True)]
-        wanted = tuple(frame.size for frame in frames)
-        is_shift = [new == old for new, old in zip(wanted, sizes, strict=True)]
-        # Shifts first: users may differ in the rows that they slice off.
+        frame_sizes = tuple(frame.size for frame in frames)
+        is_shift = [new == old for new, old in zip(frame_sizes, sizes, strict=True)]
+        # Shift first: users may differ only in the rows that they slice off afterwards.
         shifted = self._moved(view.value, _where(is_shift, lows), sizes)
-        return self._moved(shifted, _where([not each for each in is_shift], lows), wanted)
+        return self._moved(shifted, _where([not is_same for is_same in is_shift], lows), frame_sizes)
 
     def _moved(self, value: Value, low: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
-        """A value with its rows shifted by `low`, in a tensor of other sizes."""
+        """Return a value with its rows shifted by `low`, in a tensor of size `sizes`."""
         if value.type.sizes == sizes and not any(low):
             return value
         if (value, low, sizes) not in self._shifted:
@@ -105,22 +110,24 @@ class FrameWriter(Builder):
         return self._shifted[value, low, sizes]
 
     def _spread(self, value: Value, frames: Sequence[Frame]) -> Value | None:
-        """A value that is constant along all dims whose size changes, made again with the other size."""
+        """Return a value that is constant along all dims whose size changes, generated in the new size, or None for
+        other values.
+        """
         node = self.producers.get(value)
         if self.is_view(value) or node is None or node.op not in ("broadcast_in_dim", "constant"):
             return None
-        kind = value.type.with_shape(frame.size for frame in frames)
+        tensor_type = value.type.with_shape(frame.size for frame in frames)
         if is_constant(node):
             array = np.asarray(node.attrs.value)
-            return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], kind)
+            return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], tensor_type)
         (source,) = node.operands
         tied = {t for d, t in enumerate(node.attrs.dims) if source.type.sizes[d] == value.type.sizes[t]}
         if any(frames[d] != Frame(value.type.sizes[d]) for d in tied):
             return None
-        return self.spread(self.plain(source), kind.shape, node.attrs.dims)
+        return self.spread(self.plain(source), tensor_type.shape, node.attrs.dims)
 
     def _is_near(self, value: Value, frames: Sequence[Frame]) -> bool:
-        """Whether along each dim few rows are moved, or the value has nearly all rows of what it is a view of."""
+        """Whether few rows move along each dim, or the value has nearly all rows of the value that it is a view of."""
         view = self.view(value)
         for frame, at, size, rows in zip(frames, view.at, view.value.type.sizes, value.type.sizes, strict=True):
             shift, most = abs(frame.at - at), max(size, frame.size)
@@ -130,7 +137,7 @@ class FrameWriter(Builder):
         return True
 
     def inside(self, kind: TensorType, dim: int, first: int, stop: int) -> Value | None:
-        """Whether an element of a tensor is in rows [first, stop) of a dim; None if all are."""
+        """Return a mask of the elements in rows [first, stop) of a dim, or None if all elements are."""
         index = TensorType((kind.sizes[dim],), INDEX)
         ends = [("GE", first)] * (first > 0) + [("LT", stop)] * (stop < kind.sizes[dim])
         tests: list[Value] = []
@@ -142,7 +149,7 @@ class FrameWriter(Builder):
         return self.spread(tests[0], kind.shape, (dim,)) if tests else None
 
     def kept(self, value: Value, dim: int, first: int, stop: int, other: Value | Scalar) -> Value:
-        """Rows [first, stop) of a value along a dim, and those of another value, or a scalar, elsewhere."""
+        """Return rows [first, stop) of a value along a dim, with the rows of `other` (a value or a scalar) elsewhere."""
         mask = self.inside(value.type, dim, first, stop)
         if mask is None:
             return value

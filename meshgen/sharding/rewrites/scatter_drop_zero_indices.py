@@ -1,8 +1,11 @@
-"""Components of scatter indices that are always zero are dropped.
+"""Remove components of scatter indices that are always zero.
 
-Updates as large as a dim of the operand and written at 0 are tied to it row by row and split with it; at an unknown
-position some rows would fall outside and the others move. A scatter of blocks at clamped positions (a batch of
-dynamic_update_slices) has an index for every dim, which is 0 where no other position fits.
+    before   %1 = concatenate %i, %zeros   %y = scatter %x, %1, %u
+    after    %y = scatter %x, %i, %u
+
+An update that covers a dim and is written at 0 is tied to the operand's rows and split with them. At an unknown
+position, some rows could be out of bounds and the others would move. A scatter of blocks at clamped positions (a batch
+of dynamic_update_slices) has an index for every dim, which is 0 if no other position fits.
 """
 
 from __future__ import annotations
@@ -22,35 +25,35 @@ _Producers = Mapping[Value, Node]
 
 @graph_pass("scatter-drop-zero-indices")
 def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
-    """Before: `scatter %x, (concatenate %i, %zeros), %u`.   After: `scatter %x, %i, %u`. None if there is none."""
+    """Return the rewritten graph, or None if no scatter has such indices."""
     producers = graph.index.producers
-    nodes = [made for node in graph.nodes for made in _without_zeros(node, producers)]
+    nodes = [rewritten for node in graph.nodes for rewritten in _without_zeros(node, producers)]
     if len(nodes) == len(graph.nodes):
         return None
     return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op not in JOINING))
 
 
 def _without_zeros(node: Node, producers: _Producers) -> list[Node]:
-    """The node, or slices of its index vectors and a scatter with these."""
-    if node.op != "scatter" or node.option is not None:  # an option counts the loops of the node as written
+    """Return the node itself, or slices of its index vectors and a scatter with these."""
+    if node.op != "scatter" or node.option is not None:  # a sharding option refers to the loops of the node as written
         return [node]
-    attrs, place = node.attrs, len(node.operands) // 2
-    indices, dim = node.operands[place], attrs["index_vector_dim"]
+    attrs, indices_operand = node.attrs, len(node.operands) // 2
+    indices, dim = node.operands[indices_operand], attrs["index_vector_dim"]
     indexed = attrs["scatter_dims_to_operand_dims"]
     if dim == indices.type.rank or not indexed:
         return [node]
     kept = [n for n in range(len(indexed)) if range_of(indices, producers, (dim, n)) != (0, 0)] or [0]
     if len(kept) == len(indexed):
         return [node]
-    made = _selected(indices, dim, kept)
-    operands = [*node.operands[:place], made[-1].result, *node.operands[place + 1 :]]
+    selection = _selected(indices, dim, kept)
+    operands = [*node.operands[:indices_operand], selection[-1].result, *node.operands[indices_operand + 1 :]]
     attrs = attrs | {"scatter_dims_to_operand_dims": tuple(indexed[n] for n in kept)}
-    return [*made, replace(node, operands=operands, attrs=attrs)]
+    return [*selection, replace(node, operands=operands, attrs=attrs)]
 
 
 def _selected(value: Value, dim: int, rows: Sequence[int]) -> list[Node]:
-    """Nodes that make these rows of a value along a dim; the last has the result."""
-    runs = [[row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda each: each[1] - each[0])]
+    """Return nodes that select these rows of a value along a dim; the last node has the result."""
+    runs = [[row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda pair: pair[1] - pair[0])]
     parts = [_slice_along(value, dim, run[0], run[-1] + 1) for run in runs]
     if len(parts) == 1:
         return parts

@@ -1,8 +1,10 @@
-"""A slice of a dot's result becomes a slice of the operand whose columns it takes.
+"""Move slices of a dot's result to the operand that the sliced dim comes from.
 
-`slice(dot(x, w))` equals `dot(x, slice(w))` if the sliced dim comes from w alone. A fused projection (q, k and v,
-or gate and up, in one weight) whose columns are sharded would exchange activations to slice out its parts;
-slicing the weight exchanges rows of the weight instead.
+    before   %1 = dot %x, %w     %2 = slice %1
+    after    %1 = slice %w       %2 = dot %x, %1
+
+A fused projection (q, k and v, or gate and up, in one weight) whose columns are sharded would exchange activations to
+slice its parts. Slicing the weight exchanges rows of the weight instead.
 """
 
 from __future__ import annotations
@@ -19,21 +21,23 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 @graph_pass("slice-into-dot", applies="if cheaper")
 def slice_into_dot(graph: Graph) -> Graph | None:
-    """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None if no dot is sliced along a dim of one operand."""
+    """Return the rewritten graph, or None if no dot is sliced along a dim of only one operand."""
     uses, outputs = graph.index.uses, {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
-    moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
+    moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices split
     for node in graph.nodes:
         is_free = node.op in MATRIX_PRODUCTS and node.option is None and node.result not in outputs
-        if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
-            moved[node.result] = place
+        if is_free and (operand_dim := _sliced_operand_dim(node, [user for user, _ in uses[node.result]])):
+            moved[node.result] = operand_dim
     if not moved:
         return None
     producers = graph.index.producers
-    return replace(graph, nodes=[made for node in graph.nodes for made in _with_sliced_operand(node, moved, producers)])
+    return replace(
+        graph, nodes=[new_node for node in graph.nodes for new_node in _with_sliced_operand(node, moved, producers)]
+    )
 
 
-def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
-    """The operand and its dim that at least two slices, the only users, cut; None if there is none."""
+def _sliced_operand_dim(node: Node, users: list[Node]) -> tuple[int, int] | None:
+    """Return the operand, and its dim, that all users of the dot slice, or None. The users must be at least two slices."""
     if len(users) < 2 or any(user.op != "slice" for user in users):
         return None
     cuts = [_cut_dims(user) for user in users]
@@ -61,12 +65,12 @@ def _with_sliced_operand(
     dot = producers[node.operands[0]]
     operand, dim = moved[dot.result]
     (cut,) = _cut_dims(node)
-    whole = dot.operands[operand]
-    attrs = {"start": [0] * whole.type.rank, "limit": list(whole.type.sizes), "stride": [1] * whole.type.rank}
+    source = dot.operands[operand]
+    attrs = {"start": [0] * source.type.rank, "limit": list(source.type.sizes), "stride": [1] * source.type.rank}
     for name in attrs:
         attrs[name][dim] = getattr(node.attrs, name)[cut]
-    shape = [node.result.type.shape[cut] if d == dim else size for d, size in enumerate(whole.type.shape)]
-    part = Value(whole.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
-    sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
+    shape = [node.result.type.shape[cut] if d == dim else size for d, size in enumerate(source.type.shape)]
+    part = Value(source.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
+    sliced = Node("slice", [source], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
     operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
     return [sliced, replace(dot, operands=operands, results=[node.result])]

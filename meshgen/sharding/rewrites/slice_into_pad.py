@@ -1,7 +1,10 @@
-"""A slice of a padded tensor becomes a pad with other, possibly negative, amounts.
+"""Fold a slice of a padded tensor into a pad with other amounts, which may be negative.
 
-A stencil written as shifted slices of a padded tensor then reads the tensor itself: each shift is a halo of a few rows.
-The padded tensor, a little larger, would have other tiles than the values made from it.
+    before   %1 = pad %x low = 1 high = 1   %2 = slice %1 [2:]
+    after    %2 = pad %x low = -1 high = 1
+
+A stencil written as shifted slices of a padded tensor then reads the tensor itself, and each shift is a halo of a few
+rows. The padded tensor, which is a little larger, would have other tiles than the values computed from it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 @graph_pass("slice-into-pad", applies="if cheaper")
 def slice_into_pad(graph: Graph) -> Graph | None:
-    """Before: `slice (pad %x low = 1 high = 1) [2:]`.   After: `pad %x low = -1 high = 1`. None if there is none."""
+    """Return the rewritten graph, or None if no padded tensor is sliced."""
     producers = graph.index.producers
     folded = {node: amounts for node in graph.nodes if (amounts := _amounts(node, producers))}
     if not folded:
@@ -33,7 +36,9 @@ def _pad(node: Node, producers: Mapping[Value, Node], amounts: dict[str, tuple[i
 
 
 def _amounts(node: Node, producers: Mapping[Value, Node]) -> dict[str, tuple[int, ...]] | None:
-    """The padding that makes the slice of a pad from the pad's operand; None if the node is not such a slice."""
+    """Return the padding that turns the pad's operand into the slice of the pad, or None if the node is not such a
+    slice.
+    """
     pad = producers.get(node.operands[0]) if node.op == "slice" else None
     options = node.option is not None or (pad is not None and pad.option is not None)
     if pad is None or pad.op != "pad" or options or any(pad.attrs.interior) or set(node.attrs.stride) != {1}:

@@ -1,8 +1,9 @@
-"""Uneven slices of a split dim become shifts of whole rows by halo exchange, with masks where rows are combined.
+"""Rewrite uneven slices of a split dim as row shifts by halo exchange, with masks where rows are combined.
 
-Before: `%a = slice %x [2:1024]   %b = slice %x [0:1022]   %c = add %a, %b   %y = concatenate %e, %c, %f`.
-After: `%a = pad %x low = -1 high = 1   %b = pad %x low = 1 high = -1   %c = add %a, %b   %y = select %inside, %c, ...`,
-all of 1024 rows: each shift is a halo of one row.
+    before   %a = slice %x [2:1024]        %b = slice %x [0:1022]        %c = add %a, %b   %y = concatenate %e, %c, %f
+    after    %a = pad %x low = -1 high = 1 %b = pad %x low = 1 high = -1 %c = add %a, %b   %y = select %inside, %c, ...
+
+After the rewrite, all values have 1024 rows, and each shift is a halo of one row.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from meshgen.sharding.rewrites.row_views import Frame, FrameWriter
 
 @module_pass("slice-to-halo", "import", applies="if cheaper")
 def slice_to_halo(module: Module, context: Compilation) -> Module:
-    """Return the program with slices rewritten in the dims that annotations may split."""
+    """Return the program with slices rewritten along the dims that annotations may split."""
     graph = in_frames(module.graph, context.analysis(solve_as_written, module).parts_of)
     return replace(module, graph=graph) if graph else module
 
 
 def in_frames(graph: Graph, parts: Parts) -> Graph | None:
-    """Return the rewritten graph, bodies of loops and branches too; None if no slice is rewritten.
+    """Return the rewritten graph, including bodies of loops and branches, or None if no slice is rewritten.
 
     Args:
-        parts: into how many parts annotations may split a dim of a value.
+        parts: returns into how many shards annotations may split a dim of a value.
     """
     return everywhere(lambda body: _Rewrite(body, parts).graph())(graph)
 
@@ -67,13 +68,13 @@ class _Rewrite:
             self._writer.loc = node.loc
             for value in captured(node):
                 self._writer.plain(value)
-            if not (self._written(node) if node not in joins else self._join(node)):
+            if not (self._try_write(node) if node not in joins else self._join(node)):
                 self._writer.graph.nodes.append(replace(node, operands=[self._writer.plain(v) for v in node.operands]))
         self._writer.graph.outputs = [self._writer.plain(value) for value in self._old.outputs]
         return _without_unused(self._writer.graph)
 
-    def _written(self, node: Node) -> bool:
-        """Whether the node was emitted in frames, or as a view."""
+    def _try_write(self, node: Node) -> bool:
+        """Emit the node in frames or as a view if possible. Return whether it was emitted."""
         if dims := cut_dims(node):
             is_split = any(self._parts(node.operands[0], d) > 1 for d in dims)
             return (is_split or self._writer.is_view(node.operands[0])) and self._cut(node)
@@ -84,19 +85,21 @@ class _Rewrite:
         return self._is_framed(node) and self._carry(node)
 
     def _is_framed(self, node: Node) -> bool:
-        """Whether the op is computed row by row in frames, or sums over them: each of its loops in one frame."""
+        """Whether the op can run on framed operands: each of its loops must be in a single frame."""
         if node.op not in (*CARRIERS, *ALONG_OTHERS) or len(node.results) != 1:
             return False
         ends = walked(node)
-        found: dict[int | None, Frame | None] = {None: None}
-        is_one = all(found.setdefault(loop, self._frames.get(end)) == self._frames.get(end) for end, loop in ends)
-        return is_one and any(found.values())
+        frame_of_loop: dict[int | None, Frame | None] = {None: None}
+        is_one = all(
+            frame_of_loop.setdefault(loop, self._frames.get(end)) == self._frames.get(end) for end, loop in ends
+        )
+        return is_one and any(frame_of_loop.values())
 
     def _frame(self, value: Value) -> list[Frame]:
         return [self._frames.get((value, dim), Frame(size)) for dim, size in enumerate(value.type.sizes)]
 
     def _set(self, old: Value, new: Value) -> bool:
-        """Record the new value, in the frame of the old one, in its place."""
+        """Record `new` as the replacement of `old`, in the frame of `old`."""
         self._writer.set(old, new, [frame.at for frame in self._frame(old)])
         return True
 
@@ -107,16 +110,18 @@ class _Rewrite:
         return True
 
     def _is_cut_join(self, node: Node) -> bool:
-        """Whether a concatenation along a split dim has operands that are slices or in frames, and is not just a rotation."""
+        """Whether a concatenation along a split dim has operands that are slices or in frames, and is not just a
+        rotation.
+        """
         if node.op != "concatenate" or node.option is not None:
             return False
         dim = node.attrs.dim
-        count, whole = self._parts(node.result, dim), self._frame(node.result)[dim]
-        if count < 2 or whole.size % count:
+        count, frame = self._parts(node.result, dim), self._frame(node.result)[dim]
+        if count < 2 or frame.size % count:
             return False
-        makers = [self._writer.producers.get(value) for value in node.operands]
-        slices = [made for made in makers if made and dim in cut_dims(made)]
-        if len(slices) == len(makers) == 2 and slices[0].operands[0] is slices[1].operands[0]:
+        producers = [self._writer.producers.get(value) for value in node.operands]
+        slices = [producer for producer in producers if producer and dim in cut_dims(producer)]
+        if len(slices) == len(producers) == 2 and slices[0].operands[0] is slices[1].operands[0]:
             return False
         return bool(slices) or any((value, dim) in self._frames for value in node.operands)
 
@@ -153,7 +158,7 @@ class _Rewrite:
         return self._set(node.result, value)
 
     def _carry(self, node: Node) -> bool:
-        """The op on all rows of the frames; rows outside are neutral if they are summed over."""
+        """Emit the op on all rows of the frames. Rows outside are set to the neutral element if the op reduces them."""
         rule = rule_of(node)
         operands = [self._operand(node, number, rule.operands[number]) for number in range(len(node.operands))]
         frames = self._frame(node.result)
@@ -165,7 +170,9 @@ class _Rewrite:
         return self._set(node.result, value)
 
     def _counted(self, kind: TensorType, at: int, node: Node) -> Value:
-        """An iota that is 0 in row `at`, counted in integers: a narrow float cannot subtract it exactly."""
+        """Return an iota that is 0 in row `at`. It is computed in integers, since a narrow float cannot subtract `at`
+        exactly.
+        """
         index = TensorType(kind.shape, INDEX)
         row = self._writer.emit("iota", [], index, **node.attrs)
         row = self._writer.elementwise("subtract", row, self._writer.splat(at, index))
@@ -193,9 +200,10 @@ class _Rewrite:
         return value
 
     def _placed(self, node: Node, indices: Value) -> Value:
-        """The indices of a gather or scatter in the frames of its operand: none reaches other rows.
+        """Return the indices of a gather or scatter, relative to the frames of its operand. No index reaches other
+        rows.
 
-        A window that covers a dim whole covers its frame: it is at 0 there too.
+        A window that covers an entire dim also covers its frame, so it stays at 0.
         """
         attrs, sizes, frames = node.attrs, node.operands[0].type.sizes, self._frame(node.operands[0])
         is_gather = node.op == "gather"
@@ -213,12 +221,12 @@ class _Rewrite:
         moved = self._shifted(safe, at, along)
         if is_gather:
             return moved
-        exists = self._writer.compare("EQ", safe, indices)  # a position outside is not written to
+        exists = self._writer.compare("EQ", safe, indices)  # an update at an out-of-bounds position is dropped
         nowhere = self._writer.splat(integer_range(moved.type.dtype)[1], moved.type)
         return self._writer.elementwise("select", exists, moved, nowhere)
 
     def _shifted(self, indices: Value, at: Sequence[int], along: int) -> Value:
-        """Index vectors with numbers added to them, in a type that holds the sums."""
+        """Return index vectors plus `at`, in a dtype that holds the sums."""
         if not any(at):
             return indices
         if bits(indices.type.dtype) < bits(INDEX):
@@ -226,7 +234,7 @@ class _Rewrite:
         return self._writer.elementwise("add", indices, self._vector(at, indices.type, along))
 
     def _vector(self, numbers: Sequence[int], kind: TensorType, dim: int) -> Value:
-        """Numbers along the dim of the index vectors, the same for all of them."""
+        """Return `numbers` along the dim of the index vectors, equal for all vectors."""
         shape = [len(numbers) if d == dim else 1 for d in range(kind.rank)]
         array = np.asarray(numbers, kind.numpy_dtype)
         array = np.broadcast_to(array.reshape(shape) if dim < kind.rank else array[0], kind.sizes)
@@ -234,12 +242,12 @@ class _Rewrite:
 
 
 def _covered(node: Node) -> set[int]:
-    """The dims that the windows of a gather or scatter cover whole."""
+    """Return the dims that the windows of a gather or scatter cover entirely."""
     attrs, sizes = node.attrs, node.operands[0].type.sizes
     if node.op == "scatter":
         return {dim for dim, rows in window_sizes(node).items() if rows == sizes[dim]}
     rows = {*attrs.collapsed_slice_dims, *attrs.operand_batching_dims}
-    return {dim for dim, taken in enumerate(attrs.slice_sizes) if taken == sizes[dim] and dim not in rows}
+    return {dim for dim, size in enumerate(attrs.slice_sizes) if size == sizes[dim] and dim not in rows}
 
 
 def _update(node: Node) -> Value:
@@ -247,5 +255,5 @@ def _update(node: Node) -> Value:
 
 
 def _without_unused(graph: Graph) -> Graph:
-    """The graph without unused slices, pads and constants."""
+    """Return the graph without unused slices, pads and constants."""
     return replace(graph, nodes=needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in UNSTORED))

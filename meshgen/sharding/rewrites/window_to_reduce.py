@@ -1,10 +1,10 @@
-"""A reduction over one window that is a whole dim becomes a reduction of that dim.
+"""Replace a windowed reduction whose single window covers entire dims by a reduction over these dims.
 
     before   %1 = reduce_window add %0, %zero {window = (1, 8, 8, 1)}     f32[4,8,8,16] -> f32[4,1,1,16]
     after    %1 = reshape (reduce add %0, %zero {dims = (1, 2)})
 
-Pooling over the whole of a picture is written so. Devices that hold some of its rows have a partial sum each; as a window,
-every device would have to read all rows.
+Global average pooling has this form. Devices that hold some rows of an image each compute a partial sum; with a window,
+every device would need all rows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 @graph_pass("window-to-reduce")
 def window_to_reduce(graph: Graph) -> Graph | None:
-    """Before: `reduce_window add %x {window = (1, 8)}` of f32[4,8].   After: `reduce add %x {dims = (1,)}`. None if there is none."""
-    nodes = [made for node in graph.nodes for made in _reduced(node)]
+    """Return the rewritten graph, or None if it has no such reduction."""
+    nodes = [rewritten for node in graph.nodes for rewritten in _reduced(node)]
     return None if len(nodes) == len(graph.nodes) else replace(graph, nodes=nodes)
 
 
 def _reduced(node: Node) -> list[Node]:
-    """The node, or a reduction and what brings back the dims of size 1."""
+    """Return the node itself, or a reduction and a reshape that restores the dims of size 1."""
     if node.op != "reduce_window" or len(node.operands) != 2 or node.option is not None:
-        return [node]  # an option counts the loops of the node as written
+        return [node]  # a sharding option refers to the loops of the node as written
     kind, dims = fold_kind(node.regions[0]), _whole_dims(node)
     if kind is None or not dims:
         return [node]
@@ -38,7 +38,7 @@ def _reduced(node: Node) -> list[Node]:
 
 
 def _whole_dims(node: Node) -> Sequence[int]:
-    """The dims along which there is one window, of all rows; none if there are windows along other dims."""
+    """Return the dims along which one window covers all rows, or an empty sequence if there are other windows."""
     attrs, sizes = node.attrs, node.operands[0].type.sizes
     is_plain = not any((*attrs.low, *attrs.high)) and {*attrs.base_dilations, *attrs.window_dilations} <= {1}
     moving = [dim for dim, size in enumerate(attrs.window_dimensions) if size > 1 or attrs.window_strides[dim] > 1]
