@@ -1,1 +1,1 @@
-"""A module on GPUs, real or emulated."""
+"""Execution of a module on GPUs, real or emulated."""

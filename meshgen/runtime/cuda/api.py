@@ -1,9 +1,10 @@
-"""The CUDA driver and NCCL, real or emulated, behind one interface for the executor.
+"""One interface to the CUDA driver and NCCL, real or emulated, for the executor.
 
     real()                    NVIDIA's `cuda.bindings.driver`, and libnccl
     emulated(devices, ...)    Python objects with the same functions
 
-A function is called by name; its outputs besides the result code are returned, and a code other than success is an error.
+Functions are called by name. The wrapper returns their outputs without the result code and raises an error for any
+code except success.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ from meshgen.runtime.cuda.nccl import load_nccl
 from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
 
-LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"  # since NCCL 2.26; from CUDA 12.3 on what has begun may overlap
+# since NCCL 2.26. From CUDA 12.3 on, collectives that have started may still overlap
+LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
-OLDEST_DRIVER = 12_000  # of CUDA 12.0: cubins are made by ptxas 12.8, which all later drivers of CUDA 12 accept
+OLDEST_DRIVER = 12_000  # CUDA 12.0: cubins are assembled by ptxas 12.8, and every later driver of CUDA 12 accepts them
 _EMULATED = "--device emulate (of bench collectives: --engine emulated) needs no GPU"
 
 
 class Api:
-    """The two libraries.
+    """The CUDA driver and NCCL.
 
     Attributes:
         driver: has the functions, enumerations and structures of `cuda.bindings.driver`.
-        machine: the emulated machine; None for real GPUs.
-        sources: Triton source of kernels by their entry, for faults of emulated devices.
+        machine: the emulated machine, or None for real GPUs.
+        sources: Triton sources of kernels by entry point, which error messages of emulated devices quote.
     """
 
     def __init__(self, driver: Any, machine: Machine | None = None, nccl: Any = None) -> None:
@@ -47,14 +49,14 @@ class Api:
 
     @cached_property
     def nccl(self) -> Any:
-        """NCCL; the real one is loaded when it is first needed. Raises MissingError MG0602."""
+        """The NCCL library, loaded at its first use. Raises MissingError MG0602."""
         return load_nccl() if self._nccl is None else self._nccl
 
     def cuda(self, name: str, *args: Any) -> Any:
         """Call a function of the driver.
 
         Raises:
-            RuntimeFailure: MG0604 with CUDA's number and text; MG0608, a fault of an emulated device.
+            RuntimeFailure: MG0604 with CUDA's error number and text; MG0608, an emulated device found a fault.
         """
         result, *values = getattr(self.driver, name)(*args)
         if result:
@@ -62,15 +64,15 @@ class Api:
         return values[0] if len(values) == 1 else tuple(values)
 
     def failure(self, name: str, result: Any) -> RuntimeFailure:
-        """The failure of a call of the driver whose result is not 0."""
+        """Return the error for a driver call whose result code is not 0."""
         return self._failure(name, int(result), self._text_of(result))
 
     def handle(self, kind: str, number: int) -> Any:
-        """A handle of the driver as its own type, such as CUstream, which calls that are made very often take in half the time."""
+        """Return a handle as the driver binding's own type, such as CUstream. Frequent calls are twice as fast with it."""
         return getattr(self.driver, kind, int)(number)
 
     def comm(self, name: str, *args: Any) -> Any:
-        """Call a function of NCCL. Raises as `cuda`."""
+        """Call a function of NCCL. Raises the same errors as `cuda`."""
         result, *values = getattr(self.nccl, name)(*args)
         if result:
             last = self.nccl.ncclGetLastError()
@@ -79,7 +81,7 @@ class Api:
         return values[0] if values else None
 
     def is_idle(self, stream: int) -> bool:
-        """Whether all work in a stream is done. Raises as `cuda`."""
+        """Whether all work in a stream has finished. Raises the same errors as `cuda`."""
         (result,) = self.driver.cuStreamQuery(stream)
         if result and int(result) != NOT_READY:
             raise self.failure("cuStreamQuery", result)
@@ -87,17 +89,17 @@ class Api:
 
     @contextmanager
     def kept_context(self) -> Generator[None]:
-        """The context that is current in this thread before is so afterwards: other users of CUDA, as PyTorch, rely on it.
+        """Restore this thread's current CUDA context at the end: other users of CUDA, such as PyTorch, rely on it.
 
-        What is not used any more is not freed before the end.
+        Until the end, no retired executor or session is freed.
         """
         begin_call()
         try:
-            before = self.cuda("cuCtxGetCurrent")
+            previous = self.cuda("cuCtxGetCurrent")
             try:
                 yield
             finally:
-                self.driver.cuCtxSetCurrent(before)
+                self.driver.cuCtxSetCurrent(previous)
         finally:
             end_call()
 
@@ -107,9 +109,11 @@ class Api:
         return self.machine is not None and self.machine.timeline.is_stuck
 
     def order_collectives(self) -> None:
-        """Let collectives of a device begin in the order of issue though they are in several streams, as on all other devices.
+        """Make the collectives of a device start in issue order even on different streams, as on all other devices.
 
-        Else two that wait for each other's multiprocessors could deadlock. NCCL reads the variable when it is first used.
+        Two collectives that wait for each other's multiprocessors could deadlock otherwise. NCCL reads the variable at
+        its
+        first use.
         """
         if self.machine:
             self.machine.orders_launches = True
@@ -117,12 +121,15 @@ class Api:
             os.environ[LAUNCH_ORDER] = "1"
 
     def name_memory(self, address: int, nbytes: int, text: str) -> None:
-        """Set the name of these bytes in messages of an emulated device."""
+        """Set the name of a memory range in error messages of an emulated device."""
         if self.machine:
             self.machine.name(address, nbytes, text)
 
     def limit_launch(self, parameters: int, ranges: Sequence[Range]) -> None:
-        """Declare the memory that a launch with these parameters may touch (see `Machine.limit`), for emulated devices."""
+        """Declare the memory that a launch may access, for emulated devices (see `Machine.limit`).
+
+        `parameters` is the address of the launch's parameter block.
+        """
         if self.machine:
             self.machine.limit(parameters, ranges)
 
@@ -143,17 +150,17 @@ class HasApi(Protocol):
 
 
 Self = TypeVar("Self", bound=HasApi)
-Given = ParamSpec("Given")
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
 def keeps_context(
-    method: Callable[Concatenate[Self, Given], Result],
-) -> Callable[Concatenate[Self, Given], Result]:
-    """A method that leaves this thread's current context as it is (see `Api.kept_context`)."""
+    method: Callable[Concatenate[Self, Params], Result],
+) -> Callable[Concatenate[Self, Params], Result]:
+    """Wrap a method so that it restores this thread's current CUDA context (see `Api.kept_context`)."""
 
     @wraps(method)
-    def wrapper(self: Self, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    def wrapper(self: Self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         with self.api.kept_context():
             return method(self, *args, **kwargs)
 
@@ -162,14 +169,14 @@ def keeps_context(
 
 def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, issues: int = 0,
              world: World | None = None) -> Api:  # fmt: skip
-    """Emulated GPUs.
+    """Return the interface to emulated GPUs.
 
     Args:
-        arch: of the GPUs, as `sm_90`. Raises MissingError MG0602 for an unknown one.
-        seed: of the random order in which work runs.
-        races: check that accesses to the same bytes are ordered.
-        issues: instructions that a wave of blocks may issue; 0: the default.
-        world: the ranks, one of which is this process's; None: all are.
+        arch: architecture of the GPUs, such as `sm_90`. Raises MissingError MG0602 if it is unknown.
+        seed: seed of the random order in which work runs.
+        races: whether to check that accesses to the same bytes are ordered.
+        issues: limit on the instructions that a wave of blocks may issue, or 0 for the default limit.
+        world: the ranks if this process runs one of them, or None if it runs all ranks.
     """
     if arch not in DEVICE_KINDS:
         hint = f"known architectures are {', '.join(DEVICE_KINDS)}"
@@ -182,20 +189,20 @@ def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, iss
 
 
 def real(devices: int) -> Api:
-    """The GPUs of this machine; `devices` are needed.
+    """Return the interface to the GPUs of this machine, of which the module needs `devices`.
 
     Raises:
-        MissingError: MG0602, cuda-bindings or the driver is missing, the driver is too old, or there are too few GPUs (MG0603).
+        MissingError: MG0602, cuda-bindings or the driver is missing, or the driver is too old; MG0603, too few GPUs.
     """
     return _with_gpus(devices, f"the module needs {devices} GPUs")
 
 
 def real_of(world: World) -> Api:
-    """The same for this process's rank, whose GPU has the local rank as ordinal.
+    """Return the interface to the GPU of this process's rank, whose ordinal is the local rank.
 
     Raises:
         UsageError: MG0611, the launcher has set no local rank.
-        MissingError: as `real`.
+        MissingError: the same errors as `real`.
     """
     if world.local_rank is None:
         hint = "set LOCAL_RANK, as torchrun, mpiexec and srun do for their processes"
@@ -223,9 +230,11 @@ def require_driver(api: Api) -> None:
     try:
         api.cuda("cuInit", 0)
         version = int(api.cuda("cuDriverGetVersion"))
-    except RuntimeError as error:  # of cuda-bindings: it finds no libcuda
+    except RuntimeError as error:  # from cuda-bindings: it cannot load libcuda
         raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is missing: {error}", hint=hint)) from error
-    except RuntimeFailure as failure:  # of the driver: no device, or it does not fit the kernel module
+    except (
+        RuntimeFailure
+    ) as failure:  # from the driver: no device was found, or the driver does not match its kernel module
         raise MissingError(Diagnostic("MG0602", failure.diagnostics[0].message, hint=hint)) from failure
     if version < OLDEST_DRIVER:
         release = f"{version // 1000}.{version % 1000 // 10}"

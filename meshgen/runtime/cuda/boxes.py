@@ -1,4 +1,4 @@
-"""Copies of boxes as launches of the kernels of `meshgen.kernels.ptx`, or as plain copies of bytes."""
+"""Copies of strided boxes, as launches of the kernels of `meshgen.kernels.ptx` or as plain memory copies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from meshgen.ccl.steps import Box
 from meshgen.kernels.ptx import MOST_ELEMENTS, RANK, THREADS
 
-WORDS = (16, 8, 4, 2, 1)  # bytes that a thread can move at once
+WORDS = (16, 8, 4, 2, 1)  # bytes that a thread can move with one load and store, widest first
 
 
 @dataclass(frozen=True)
 class Run:
-    """Bytes that are contiguous on both sides."""
+    """A plain copy of bytes that are contiguous in source and target."""
 
     target: int
     source: int
@@ -24,7 +24,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Call:
-    """A launch of the copy kernel for elements of `itemsize` bytes: its blocks, and the value of each parameter."""
+    """A launch of the copy kernel for elements of `itemsize` bytes: its number of blocks and its parameter values."""
 
     itemsize: int
     blocks: int
@@ -33,7 +33,12 @@ class Call:
 
 @dataclass(frozen=True)
 class _Sides:
-    """A box on one or two sides: `addresses` of its first element and `strides` in bytes, of each side."""
+    """The strided layout of a box on each side of a copy.
+
+    Attributes:
+        addresses: per side: the address of the first element.
+        strides: per side: the stride of each dim in bytes.
+    """
 
     shape: tuple[int, ...]
     addresses: tuple[int, ...]
@@ -45,31 +50,34 @@ class _Sides:
         return math.prod(self.shape)
 
     def joined(self) -> _Sides:
-        """The same elements with as few dims as possible: no dims of size 1, contiguous dims merged."""
+        """Return the same elements with as few dims as possible: drop dims of size 1 and merge contiguous dims."""
         dims = [(n, *strides) for n, *strides in zip(self.shape, *self.strides, strict=True) if n != 1]
-        found: list[tuple[int, ...]] = []
+        merged: list[tuple[int, ...]] = []
         for count, *strides in dims:
-            if found and all(outer == count * own for outer, own in zip(found[-1][1:], strides, strict=True)):
-                found[-1] = (found[-1][0] * count, *strides)
+            if merged and all(outer == count * inner for outer, inner in zip(merged[-1][1:], strides, strict=True)):
+                merged[-1] = (merged[-1][0] * count, *strides)
             else:
-                found.append((count, *strides))
-        columns = tuple(zip(*found, strict=True)) if found else ((),) * (1 + len(self.strides))
+                merged.append((count, *strides))
+        columns = tuple(zip(*merged, strict=True)) if merged else ((),) * (1 + len(self.strides))
         return _Sides(columns[0], self.addresses, columns[1:], self.itemsize)
 
     def widened(self) -> _Sides:
-        """With the widest words possible: elements contiguous on all sides, and everything aligned."""
+        """Return the box with the widest possible elements.
+
+        Widening requires that the innermost dim is contiguous and every address and stride is aligned on all sides.
+        """
         if not self.shape or any(strides[-1] != self.itemsize for strides in self.strides):
             return self
-        row = self.shape[-1] * self.itemsize
-        steps = [row, *self.addresses, *(step for strides in self.strides for step in strides[:-1])]
-        word = next(word for word in WORDS if all(step % word == 0 for step in steps))
+        row_bytes = self.shape[-1] * self.itemsize
+        aligned_values = [row_bytes, *self.addresses, *(step for strides in self.strides for step in strides[:-1])]
+        word = next(word for word in WORDS if all(step % word == 0 for step in aligned_values))
         if word <= self.itemsize:
             return self
-        strides = tuple((*own[:-1], word) for own in self.strides)
-        return _Sides((*self.shape[:-1], row // word), self.addresses, strides, word)
+        strides = tuple((*side_strides[:-1], word) for side_strides in self.strides)
+        return _Sides((*self.shape[:-1], row_bytes // word), self.addresses, strides, word)
 
     def pieces(self) -> Iterator[_Sides]:
-        """Boxes of at most `RANK` dims and fewer than `MOST_ELEMENTS` elements."""
+        """Split the box into boxes of at most `RANK` dims and fewer than `MOST_ELEMENTS` elements."""
         if len(self.shape) <= RANK and self.size < MOST_ELEMENTS:
             yield self
             return
@@ -78,23 +86,26 @@ class _Sides:
             yield from _Sides(self.shape[1:], addresses, tuple(s[1:] for s in self.strides), self.itemsize).pieces()
 
     def call(self) -> Call:
-        missing = RANK - len(self.shape)
-        shape = (*(1,) * missing, *self.shape)
-        strides = itertools.chain.from_iterable((*(0,) * missing, *own) for own in self.strides)
+        missing_dims = RANK - len(self.shape)
+        shape = (*(1,) * missing_dims, *self.shape)
+        strides = itertools.chain.from_iterable((*(0,) * missing_dims, *side_strides) for side_strides in self.strides)
         blocks = -(-self.size // THREADS)
         return Call(self.itemsize, blocks, (*self.addresses, self.size, *shape[1:], *strides))
 
 
 def copies(target: Box, source: Box, target_start: int, source_start: int) -> Iterator[Run | Call]:
-    """The launches or plain copies for a copy of boxes; `start`: the address of a box's buffer."""
+    """Yield the launches or plain copies that copy a box.
+
+    `target_start` and `source_start` are the addresses of the two buffers.
+    """
     if not target.size:
         return
     sides = _sides((target, target_start), (source, source_start)).joined().widened()
     if len(sides.shape) < 2 and all(strides in ((), (sides.itemsize,)) for strides in sides.strides):
         yield Run(sides.addresses[0], sides.addresses[1], sides.size * sides.itemsize)
         return
-    for piece in sides.pieces():
-        yield piece.call()
+    for subbox in sides.pieces():
+        yield subbox.call()
 
 
 def _sides(*boxes: tuple[Box, int]) -> _Sides:

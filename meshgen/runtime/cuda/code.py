@@ -1,4 +1,4 @@
-"""The code that a device loads for a kernel of a module: its cubin, its PTX, or on an emulated device its body."""
+"""The code that a device loads for a kernel of a module: its cubin or PTX, or its body on an emulated device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.simulate import rank_handlers
 
-POINTER, COORDINATE = 8, 4  # bytes of a launch parameter
+POINTER, COORDINATE = 8, 4  # bytes of a launch parameter of each kind
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,10 @@ class Code:
 
     Attributes:
         image: a cubin or PTX text.
-        grid: blocks.
-        threads, shared_bytes: of a block.
-        scratch_bytes: of the memory that its two last parameters point to; 0: they are null.
+        grid: number of blocks along each axis.
+        threads: threads of a block.
+        shared_bytes: dynamic shared memory of a block.
+        scratch_bytes: sizes of the scratch buffers that the last two parameters point to. Null pointers for 0.
     """
 
     image: bytes
@@ -41,15 +42,16 @@ class Code:
     scratch_bytes: tuple[int, int] = (0, 0)
 
 
-Capability = tuple[int, int]  # of a device, major and minor number
-# The code of a kernel for a device; None: it has no form for GPUs. Raises MissingError MG0602
+Capability = tuple[int, int]  # compute capability of a device: major and minor number
+# Returns the code of a kernel for a device, or None for a kernel without GPU code. Raises MissingError MG0602.
 CodeOf = Callable[[str, Capability], Code | None]
 
 
 def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: Api) -> CodeOf:
-    """The code of a module's kernels: the cubin for the device, or else PTX that its driver can compile.
+    """Return a function that finds the code of a module's kernel for a device.
 
-    `member`: the content of a file of the module.
+    It returns the newest cubin that the device can execute, or else PTX that its driver can compile. `member` returns
+    the content of a member of the module.
     """
 
     def find(name: str, capability: Capability) -> Code | None:
@@ -57,19 +59,19 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
         if not kernel.source:
             return None
         for arch in sorted(kernel.binaries, key=number_of, reverse=True):
-            binary, own = kernel.binaries[arch], kernel.on(arch)
-            shape = own.grid, binary.threads, binary.shared, scratch_bytes(own, binary)
+            binary, variant = kernel.binaries[arch], kernel.on(arch)
+            configuration = variant.grid, binary.threads, binary.shared, scratch_bytes(variant, binary)
             ptx = member(binary.ptx).decode() if binary.ptx else ""
             if runs_on(arch, capability):
                 cubin = member(binary.file)
                 if api.machine:  # emulated devices execute the PTX in place of the cubin
                     _require_ptx(name, ptx)
-                    _keep_source(api, own, member)
+                    _record_source(api, variant, member)
                     api.driver.register(cubin, ptx)
-                return Code(cubin, kernel.entry, *shape)
+                return Code(cubin, kernel.entry, *configuration)
             if (target := target_of(ptx)) and compiles_on(target, capability):
-                _keep_source(api, own, member)
-                return Code(ptx.encode(), kernel.entry, *shape)
+                _record_source(api, variant, member)
+                return Code(ptx.encode(), kernel.entry, *configuration)
         device = f"sm_{capability[0]}{capability[1]}"
         text = f"kernel '{name}' was compiled for {', '.join(kernel.binaries) or 'no GPU'}; the device is {device}"
         raise MissingError(Diagnostic("MG0602", text, hint=f"compile again with --target cuda:{device}"))
@@ -77,8 +79,8 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
     return find
 
 
-def _keep_source(api: Api, kernel: Kernel, member: Callable[[str], bytes]) -> None:
-    """For faults of emulated devices, which show lines of it."""
+def _record_source(api: Api, kernel: Kernel, member: Callable[[str], bytes]) -> None:
+    """Record the Triton source of a kernel, because error messages of emulated devices quote it."""
     if api.machine:
         api.sources[kernel.entry] = KernelSource(kernel, api.machine.kind.arch, member(kernel.source).decode())
 
@@ -90,30 +92,30 @@ def _require_ptx(name: str, ptx: str) -> None:
 
 
 def number_of(arch: str) -> int:
-    """90 for `sm_90`"""
-    return int("".join(each for each in arch if each.isdigit()))
+    """Return the number of an architecture, such as 90 for `sm_90`."""
+    return int("".join(char for char in arch if char.isdigit()))
 
 
 def runs_on(arch: str, capability: Capability) -> bool:
-    """Whether a device executes cubins for `arch`: those of its major version, up to its own minor one."""
+    """Whether a device executes cubins for `arch`: its major version must be equal and its minor version not older."""
     major, minor = divmod(number_of(arch), 10)
     return major == capability[0] and minor <= capability[1]
 
 
 def compiles_on(target: str, capability: Capability) -> bool:
-    """Whether the driver of a device compiles PTX for a target: for all earlier ones, and `sm_90a` for 9.0 alone."""
-    own = 10 * capability[0] + capability[1]
-    return number_of(target) == own if target.endswith("a") else number_of(target) <= own
+    """Whether a device's driver can compile PTX for `target`: an older or equal target, or for `sm_90a` exactly 9.0."""
+    device_number = 10 * capability[0] + capability[1]
+    return number_of(target) == device_number if target.endswith("a") else number_of(target) <= device_number
 
 
 def target_of(ptx: str) -> str:
-    """`sm_90a`; empty where the text names none."""
-    found = re.search(r"^\s*\.target\s+(sm_\d{2,3}[a-z]?)\b", ptx, re.MULTILINE)
-    return found[1] if found else ""
+    """Return the target of a PTX text, such as `sm_90a`, or an empty text if it names none."""
+    match = re.search(r"^\s*\.target\s+(sm_\d{2,3}[a-z]?)\b", ptx, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def scratch_bytes(kernel: Kernel, binary: Binary) -> tuple[int, int]:
-    """Bytes of the memory of the last two pointers of a Triton kernel, all blocks together: scratch and profile."""
+    """Return the sizes of the scratch and profile buffers of a Triton kernel, for all blocks together."""
     blocks = math.prod(kernel.grid)
     sizes = (binary.metadata.get(name) for name in SCRATCH)
     first, second = (int(size or 0) * blocks for size in sizes)
@@ -122,7 +124,7 @@ def scratch_bytes(kernel: Kernel, binary: Binary) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Launcher:
-    """Makes launches of a module's kernels."""
+    """A factory for launches of a module's kernels."""
 
     api: Api
     mesh: Mesh
@@ -131,10 +133,10 @@ class Launcher:
     code_of: CodeOf
 
     def launch(self, device: Device, rank: int, item: Item, plan: Schedule, addresses: Sequence[int]) -> Launch | None:
-        """The launch of an item on a rank; None where its grid is empty.
+        """Return the launch of an item on a rank, or None if its grid is empty.
 
         Args:
-            addresses: of its operands, then of its results.
+            addresses: addresses of the item's operands, then of its results.
         Raises:
             MissingError: MG0602, the kernel has no code for the device.
         """
@@ -148,12 +150,12 @@ class Launcher:
         block = ParameterBlock(
             [*self._values(kernel, rank, item, addresses), *((start, POINTER) for start, _ in scratch)]
         )
-        more = [(start, nbytes, True) for start, nbytes in scratch if nbytes]
-        self.api.limit_launch(block.address, [*_ranges(item, plan, addresses), *more])
+        scratch_ranges = [(start, nbytes, True) for start, nbytes in scratch if nbytes]
+        self.api.limit_launch(block.address, [*_ranges(item, plan, addresses), *scratch_ranges])
         return Launch(function, code.grid, code.threads, code.shared_bytes, block)
 
     def _values(self, kernel: Kernel, rank: int, item: Item, addresses: Sequence[int]) -> list[tuple[int, int]]:
-        """Of the parameters that the module lists: each with its size in bytes."""
+        """Return the value and the size in bytes of each parameter that the module lists."""
         first = {"operand": 0, "result": len(item.inputs)}
         return [
             (self.mesh.index(rank, param.axes), COORDINATE)
@@ -163,7 +165,7 @@ class Launcher:
         ]
 
     def _body(self, device: Device, rank: int, item: Item, plan: Schedule, addresses: Sequence[int]) -> Launch:
-        """A kernel without a form for GPUs runs as its body, where devices are emulated."""
+        """Return a launch that evaluates the body of a kernel without GPU code. Only emulated devices can run it."""
         if self.api.machine is None:
             text = f"kernel '{item.kernel}' has no code for any GPU"
             raise MissingError(Diagnostic("MG0602", text, hint="run it with --device reference or --device emulate"))
@@ -176,27 +178,32 @@ class Launcher:
 
 
 def _ranges(item: Item, plan: Schedule, addresses: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """The memory that a kernel may touch: its operands, and its results, which it writes."""
+    """Return the memory ranges that a kernel may access, and whether it writes them: its operands and its results."""
     numbers = (*item.inputs, *item.outputs)
     return [
-        (address, plan.buffers[number].type.nbytes, place >= len(item.inputs))
-        for place, (address, number) in enumerate(zip(addresses, numbers, strict=True))
+        (address, plan.buffers[number].type.nbytes, position >= len(item.inputs))
+        for position, (address, number) in enumerate(zip(addresses, numbers, strict=True))
     ]
 
 
 def _evaluated(api: Api, evaluator: Evaluator, body: Graph, operands: Sequence[TensorType],
                results: Sequence[TensorType]) -> Callable[..., None]:  # fmt: skip
-    """A kernel of the emulated driver that evaluates a body on the memory that its parameters point to."""
+    """Return a kernel for the emulated driver that evaluates a body on the memory behind its parameters."""
     machine = api.machine
     assert machine
 
     def run(work: Any, device: int, values: Sequence[int]) -> None:
-        given = [
-            machine.read(work, device, address, kind.nbytes).copy().view(kind.numpy_dtype).reshape(kind.sizes)
-            for address, kind in zip(values, operands, strict=False)
+        arrays = [
+            machine.read(work, device, address, tensor_type.nbytes)
+            .copy()
+            .view(tensor_type.numpy_dtype)
+            .reshape(tensor_type.sizes)
+            for address, tensor_type in zip(values, operands, strict=False)
         ]
-        for address, kind, array in zip(values[len(operands) :], results, evaluator.graph(body, given), strict=True):
-            target = machine.write(work, device, address, kind.nbytes)
-            target.view(kind.numpy_dtype).reshape(kind.sizes)[...] = array
+        for address, tensor_type, array in zip(
+            values[len(operands) :], results, evaluator.graph(body, arrays), strict=True
+        ):
+            target = machine.write(work, device, address, tensor_type.nbytes)
+            target.view(tensor_type.numpy_dtype).reshape(tensor_type.sizes)[...] = array
 
     return run

@@ -1,6 +1,7 @@
-"""Lowered collectives on the devices of this process: copies by kernels, everything else by NCCL, all in the item's stream.
+"""Execution of lowered collectives on this process's devices.
 
-Concurrent calls of all ranks are one NCCL group, so that one thread can issue it for all of them.
+Local copies and reductions run as kernels, and NCCL runs all communication. All of a collective's work is issued to its
+item's stream. Concurrent NCCL calls of all ranks form one NCCL group, so that one thread can issue them for all ranks.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
 
 
 class RankWork:
-    """The work of one rank for a collective in its own memory. Launches are prepared once, and issued repeatedly."""
+    """One rank's work for a collective. Kernel launches are prepared once and issued at every step."""
 
     def __init__(self, device: Device, stream: int, lowered: Lowered, start_of: Callable[[BufferRef], int]) -> None:
-        """`start_of`: the address of each buffer of the collective. Raises MissingError MG0602: a reduction has no kernel."""
+        """`start_of` returns the address of a buffer of the collective.
+
+        Raises MissingError MG0602 if a reduction has no kernel.
+        """
         self._device, self.stream, self.lowered, self._start_of = device, stream, lowered, start_of
         self._parts = {step: list(self._prepared(step)) for step in lowered.steps if isinstance(step, (Copy, Reduce))}
 
     def address(self, box: Box) -> int:
-        """Of the first element of a box."""
+        """Return the address of the first element of a box."""
         return self._start_of(box.buffer) + box.byte_offset
 
     def copy(self, step: Copy) -> None:
@@ -38,16 +42,16 @@ class RankWork:
         self._issue(step)
 
     def fill(self, step: Fill) -> None:
-        """Zeros in a contiguous box, the only fill that lowering emits."""
+        """Set a contiguous box to zero, the only fill that lowering emits."""
         assert step.target.is_contiguous and step.value == 0
         self._device.clear(self.address(step.target), step.target.nbytes, self.stream)
 
     def _issue(self, step: Copy | Reduce) -> None:
-        for part in self._parts[step]:
-            if isinstance(part, Run):
-                self._device.copy(part.target, part.source, part.nbytes, self.stream)
+        for operation in self._parts[step]:
+            if isinstance(operation, Run):
+                self._device.copy(operation.target, operation.source, operation.nbytes, self.stream)
             else:
-                self._device.launch(part, self.stream)
+                self._device.launch(operation, self.stream)
 
     def _prepared(self, step: Copy | Reduce) -> Iterator[Run | Launch]:
         if isinstance(step, Reduce):
@@ -56,11 +60,11 @@ class RankWork:
             yield self._launch(step, kernel, -(-step.target.size // THREADS), values)
             return
         starts = (self._start_of(box.buffer) for box in (step.target, step.source))
-        for part in copies(step.target, step.source, *starts):
-            if isinstance(part, Run):
-                yield part
+        for operation in copies(step.target, step.source, *starts):
+            if isinstance(operation, Run):
+                yield operation
             else:
-                yield self._launch(step, copy_kernel(part.itemsize), part.blocks, part.values)
+                yield self._launch(step, copy_kernel(operation.itemsize), operation.blocks, operation.values)
 
     def _launch(self, step: Copy | Reduce, kernel: PtxKernel, blocks: int, values: Sequence[int]) -> Launch:
         function = self._device.function(kernel.text.encode(), kernel.name, 0)
@@ -76,14 +80,14 @@ class RankWork:
 
 
 def run_lowered(api: Api, comms: Communicators, works: Mapping[int, RankWork]) -> None:
-    """Issue one collective on all ranks: local steps rank by rank, communicating steps for all together."""
-    left = {rank: launches(work.lowered, work) for rank, work in works.items()}
+    """Issue a collective on all ranks: local steps rank by rank, communicating steps of all ranks as an NCCL group."""
+    remaining_steps = {rank: launches(work.lowered, work) for rank, work in works.items()}
     while True:
-        now = {rank: launch for rank, steps in left.items() if (launch := next(steps, None))}
-        if not now:
+        current_steps = {rank: launch for rank, steps in remaining_steps.items() if (launch := next(steps, None))}
+        if not current_steps:
             return
         api.comm("ncclGroupStart")
-        for rank, launch in now.items():
+        for rank, launch in current_steps.items():
             if isinstance(launch, Messages):
                 _send_and_receive(api, comms, rank, launch, works[rank])
                 continue
@@ -107,15 +111,15 @@ def _call(api: Api, comms: Communicators, rank: int, step: Group, work: RankWork
             api.comm("ncclBroadcast", source, target, step.count, dtype, step.root, comm, work.stream)
         case "reduce":
             api.comm("ncclReduce", source, target, step.count, dtype, reduction, step.root, comm, work.stream)
-        case "all_to_all":  # NCCL has it since 2.28, by sends and receives as well
-            part = step.count * DTYPES[step.dtype].itemsize
-            for peer in range(step.source.nbytes // part):
-                api.comm("ncclSend", source + peer * part, step.count, dtype, peer, comm, work.stream)
-                api.comm("ncclRecv", target + peer * part, step.count, dtype, peer, comm, work.stream)
+        case "all_to_all":  # NCCL has an all-to-all call since 2.28, which uses sends and receives as well
+            shard_bytes = step.count * DTYPES[step.dtype].itemsize
+            for peer in range(step.source.nbytes // shard_bytes):
+                api.comm("ncclSend", source + peer * shard_bytes, step.count, dtype, peer, comm, work.stream)
+                api.comm("ncclRecv", target + peer * shard_bytes, step.count, dtype, peer, comm, work.stream)
 
 
 def _send_and_receive(api: Api, comms: Communicators, rank: int, step: Messages, work: RankWork) -> None:
-    """In the communicator of all ranks, whose numbers the messages have; elements travel as bytes."""
+    """Issue messages on the communicator of all ranks, whose numbering they use. Elements are sent as bytes."""
     messages = [*(("ncclSend", m) for m in step.sends), *(("ncclRecv", m) for m in step.receives)]
     byte, world = DATA_TYPES["ui8"], comms.world[rank]
     for call, message in messages:

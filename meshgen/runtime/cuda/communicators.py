@@ -1,4 +1,4 @@
-"""The communicators of a module's ranks: one of all of them, and one per group of each list of axes of an NCCL call."""
+"""The NCCL communicators of a module: one of all ranks, and one per replica group of each list of axes that is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Axes = tuple[str, ...]
 
 
 class Communicators:
-    """Made before the first step, in one order on all ranks. The rank of a device in a group is its index in the group."""
+    """The communicators of a module, created before the first step in the same order on all ranks.
+
+    The rank of a device in a communicator is its index in the replica group.
+    """
 
     def __init__(
         self,
@@ -25,12 +28,12 @@ class Communicators:
         calls: Iterable[tuple[Mesh, int, Axes]],
         world: World | None = None,
     ) -> None:
-        """All processes make theirs together.
+        """Create the communicators, together with all other processes.
 
         Args:
-            devices: of this process, by rank.
-            calls: of all calls of NCCL of all ranks the mesh, the rank of its first device, and the axes.
-            world: the ranks, one of which is this process's; None: all are.
+            devices: the devices of this process, by rank.
+            calls: for each NCCL call of any rank: the mesh, the rank of the mesh's first device, and the axes.
+            world: the ranks if this process runs one of them, or None if it runs all ranks.
         Raises:
             RuntimeFailure: MG0604, NCCL fails.
             MissingError: MG0602, NCCL is missing.
@@ -39,17 +42,17 @@ class Communicators:
         size = world.size if world else len(devices)
         self.world: dict[int, Any] = (
             self._init_all_ranks(devices, size, world) if size > 1 else {}
-        )  # a device alone needs none
+        )  # a single device needs no communicator
         self._by_axes: dict[tuple[Axes, int], Any] = {}
         for mesh, first, axes in calls:
             self._by_axes |= {(axes, rank): comm for rank, comm in self._split(mesh, first, axes, devices)}
 
     def of(self, axes: Axes, rank: int) -> Any:
-        """The communicator of a rank's group along the axes."""
+        """Return the communicator of a rank's replica group along the axes."""
         return self._by_axes[axes, rank]
 
     def fault(self) -> str:
-        """NCCL's report of a lost peer; empty if there is none."""
+        """Return NCCL's report of a lost peer, or an empty text if no peer is lost."""
         for comm in self._all():
             result = Result(self._api.comm("ncclCommGetAsyncError", comm))
             if result not in (Result.ncclSuccess, Result.ncclInProgress):
@@ -61,7 +64,7 @@ class Communicators:
             self._api.comm("ncclCommDestroy", comm)
 
     def abort(self) -> None:
-        """Abort pending operations; nothing else may be called afterwards."""
+        """Abort pending operations. The communicators cannot be used afterwards."""
         for comm in self._all():
             self._api.comm("ncclCommAbort", comm)
 
@@ -69,31 +72,36 @@ class Communicators:
         return [*self._by_axes.values(), *self.world.values()]
 
     def _init_all_ranks(self, devices: Mapping[int, Device], size: int, world: World | None) -> dict[int, Any]:
-        """Initialise the communicator of all ranks, with rank 0's id."""
+        """Initialize the communicator of all ranks with the id that rank 0 created."""
         id_ = b"" if world and world.rank else self._api.comm("ncclGetUniqueId")
         if world:
             with world.doing(lambda: "the exchange of NCCL's id"):
                 id_ = bytes(world.all_gather("unique id", id_)[0])
         self._api.comm("ncclGroupStart")
-        found: dict[int, Any] = {}
+        communicators: dict[int, Any] = {}
         for rank, device in devices.items():
             device.use()
-            found[rank] = self._api.comm("ncclCommInitRank", size, id_, rank, "all ranks")
+            communicators[rank] = self._api.comm("ncclCommInitRank", size, id_, rank, "all ranks")
         self._api.comm("ncclGroupEnd")
-        return found
+        return communicators
 
     def _split(self, mesh: Mesh, first: int, axes: Axes, devices: Mapping[int, Device]) -> list[tuple[int, Any]]:
-        """Of the ranks of a mesh: the color of a group is its first device, the key a device's place in it. All ranks take part."""
-        found: list[tuple[int, Any]] = []
+        """Create the communicators of a mesh's replica groups by splitting the communicator of all ranks.
+
+        The color of a group is the rank of its first device, and the key is a device's index in the group. All ranks
+        must take
+        part, also those of other meshes.
+        """
+        communicators: list[tuple[int, Any]] = []
         self._api.comm("ncclGroupStart")
         for rank, device in devices.items():
             device.use()
             if not first <= rank < first + mesh.size:
                 self._api.comm("ncclCommSplit", self.world[rank], NO_COLOR, 0, "")
                 continue
-            members = [first + each for each in group_of(mesh, rank - first, axes)]
+            members = [first + member for member in group_of(mesh, rank - first, axes)]
             name = f"axes {', '.join(axes)}, group of rank {members[0]}"
             comm = self._api.comm("ncclCommSplit", self.world[rank], members[0], members.index(rank), name)
-            found.append((rank, comm))
+            communicators.append((rank, comm))
         self._api.comm("ncclGroupEnd")
-        return found
+        return communicators

@@ -1,4 +1,7 @@
-"""One rank's GPU: its memory, kernels, streams and events, all created before a step; a step allocates nothing."""
+"""One rank's GPU with its memory, kernels, streams and events.
+
+All of them are created before a step, so a step allocates nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,19 @@ from meshgen.runtime.cuda.api import NOT_READY, Api
 from meshgen.runtime.plan import STREAMS
 
 Array = np.ndarray[Any, Any]
-CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # by bytes of a launch parameter
-GRACE_SECONDS = 5.0  # in which work under way may end before a device is given up, and its memory with it
-STATIC_SHARED_BYTES = 49_152  # dynamic shared memory that needs no opt-in, on every architecture
+CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # the C type of a launch parameter by its size in bytes
+# seconds to wait for running work before a device is abandoned with its memory (chosen: far above the time of a step)
+GRACE_SECONDS = 5.0
+# bytes of dynamic shared memory that need no opt-in on any architecture (CUDA C++ Programming Guide, compute
+# capabilities)
+STATIC_SHARED_BYTES = 49_152
 
 
 class ParameterBlock:
-    """The values of a launch's parameters, and the array of pointers to them that `cuLaunchKernel` takes."""
+    """The parameter values of a launch, and the array of pointers to them that `cuLaunchKernel` takes."""
 
     def __init__(self, values: Sequence[tuple[int, int]]) -> None:
-        """`values`: each value and its size in bytes."""
+        """`values` has the value and the size in bytes of each parameter."""
         self.values = tuple(values)
         self._cells = [CELLS[nbytes](value) for value, nbytes in values]
         self._pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, self._cells))
@@ -45,12 +51,12 @@ class Launch:
 
     @cached_property
     def head(self) -> tuple[int, ...]:
-        """The arguments of `cuLaunchKernel` before the stream."""
+        """Return the arguments of `cuLaunchKernel` before the stream."""
         return self.function, *self.grid, self.threads, 1, 1, self.shared_bytes
 
 
 class Device:
-    """The GPU of one rank. Every method makes its context current."""
+    """The GPU of one rank. Every method makes the device's context current."""
 
     def __init__(self, api: Api, ordinal: int) -> None:
         self.api, self.ordinal = api, ordinal
@@ -61,7 +67,7 @@ class Device:
         self._events: dict[object, int] = {}
         self.use()
         flags = api.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
-        # a lower number is a higher priority: communication gets multiprocessors first
+        # A lower number is a higher priority, so communication gets multiprocessors first.
         self.streams = [int(api.cuda("cuStreamCreateWithPriority", int(flags), -n)) for n in range(STREAMS)]
 
     def use(self) -> None:
@@ -69,14 +75,17 @@ class Device:
 
     @property
     def capability(self) -> tuple[int, int]:
-        """Major and minor number of the compute capability."""
+        """Return the major and minor number of the compute capability."""
         names, device = self.api.driver.CUdevice_attribute, self._device
         major = names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
         minor = names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
-        return tuple(int(self.api.cuda("cuDeviceGetAttribute", each, device)) for each in (major, minor))  # type: ignore[return-value]
+        return tuple(int(self.api.cuda("cuDeviceGetAttribute", attribute, device)) for attribute in (major, minor))  # type: ignore[return-value]
 
     def allocate(self, nbytes: int, name: str) -> int:
-        """The address of memory that stays until `close`, aligned to 256 bytes. Raises RuntimeFailure MG0604: out of memory."""
+        """Allocate memory until `close` and return its address, a multiple of 256 bytes.
+
+        Raises RuntimeFailure MG0604 if the device is out of memory.
+        """
         self.use()
         try:
             address = int(self.api.cuda("cuMemAlloc", max(nbytes, 1)))
@@ -90,36 +99,42 @@ class Device:
 
     def upload(self, address: int, array: Array) -> None:
         """Copy an array to the device, synchronously."""
-        whole = np.ascontiguousarray(array)
-        if whole.nbytes:
+        contiguous = np.ascontiguousarray(array)
+        if contiguous.nbytes:
             self.use()
-            self.api.cuda("cuMemcpyHtoD", address, whole.ctypes.data, whole.nbytes)
+            self.api.cuda("cuMemcpyHtoD", address, contiguous.ctypes.data, contiguous.nbytes)
 
     def download(self, address: int, array: Array) -> Array:
-        """Fill a contiguous array from the device, whose work on it must be done."""
+        """Fill a contiguous array from device memory. All work that writes this memory must have finished."""
         if array.nbytes:
             self.use()
             self.api.cuda("cuMemcpyDtoH", array.ctypes.data, address, array.nbytes)
         return array
 
     def function(self, image: bytes, entry: str, shared_bytes: int) -> int:
-        """A kernel of a cubin or PTX text, allowed so much dynamic shared memory. Raises MissingError MG0602: the GPU has less."""
+        """Return a kernel of a cubin or PTX text with its limit of dynamic shared memory raised to `shared_bytes`.
+
+        Raises MissingError MG0602 if the GPU has less shared memory.
+        """
         self.use()
         if image not in self._modules:
             self._modules[image] = int(self.api.cuda("cuModuleLoadData", image))
-        found = int(self.api.cuda("cuModuleGetFunction", self._modules[image], entry.encode()))
+        function = int(self.api.cuda("cuModuleGetFunction", self._modules[image], entry.encode()))
         if shared_bytes > STATIC_SHARED_BYTES:
             self._require_shared(entry, shared_bytes)
             name = self.api.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self.api.cuda("cuFuncSetAttribute", found, name, shared_bytes)
-        return found
+            self.api.cuda("cuFuncSetAttribute", function, name, shared_bytes)
+        return function
 
     def _require_shared(self, entry: str, nbytes: int) -> None:
-        """GPUs of one major version differ in it, and cubins of the smallest minor one run on all of them."""
-        name = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        most = int(self.api.cuda("cuDeviceGetAttribute", name, self._device))
-        if nbytes > most:
-            needed, available = bytes_apart(nbytes, most)
+        """Raise MissingError MG0602 if a block cannot have `nbytes` of shared memory.
+
+        The limit differs among GPUs of one major version, and a cubin for the lowest minor version runs on all of them.
+        """
+        attribute = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        available_bytes = int(self.api.cuda("cuDeviceGetAttribute", attribute, self._device))
+        if nbytes > available_bytes:
+            needed, available = bytes_apart(nbytes, available_bytes)
             text = f"kernel '{entry}' takes {needed} of shared memory per block, but GPU {self.ordinal} has {available}"
             hint = "compile again with --target cuda:sm_{}{}".format(*self.capability)
             raise MissingError(Diagnostic("MG0602", text, hint=hint))
@@ -129,7 +144,10 @@ class Device:
         return self.api.driver.cuLaunchKernel
 
     def launch(self, launch: Launch, stream: int, *, is_current: bool = False) -> None:
-        """`is_current`: the device's context is current already, which saves a call of the driver."""
+        """Launch a kernel in a stream.
+
+        `is_current` states that the device's context is current already, which saves a driver call.
+        """
         if not is_current:
             self.use()
         (result,) = self._launch_kernel(*launch.head, stream, launch.parameters.address, 0)
@@ -137,7 +155,7 @@ class Device:
             raise self.api.failure("cuLaunchKernel", result)
 
     def event(self, key: object, *, is_timed: bool = False) -> int:
-        """The event of this name, created on first use; `is_timed`: as one that times can be taken between."""
+        """Return the event with this name, created on first use. Elapsed times can be measured if `is_timed`."""
         if key not in self._events:
             self.use()
             flags = 0 if is_timed else self.api.driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
@@ -145,32 +163,32 @@ class Device:
         return self._events[key]
 
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """Bytes within the device."""
+        """Copy bytes within the device."""
         self.use()
         self.api.cuda("cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
     def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Make bytes zero."""
+        """Set bytes to zero."""
         self.use()
         self.api.cuda("cuMemsetD8Async", address, 0, nbytes, stream)
 
     def record(self, key: object, stream: int) -> None:
-        """Record the event of this name."""
+        """Record the event with this name in a stream."""
         self.use()
         self.api.cuda("cuEventRecord", self.event(key), stream)
 
     def close(self) -> None:
-        """Free all resources."""
+        """Wait for all work and free all resources."""
         self.use()
         for stream in self.streams:
             self.api.cuda("cuStreamSynchronize", stream)
-        for name, handle in self._ends():
+        for name, handle in self._release_calls():
             self.api.cuda(name, handle)
 
     def abandon(self) -> None:
-        """The same after a failure, as far as it goes: calls of a device that has failed fail too.
+        """Free all resources after a failure and ignore errors: after a failure, other calls to the device fail too.
 
-        Work that does not end keeps all: to free its memory would wait for it.
+        If work does not end within `GRACE_SECONDS`, nothing is freed, because freeing memory would wait for that work.
         """
         self.use()
         deadline = time.monotonic() + GRACE_SECONDS
@@ -178,18 +196,19 @@ class Device:
             if time.monotonic() > deadline:
                 return
             time.sleep(1e-3)
-        for name, handle in self._ends():
+        for name, handle in self._release_calls():
             getattr(self.api.driver, name)(handle)
 
     def _is_busy(self, stream: int) -> bool:
         (result,) = self.api.driver.cuStreamQuery(stream)
         return int(result) == NOT_READY and not self.api.is_stuck
 
-    def _ends(self) -> Iterator[tuple[str, Any]]:
-        """The calls that free each resource."""
+    def _release_calls(self) -> Iterator[tuple[str, Any]]:
+        """Yield the driver call that frees each resource."""
         yield from (("cuStreamDestroy", stream) for stream in self.streams)
         yield from (("cuEventDestroy", event) for event in self._events.values())
         yield from (("cuModuleUnload", module) for module in self._modules.values())
         yield from (("cuMemFree", address) for address in self._allocations)
-        yield "cuCtxSetCurrent", 0  # or the thread's next user, PyTorch say, finds a context that is destroyed
+        # otherwise this thread's next user of CUDA, such as PyTorch, would find a destroyed context
+        yield "cuCtxSetCurrent", 0
         yield "cuDevicePrimaryCtxRelease", self._device

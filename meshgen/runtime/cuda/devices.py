@@ -1,4 +1,4 @@
-"""GPUs of a session, real or emulated: memory that stays between steps, and the executors that use it."""
+"""The GPUs of a session, real or emulated: memory that persists between steps, and the executors that use it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class GpuShard:
-    """The memory of one rank for a tensor. `owner` keeps memory alive that is not the session's."""
+    """A tensor's shard in the memory of one rank. `owner` keeps memory alive that was allocated outside of the session."""
 
     rank: int
     type: TensorType
@@ -34,8 +34,8 @@ class GpuShard:
     owner: object = None
 
 
-class _Held:
-    """What a session has on its GPUs."""
+class _Resources:
+    """The devices and executors of a session."""
 
     def __init__(self, api: Api, ranks: int) -> None:
         self.api = api
@@ -49,7 +49,10 @@ class _Held:
 
     @keeps_context
     def close(self) -> None:
-        """Free all after the pending work, also if that fails. Raises RuntimeFailure MG0604, MG0608 then."""
+        """Wait for pending work and free everything, even if that work fails.
+
+        Raises RuntimeFailure MG0604 or MG0608 if the work fails.
+        """
         try:
             self.wait()
         except BaseException:
@@ -69,16 +72,16 @@ class _Held:
 
 
 class GpuDevices:
-    """The GPUs of all ranks. Pending work is waited for before the host touches memory.
+    """The GPUs of all ranks. Methods that access memory from the host first wait for pending work.
 
-    A session that is not closed is freed with the last object that has its devices: itself, or a result on them.
+    If a session is not closed, it is freed with the last object that refers to its devices: the session or a result.
     """
 
     def __init__(self, api: Api, ranks: int) -> None:
-        self.api, self._held = api, _Held(api, ranks)
-        self.devices = self._held.devices
-        self._release = weakref.finalize(self, retire, self._held)
-        self._release.atexit = False  # the driver frees what a process has
+        self.api, self._resources = api, _Resources(api, ranks)
+        self.devices = self._resources.devices
+        self._release = weakref.finalize(self, retire, self._resources)
+        self._release.atexit = False  # at process exit the driver frees everything
 
     @keeps_context
     def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
@@ -104,46 +107,51 @@ class GpuDevices:
             self.api.cuda("cuStreamSynchronize", device.streams[0])
 
     def bind(self, kind: TensorType, rank: int, given: Any) -> GpuShard | None:
-        found = memory_of(given, stream=self.devices[rank].streams[0])
-        if found is None or not self._memory_fits(found, kind, rank):
+        memory = memory_of(given, stream=self.devices[rank].streams[0])
+        if memory is None or not self._memory_fits(memory, kind, rank):
             return None
-        return GpuShard(rank, kind, found.address, found)
+        return GpuShard(rank, kind, memory.address, memory)
 
     def _memory_fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
-        """Whether kernels may use memory as if it were their own: they rely on alignment, and write donated arguments."""
+        """Whether kernels can use external memory in place of their own.
+
+        They rely on its alignment, and they write donated arguments, so read-only memory does not fit.
+        """
         is_same = (memory.shape, memory.dtype) == (kind.sizes, kind.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only
 
     @keeps_context
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Mapping[int, Sequence[GpuShard]]]) -> GpuSteps:
-        self._held.steps.append(made := GpuSteps(parts, inputs, self.api))
-        return made
+        self._resources.steps.append(new_steps := GpuSteps(parts, inputs, self.api))
+        return new_steps
 
     def wait(self) -> None:
-        """Wait until all work is done. Raises RuntimeFailure MG0604, MG0608 for its failures."""
-        self._held.wait()
+        """Wait until all work has finished. Raises RuntimeFailure MG0604 or MG0608 if it failed."""
+        self._resources.wait()
 
     def close(self) -> None:
-        """Free all memory. Raises as `wait`."""
+        """Free all memory. Raises the same errors as `wait`."""
         self._release.detach()
-        self._held.close()
+        self._resources.close()
 
     def abort(self) -> None:
-        """Abort pending work after a failure and free all memory; the devices are unusable afterwards."""
+        """Abort pending work after a failure and free all memory. The devices are unusable afterwards."""
         self._release.detach()
-        self._held.abort()
+        self._resources.abort()
 
 
 class GpuSteps:
-    """An entry function on GPUs."""
+    """The repeated execution of an entry function on GPUs."""
 
     def __init__(self, parts: Sequence[Loaded], inputs: Sequence[Mapping[int, Sequence[GpuShard]]], api: Api) -> None:
         programs = [
-            Program(part.manifest, part.constants, code_of(part.manifest.kernels, part.member, api), _addresses(own))
-            for part, own in zip(parts, inputs, strict=True)
+            Program(
+                part.manifest, part.constants, code_of(part.manifest.kernels, part.member, api), _addresses(part_inputs)
+            )
+            for part, part_inputs in zip(parts, inputs, strict=True)
         ]
         self.executor = Executor(programs, api, warm_up=api.machine is None, time_out=time_out_of(os.environ))
-        self._inputs = [dict(own) for own in inputs]
+        self._inputs = [dict(part_inputs) for part_inputs in inputs]
         self._issue: Callable[[], None] | None = None
         self._is_under_way = False
         self.outputs = self._outputs()
@@ -151,16 +159,16 @@ class GpuSteps:
     def _outputs(self) -> list[list[list[GpuShard]]]:
         return [
             [
-                [GpuShard(rank, kind, address) for rank, address in sorted(addresses.items())]
+                [GpuShard(rank, tensor_type, address) for rank, address in sorted(addresses.items())]
                 for number in part.frame.plan.outputs
-                for kind in [part.frame.plan.buffers[number].type]
+                for tensor_type in [part.frame.plan.buffers[number].type]
                 for addresses in [part.kept.get(number) or part.frame.addresses(number)]
             ]
             for part in self.executor.parts
         ]
 
     def run(self) -> None:
-        """One call of the host where a step is one graph: nothing waits for it."""
+        """Run a step. If a step is a single CUDA graph, it is launched by one driver call without waiting for its end."""
         if self._issue is not None:
             self._issue()
             self._is_under_way = True

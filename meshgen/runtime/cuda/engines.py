@@ -1,4 +1,4 @@
-"""The engines on GPUs, emulated and real: the CUDA executor for one step."""
+"""The engines for GPUs, emulated and real: each runs one step with the CUDA executor."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ from meshgen.runtime.processes.bootstrap import time_out_of
 
 
 def on_emulated_gpus(run: Run) -> Results:
-    """The CUDA executor on emulated GPUs, new for each step. Raises RuntimeFailure MG0608 for their faults."""
-    how = run.emulation
-    arch = how.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
+    """Run a step on emulated GPUs, with a new executor for each step.
+
+    Raises RuntimeFailure MG0608 for faults that the emulator finds.
+    """
+    options = run.emulation
+    arch = options.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
     gpus = api.emulated(
-        1 if run.world else _ranks(run), arch, seed=how.order, races=how.races, issues=how.instructions, world=run.world
+        1 if run.world else _ranks(run),
+        arch,
+        seed=options.order,
+        races=options.races,
+        issues=options.instructions,
+        world=run.world,
     )
     executor = _executor(run, gpus)
     results = executor.run(run.args)
@@ -28,12 +36,15 @@ def on_emulated_gpus(run: Run) -> Results:
     return results
 
 
-_TURNS = threading.RLock()
+_STEP_LOCK = threading.RLock()
 
 
 def on_gpus(run: Run) -> Results:
-    """GPUs of this machine, prepared by the first step and freed with the loaded module; threads take turns."""
-    with _TURNS:
+    """Run a step on the GPUs of this machine.
+
+    The first step prepares them, and they are freed with the loaded module. Steps of several threads run one at a time.
+    """
+    with _STEP_LOCK:
         return _step_on_gpus(run)
 
 

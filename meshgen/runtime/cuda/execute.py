@@ -1,4 +1,4 @@
-"""Executes modules on GPUs, real or emulated: all ranks of all their meshes in one process, or one of them."""
+"""Execution of a program on GPUs, real or emulated: one process runs all ranks of all meshes, or a single rank."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ from meshgen.runtime.processes.watchdog import Watchdog
 from meshgen.runtime.simulate import shard_array
 
 Array = np.ndarray[Any, Any]
-LOOK_SECONDS = 0.01  # seconds between two queries of NCCL for lost peers
+# seconds between two checks for lost ranks (chosen: short compared to any time-out, and rare enough to cost no time)
+LOOK_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
 class Program:
-    """A module of one mesh, as an executor needs it.
+    """A single-mesh module and its data, as an executor needs them.
 
     Attributes:
-        constants: by buffer.
-        code_of: the code of its kernels.
-        inputs_at: addresses by rank, in the world of all meshes, of input buffers that their owner keeps between steps. Donated
-            ones hold their next values after a step.
+        constants: values of constants by buffer.
+        code_of: returns the code of its kernels.
+        inputs_at: for input buffers that live outside of the arena between steps: their addresses by global rank. After
+            a step, donated buffers among them hold their next values.
     """
 
     manifest: Manifest
@@ -52,20 +53,22 @@ class Program:
 
 
 class Executor:
-    """A program on devices. Memory, kernels and communicators are created here; a step allocates nothing."""
+    """A program on devices. It creates memory, kernels and communicators in advance, so a step allocates nothing."""
 
     def __init__(
         self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False,
         world: World | None = None, ordinal: int = 0, time_out: float = TIME_OUT_SECONDS,
     ) -> None:  # fmt: skip
-        """One program for each mesh; ranks are those of the meshes one after the other.
+        """Prepare one program per mesh. Global ranks number the devices of the meshes one mesh after the other.
 
         Args:
-            use_graphs: capture a step in CUDA graphs at its first run, and launch them from then on.
-            warm_up: capture the second run instead: the first use of kernels and of NCCL's connections allocates memory.
-            world: the ranks, one of which is this process's, on the device `ordinal`; None: all are, on as many devices.
-            time_out: seconds; for communicating ranks that are all in this process: none of them finishes its work
-                for so long. Ranks of several processes have the time-out of their world.
+            use_graphs: capture a step in CUDA graphs at its first run, and launch the graphs from then on.
+            warm_up: capture the second run instead, because the first use of kernels and NCCL connections allocates
+            memory.
+            world: the ranks if this process runs one of them, on device `ordinal`, or None if it runs all, on a device
+            each.
+            time_out: seconds without progress of any device until communicating ranks are considered hung. Only used if
+                this process runs all ranks; otherwise the world has the time-out.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
@@ -74,28 +77,33 @@ class Executor:
         self._guard: Watchdog | None = None
         sizes = [program.manifest.mesh.size for program in programs]
         self._firsts = list(accumulate(sizes, initial=0))
-        places = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
+        ordinals = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
         self._by_rank: dict[int, Device] = {}
-        self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that are on the devices
-        with api.kept_context(), ExitStack() as made:
-            self._prepare(places, made, use_graphs=use_graphs, warm_up=warm_up)
-            made.pop_all()
+        self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that have been uploaded
+        with api.kept_context(), ExitStack() as cleanup:
+            self._prepare(ordinals, cleanup, use_graphs=use_graphs, warm_up=warm_up)
+            cleanup.pop_all()
 
-    def _prepare(self, places: Mapping[int, int], made: ExitStack, **options: bool) -> None:
-        """All before the first step. `places`: ordinals of devices by rank; `made` frees what is there if the rest fails."""
+    def _prepare(self, ordinals: Mapping[int, int], cleanup: ExitStack, **options: bool) -> None:
+        """Create all resources that a step needs.
+
+        `ordinals` maps ranks to device ordinals. `cleanup` collects callbacks that free the resources if a later one fails.
+        """
         api, programs, world = self.api, self._programs, self._world
-        for rank, place in places.items():
-            self._by_rank[rank] = Device(api, place)
-            made.callback(self._by_rank[rank].abandon)
+        for rank, ordinal in ordinals.items():
+            self._by_rank[rank] = Device(api, ordinal)
+            cleanup.callback(self._by_rank[rank].abandon)
         if any(NETWORK in streams_of(program.manifest.plan) for program in programs):
             api.order_collectives()
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
         with self._guarded("the initialisation of NCCL's communicators"):
             self._comms = Communicators(api, self._by_rank, self._calls(), world)
-        made.callback(self._comms.abort)
-        own = next(n for n, frame in enumerate(frames) if frame.ranks)
+        cleanup.callback(self._comms.abort)
+        local_index = next(n for n, frame in enumerate(frames) if frame.ranks)
         self._others = (
-            Others(world, programs[own].manifest.mesh, self._firsts[own], self._by_rank[world.rank]) if world else None
+            Others(world, programs[local_index].manifest.mesh, self._firsts[local_index], self._by_rank[world.rank])
+            if world
+            else None
         )
         self.parts = [
             Part(
@@ -115,30 +123,37 @@ class Executor:
 
     @keeps_context
     def run(self, args: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """One step: for each mesh its global results for its global arguments. Raises RuntimeFailure MG0604."""
+        """Run a step with the global arguments of each mesh and return the global results of each mesh.
+
+        Raises RuntimeFailure MG0604.
+        """
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
             for binding, value in zip(program.manifest.inputs, arrays, strict=True):
-                stays = binding.stored and binding.buffer not in part.frame.plan.given_up
-                if not (stays and self._weights.get((part, binding.buffer)) is value):
+                is_constant = binding.stored and binding.buffer not in part.frame.plan.given_up
+                if not (is_constant and self._weights.get((part, binding.buffer)) is value):
                     self._upload(part.frame, binding.buffer, self._shards(program.manifest, part.frame, binding, value))
-                if stays:
+                if is_constant:
                     self._weights[part, binding.buffer] = value
         self.step()
-        found = [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
+        results = [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
         manifests = [program.manifest for program in self._programs]
         if self._world:
-            return gathered(self._world, manifests, next(shards for each in found for shards in each.values()))
-        return [assembled(manifest, [*shards.values()]) for manifest, shards in zip(manifests, found, strict=True)]
+            return gathered(
+                self._world, manifests, next(shards for mesh_results in results for shards in mesh_results.values())
+            )
+        return [assembled(manifest, [*shards.values()]) for manifest, shards in zip(manifests, results, strict=True)]
 
     @property
     def devices(self) -> list[Device]:
-        """Those of this process."""
+        """Return the devices of this process."""
         return list(self._by_rank.values())
 
     def _look(self, waited: float) -> None:
-        """Called while the host waits: no device finished anything for so many seconds.
+        """Check for lost or hung ranks.
 
-        Raises RuntimeFailure MG0609: a rank is lost, or hangs; pending work is aborted then.
+        The host calls it periodically while it waits. `waited` is the time in seconds since a device last finished any
+        work.
+        Raises RuntimeFailure MG0609 if a rank is lost or hangs; pending work is then aborted.
         """
         if self._guard:
             self._guard.beat()
@@ -148,14 +163,14 @@ class Executor:
         elif fault:
             raise RuntimeFailure(Diagnostic("MG0609", fault))
         elif self._comms.world and waited > self._time_out:
-            text = f"no device finished its work within {self._time_out:g} s: one hangs, or a step takes longer"
+            text = f"no device finished its work within {self._time_out:g} s: a device hangs, or a step takes longer"
             raise RuntimeFailure(
                 Diagnostic("MG0609", text, hint=f"set {TIME_OUT} to more seconds if steps are that long")
             )
 
     @keeps_context
     def step(self) -> None:
-        """One step on the input buffers, synchronously. Raises RuntimeFailure MG0604, MG0609."""
+        """Run a step on the input buffers, synchronously. Raises RuntimeFailure MG0604 or MG0609."""
         steps = [part.step() for part in self.parts if part.frame.ranks]
         if not (self._others and self._world):
             together(self.api, steps, self._look)
@@ -166,11 +181,14 @@ class Executor:
             together(self.api, steps, self._look)
 
     def _guarded(self, doing: str) -> AbstractContextManager[Watchdog | None]:
-        """A guard where NCCL may wait for ranks of other processes; the emulated one has a time-out."""
+        """Return a watchdog context if NCCL may wait for ranks of other processes. Emulated NCCL has its own time-out."""
         return Guard(self._world, doing) if self._world and self.api.machine is None else nullcontext()
 
     def issue_of_step(self) -> Callable[[], None] | None:
-        """A function that launches a whole step by one call, asynchronously (see `wait`); None if a step needs more."""
+        """Return a function that launches a step asynchronously with one driver call (see `wait`).
+
+        Returns None if a step needs more than one launch.
+        """
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
             return None
@@ -179,7 +197,7 @@ class Executor:
 
         def issue() -> None:
             _, before = current_context()
-            if before == context:  # as beside CuPy or PyTorch
+            if before == context:  # the usual case when CuPy or PyTorch runs in the same thread
                 (result,) = launch(*arguments)
             else:
                 make_current(context)
@@ -192,19 +210,20 @@ class Executor:
 
     @keeps_context
     def wait(self) -> None:
-        """Wait until the issued work is done. Raises as `step`."""
+        """Wait until the issued work has finished. Raises the same errors as `step`."""
         streams = [iter([part.origin]) for part in self.parts if part.frame.ranks]
-        together(self.api, streams, lambda _: self._look(0.0))  # any number of steps may be under way
+        # any number of steps may be pending, so no time-out applies
+        together(self.api, streams, lambda _: self._look(0.0))
 
     @keeps_context
     def rebind(self, number: int, inputs_at: Mapping[int, Addresses]) -> None:
-        """Change the addresses of inputs of a mesh from the next step on; no work may be pending."""
+        """Change the addresses of a mesh's inputs from the next step on. No work may be pending."""
         program, part = self._programs[number], self.parts[number]
         part.rebind(self._maker(program).frame(program.manifest.plan, part.frame.arenas, inputs_at))
 
     @property
     def graph_nodes(self) -> int:
-        """Nodes of all graphs that were captured."""
+        """Return the number of nodes in all captured graphs."""
         return sum(graph.nodes for part in self.parts for graph in part.graphs.values())
 
     @keeps_context
@@ -220,13 +239,13 @@ class Executor:
 
     @keeps_context
     def abort(self) -> None:
-        """End what is under way after a failure, and free the devices: nothing of it can be used any more.
+        """Abort pending work after a failure and free the devices. The executor is unusable afterwards.
 
-        Graphs go first: NCCL's abort waits until none is left with calls of the communicator.
+        Graphs are destroyed first: NCCL's abort waits until no graph has calls of the communicator.
         """
         with self._guarded("the abort of NCCL's communicators"):
             for part in self.parts:
-                with suppress(RuntimeFailure):  # on a device that has failed every call fails
+                with suppress(RuntimeFailure):  # every call on a device that has failed fails again
                     part.close()
             self._comms.abort()
         for device in self.devices:
@@ -244,11 +263,11 @@ class Executor:
 
     @property
     def _first_ranks(self) -> dict[str, int]:
-        """Of each mesh, by name."""
-        return {each.manifest.mesh.name: n for each, n in zip(self._programs, self._firsts, strict=False)}
+        """Return the global rank of each mesh's first device, by mesh name."""
+        return {program.manifest.mesh.name: n for program, n in zip(self._programs, self._firsts, strict=False)}
 
     def _calls(self) -> list[tuple[Mesh, int, tuple[str, ...]]]:
-        """Of all calls of NCCL the mesh, the rank of its first device, and the axes: the same on all ranks."""
+        """Return the mesh, the rank of its first device and the axes of each NCCL call. All ranks return the same list."""
         manifests = [program.manifest for program in self._programs]
         return [
             (manifest.mesh, first, axes)
@@ -267,63 +286,62 @@ class Executor:
                 self.api.name_memory(frame.address(number, rank), buffer.type.nbytes, buffer.name)
 
     def _upload(self, frame: Frame, number: int, values: Mapping[int, Array]) -> None:
-        """A value for each rank."""
+        """Upload a value for each rank to a buffer."""
         for rank, value in values.items():
             self._by_rank[rank].upload(frame.address(number, rank), value)
 
     def _shards(self, manifest: Manifest, frame: Frame, binding: Binding, value: Array) -> dict[int, Array]:
-        """The shards of an argument on the ranks of this process."""
+        """Return the shards of an argument on the ranks of this process."""
         if manifest.arguments == "global":
             return dict.fromkeys(frame.ranks, value)
         first = self._first_ranks[manifest.mesh.name]
         return {rank: shard_array(value, binding.sharding, manifest.mesh, rank - first) for rank in frame.ranks}
 
     def _results(self, program: Program, frame: Frame) -> dict[int, list[Array]]:
-        """The local results of each rank of this process."""
-        found: dict[int, list[Array]] = {rank: [] for rank in frame.ranks}
+        """Download the local results of each rank of this process."""
+        local_results: dict[int, list[Array]] = {rank: [] for rank in frame.ranks}
         for binding in program.manifest.outputs:
-            kind = frame.plan.buffers[binding.buffer].type
-            for rank, shards in found.items():
-                shard = np.empty(kind.sizes, kind.numpy_dtype)
+            tensor_type = frame.plan.buffers[binding.buffer].type
+            for rank, shards in local_results.items():
+                shard = np.empty(tensor_type.sizes, tensor_type.numpy_dtype)
                 shards.append(self._by_rank[rank].download(frame.address(binding.buffer, rank), shard))
-        return found
+        return local_results
 
 
 def _results_in_arguments(manifest: Manifest, frame: Frame) -> list[int]:
-    """The results, by buffer, that lie in memory of arguments that stays between steps, without the next values of these."""
+    """Return the output buffers in the persistent memory of arguments, except the arguments' next values."""
     next_values = {binding.donated_to for binding in manifest.inputs}
     read = dict.fromkeys(b.buffer for number, b in enumerate(manifest.outputs) if number not in next_values)
     return [number for number in read if frame.plan.buffers[number].storage in frame.external]
 
 
 def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) -> None:
-    """Run the steps of several meshes concurrently: none may block the host while another one has work to issue.
+    """Run the steps of several meshes concurrently. No step may block the host while another one has work to issue.
 
     Args:
-        look: called from time to time to check for lost ranks; raises as `Executor.run`; its argument is the seconds since
-            the last progress.
+        look: called periodically with the seconds since the last progress. Raises an error if a rank is lost.
     Raises:
         RuntimeFailure: MG0604, the driver or NCCL fails; MG0608, emulated devices deadlock.
     """
     waiting: dict[Iterator[int], int] = {}
     for part in parts:
         _resume(part, waiting)
-    last = time.monotonic()
-    next_look = last + LOOK_SECONDS
+    last_progress = time.monotonic()
+    next_look = last_progress + LOOK_SECONDS
     while waiting:
-        done = [part for part, stream in waiting.items() if api.is_idle(stream)]
-        for part in done:
+        idle_parts = [part for part, stream in waiting.items() if api.is_idle(stream)]
+        for part in idle_parts:
             _resume(part, waiting)
-            last = time.monotonic()
-        if not done and api.is_stuck:
-            api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # raises the cycle of waits
-        if not done and time.monotonic() > next_look:
-            look(time.monotonic() - last)
+            last_progress = time.monotonic()
+        if not idle_parts and api.is_stuck:
+            api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # raises an error that describes the deadlock
+        if not idle_parts and time.monotonic() > next_look:
+            look(time.monotonic() - last_progress)
             next_look = time.monotonic() + LOOK_SECONDS
 
 
 def _resume(part: Iterator[int], waiting: dict[Iterator[int], int]) -> None:
-    """Run it up to its next wait for a stream, or its end."""
+    """Run a step up to its next wait for a stream, or to its end."""
     stream = next(part, None)
     if stream is None:
         waiting.pop(part, None)

@@ -1,6 +1,6 @@
-"""A step, or one of a region, prepared for devices: addresses of its buffers, and the launches of its items.
+"""A step or region prepared for devices: the addresses of its buffers, and the launches of its items.
 
-Addresses do not change between steps, so launches are prepared once, with their parameters.
+Addresses do not change between steps, so launches are prepared only once, with their parameters.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ Call = Callable[[], None]
 
 @dataclass(frozen=True)
 class Frame:
-    """A step on some ranks.
+    """A step or region prepared for a set of ranks.
 
     Attributes:
-        path: of a region, the numbers of its item and of itself in that, from the whole step on.
-        ranks: that run it, in the world of all meshes; the addresses are those of all ranks of its mesh.
-        arenas, given: addresses of the arena, and of each buffer that is given to a region.
-        external: addresses of storages outside of the arena: inputs that stay between steps, and the results written over them.
-        launches, works: by item, the launch of a kernel and the work of a collective on each rank.
-        regions: by item, the frames of its regions; of a scan, those of its body at each trip.
-        calls: what issues items of a whole step, once they have run.
+        path: for a region: the index of its item and its index in that item, for each nesting level from the step
+        inward.
+        ranks: global ranks that run the frame. The address maps have all ranks of its mesh.
+        arenas: address of the arena on each rank.
+        given: for a region: addresses of the buffers that its item passes to it.
+        external: addresses of storages outside of the arena: persistent inputs, and the results that alias them.
+        launches: by item: the launch of a kernel on each rank.
+        works: by item: the work of a collective on each rank.
+        regions: by item: the frames of its regions. A scan has one frame of its body per iteration.
+        calls: cached driver calls that issue a list of items; only for a step, not for regions.
     """
 
     path: tuple[int, ...]
@@ -47,7 +50,7 @@ class Frame:
     calls: dict[tuple[int, ...], list[Call]] = field(default_factory=dict[tuple[int, ...], list["Call"]])
 
     def address(self, number: int, rank: int) -> int:
-        """The address of a buffer on a rank."""
+        """Return the address of a buffer on a rank."""
         buffer = self.plan.buffers[number]
         if buffer.storage in self.external:
             return self.external[buffer.storage][rank] + buffer.offset - self.plan.buffers[buffer.storage].offset
@@ -63,17 +66,17 @@ class Frame:
         return [self] if len(self.ranks) == 1 else [self._alone(rank) for rank in self.ranks]
 
     def _alone(self, rank: int) -> Frame:
-        regions = {number: tuple(each._alone(rank) for each in frames) for number, frames in self.regions.items()}
+        regions = {number: tuple(region._alone(rank) for region in frames) for number, frames in self.regions.items()}
         return replace(self, ranks=(rank,), regions=regions, calls={})
 
 
 class FrameMaker:
-    """Makes frames for all ranks of a mesh."""
+    """A factory for the frames of a mesh's ranks."""
 
     def __init__(
         self, mesh: Mesh, firsts: Mapping[str, int], devices: Mapping[int, Device], launcher: Launcher
     ) -> None:
-        """`firsts`: rank in the world of the first device of each mesh; `devices`: by rank."""
+        """`firsts` has the global rank of each mesh's first device, and `devices` the device of each rank."""
         self._mesh, self._firsts, self._devices, self._launcher = mesh, firsts, devices, launcher
 
     @property
@@ -81,10 +84,12 @@ class FrameMaker:
         return self._firsts[self._mesh.name]
 
     def frame(self, plan: Schedule, arenas: Addresses, inputs_at: Mapping[int, Addresses] | None = None) -> Frame:
-        """The whole step. Raises MissingError MG0602: a kernel has no code for the device.
+        """Return the frame of an entire step.
 
         Args:
             inputs_at: addresses of input buffers outside of the arenas.
+        Raises:
+            MissingError: MG0602, a kernel has no code for the device.
         """
         return self._prepared(
             Frame((), plan, tuple(arenas), arenas, {}, external=external_storages(plan, inputs_at or {}))
@@ -118,42 +123,47 @@ class FrameMaker:
 
     def _regions(self, frame: Frame, number: int, item: Item) -> tuple[Frame, ...]:
         arenas = dict.fromkeys(frame.ranks, 0) if item.scratch is None else frame.addresses(item.scratch)
-        found: list[Frame] = []
-        for place, plan in enumerate(item.regions):
-            for trip in range(item.times if is_scan(item) else 1):
-                given = _given(frame, item, plan, trip)
-                found.append(self._prepared(Frame((*frame.path, number, place), plan, frame.ranks, arenas, given)))
-        return tuple(found)
+        frames: list[Frame] = []
+        for region_index, plan in enumerate(item.regions):
+            for iteration in range(item.times if is_scan(item) else 1):
+                given = _given(frame, item, plan, iteration)
+                frames.append(
+                    self._prepared(Frame((*frame.path, number, region_index), plan, frame.ranks, arenas, given))
+                )
+        return tuple(frames)
 
 
-def _given(frame: Frame, item: Item, plan: Schedule, trip: int) -> dict[int, Addresses]:
-    """The addresses of what a region is given at a trip: of buffers, or of rows of them."""
-    starts, found = item.starts(trip), dict[int, Addresses]()
-    for place, (own, other) in enumerate(zip(plan.inputs, item.given, strict=True)):
-        kind = frame.plan.buffers[other].type
-        offset = starts[place] * (kind.nbytes // kind.sizes[0]) if place in starts else 0
-        found[own] = {rank: address + offset for rank, address in frame.addresses(other).items()}
-    return found
+def _given(frame: Frame, item: Item, plan: Schedule, iteration: int) -> dict[int, Addresses]:
+    """Return the addresses of the buffers that an item passes to a region.
+
+    For an operand that a scan slices, this is the address of the iteration's row.
+    """
+    starts, region_addresses = item.starts(iteration), dict[int, Addresses]()
+    for position, (inner, outer) in enumerate(zip(plan.inputs, item.given, strict=True)):
+        tensor_type = frame.plan.buffers[outer].type
+        offset = starts[position] * (tensor_type.nbytes // tensor_type.sizes[0]) if position in starts else 0
+        region_addresses[inner] = {rank: address + offset for rank, address in frame.addresses(outer).items()}
+    return region_addresses
 
 
 def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[str, ...]]:
-    """The axes of all calls of NCCL in a step: every rank has the same ones."""
-    found: set[tuple[str, ...]] = set()
+    """Return the axes of all NCCL calls in a step. They are the same on every rank."""
+    axes: set[tuple[str, ...]] = set()
     for item in plan.items:
         if item.is_collective:
             steps = lower(plan.collective(item, mesh, firsts), 0).steps
-            found |= {step.axes for step in steps if isinstance(step, Group)}
-    return found.union(*(axes_of(region, mesh, firsts) for item in plan.items for region in item.regions))
+            axes |= {step.axes for step in steps if isinstance(step, Group)}
+    return axes.union(*(axes_of(region, mesh, firsts) for item in plan.items for region in item.regions))
 
 
 def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dict[int, Addresses]:
-    """The storages of these inputs, and those of the outputs that are written over them."""
-    found = {plan.buffers[number].storage: addresses for number, addresses in inputs_at.items()}
-    return found | {other: found[own] for own, other in plan.given_up.items() if own in found}
+    """Return the storages of the inputs in `inputs_at`, and of the outputs that alias these, with their addresses."""
+    external = {plan.buffers[number].storage: addresses for number, addresses in inputs_at.items()}
+    return external | {result: external[argument] for argument, result in plan.given_up.items() if argument in external}
 
 
 def arena_begin(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> int:
-    """The first used byte of the arena if these inputs are outside of it."""
+    """Return the offset of the arena's first used byte if the inputs in `inputs_at` are outside of it."""
     outside = external_storages(plan, inputs_at)
     inside = [b.offset for n, b in enumerate(plan.buffers) if b.storage == n and n not in outside and b.type.nbytes]
     return min(inside, default=plan.arena_bytes)

@@ -1,6 +1,7 @@
-"""Steps of several devices captured in one CUDA graph, so that one call of the host launches all of it.
+"""CUDA graphs of a step on several devices, so that one host call launches the entire step.
 
-The capture begins in one stream; all others fork from it and join it again, so every stream of every rank takes part.
+The capture begins in one stream. All other streams fork from it and join it again, so every stream of every rank takes
+part.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from meshgen.runtime.cuda.device import Device
 
 
 def fork(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
-    """Streams of devices wait for the work issued to the origin so far."""
+    """Make the streams `others` wait for the work issued to the stream `origin` so far."""
     device, stream = origin
     device.record(key, stream)
     for other, its_stream in others:
@@ -21,7 +22,7 @@ def fork(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: 
 
 
 def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
-    """The origin waits for the work issued to all the others so far."""
+    """Make the stream `origin` wait for the work issued to the streams `others` so far."""
     device, stream = origin
     for number, (other, its_stream) in enumerate(others):
         other.record((key, number), its_stream)
@@ -29,19 +30,22 @@ def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: 
 
 
 class StepGraph:
-    """A captured step. Pointers are part of it: when they change, it is captured again."""
+    """A captured step. Addresses are part of the graph, so it is captured again when they change."""
 
     def __init__(self, api: Api, streams: Sequence[tuple[Device, int]], issue: Callable[[], None]) -> None:
-        """`streams`: all that `issue` uses, each with its device; the first is the origin."""
+        """`streams` lists the streams that `issue` uses, each with its device. The first one is the origin."""
         self._api, self._streams = api, streams
         self._executable = self._graph = 0
         self.nodes = 0
         self.capture(issue)
 
     def capture(self, issue: Callable[[], None]) -> None:
-        """Capture the work of `issue` and instantiate it, as an update of the last graph if its topology is the same.
+        """Capture the work of `issue` and instantiate the graph, or update the existing instance if the topology is the
+        same.
 
-        The captured graph stays: it owns what NCCL's kernels read, and CUDA does not say that an update takes it over.
+        The captured graph is not destroyed, because it owns memory that NCCL's kernels read. CUDA does not document
+        that
+        an update transfers this ownership.
         """
         graph = self._recorded(issue)
         self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
@@ -51,20 +55,23 @@ class StepGraph:
         self._keep(executable, graph)
 
     def launch(self) -> None:
-        """One step, in the origin."""
+        """Launch a step in the origin stream."""
         self._api.cuda("cuGraphLaunch", self._executable, self._streams[0][1])
 
     @property
     def launched(self) -> tuple[Any, Any]:
-        """The arguments of `cuGraphLaunch`: the executable graph and the origin."""
+        """Return the arguments of `cuGraphLaunch`: the executable graph and the origin stream."""
         return self._api.handle("CUgraphExec", self._executable), self._api.handle("CUstream", self._streams[0][1])
 
     def close(self) -> None:
-        """Destroy it, also while it runs: it is freed when it ends."""
+        """Destroy the graph. A graph that is running is freed when it ends."""
         self._keep(0, 0)
 
     def _recorded(self, issue: Callable[[], None]) -> int:
-        """The graph of a capture. Other threads (NCCL has some) may call what they like meanwhile."""
+        """Capture the work of `issue` as a graph.
+
+        The thread-local capture mode lets other threads, such as NCCL's, call CUDA meanwhile.
+        """
         origin, *others = self._streams
         mode = self._api.driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._api.cuda("cuStreamBeginCapture", origin[1], mode)
@@ -82,10 +89,10 @@ class StepGraph:
         return not result
 
     def _keep(self, executable: int, graph: int) -> None:
-        """Have these graphs in place of those of before."""
-        old = self._executable, self._graph
+        """Replace the current graphs by these, and destroy the old ones."""
+        previous = self._executable, self._graph
         self._executable, self._graph = executable, graph
-        if old[0] not in (0, executable):
-            self._api.cuda("cuGraphExecDestroy", old[0])
-        if old[1]:
-            self._api.cuda("cuGraphDestroy", old[1])
+        if previous[0] not in (0, executable):
+            self._api.cuda("cuGraphExecDestroy", previous[0])
+        if previous[1]:
+            self._api.cuda("cuGraphDestroy", previous[1])

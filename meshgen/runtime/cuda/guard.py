@@ -1,4 +1,4 @@
-"""The watchdog of calls of NCCL, which wait for peers without a time-out."""
+"""A watchdog for NCCL calls, which wait for peers without a time-out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ class Guard(Watchdog):
     """A context in which this thread must call `beat` within the time-out of its world."""
 
     def __init__(self, world: World, doing: str) -> None:
-        """`doing`: for the message, `the making of NCCL's communicators`."""
+        """`doing` names the guarded operation in the error message, for example "the making of NCCL's communicators"."""
 
         def failure(reason: str) -> RuntimeFailure:
             with world.doing(lambda: doing):
                 return world.failure(reason)
 
-        super().__init__(world.time_out, failure, world.fail)  # the other thread is in the call, not in the world
+        # the guarded thread is inside an NCCL call, so the watchdog thread can use the world
+        super().__init__(world.time_out, failure, world.fail)

@@ -1,9 +1,9 @@
-"""NCCL as the executor uses it: one table of prototypes over the library of the `nvidia-nccl` package.
+"""The NCCL functions that the executor uses: one table of prototypes over the library of the `nvidia-nccl` package.
 
-Functions return a tuple of their result code and their value, like those of cuda-bindings. A communicator is a `c_void_p`;
-inside a group it has its value when the group is over.
+Functions return a tuple of result code and value, like those of cuda-bindings. A communicator is a `c_void_p`. If it
+is created inside an NCCL group, it has its value only after the end of the group.
 
-NVIDIA's own `nccl4py` is not used: it needs cuda-core, and each of its releases is for one version of NCCL.
+NVIDIA's `nccl4py` is not used: it needs cuda-core, and each of its releases supports one version of NCCL only.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from meshgen.errors import Diagnostic, MissingError
 from meshgen.packages import install
 
 LIBRARY = "libnccl.so.2"
-OLDEST = 22800  # 2.28, which takes the names of communicators and 8-bit floats
+OLDEST = 22800  # 2.28, the first release with communicator names and 8-bit floats
 MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)  # NCCL_API_MAGIC, NCCL_CONFIG_UNDEF_INT
-CONFIG_VERSION = 22700  # of the fields of `Config`: the library gives later ones their defaults
+# the NCCL version whose `ncclConfig_t` has these fields: the library sets later fields to their defaults
+CONFIG_VERSION = 22700
 Outcome = tuple[Any, ...]
 
 
 class UniqueId(ctypes.Structure):
-    """`ncclUniqueId`"""
+    """The C struct `ncclUniqueId`."""
 
     _fields_ = [("internal", ctypes.c_ubyte * UNIQUE_ID_BYTES)]
 
 
 class Config(ctypes.Structure):
-    """The first fields of `ncclConfig_t`, which says how many it has."""
+    """The first fields of the C struct `ncclConfig_t`. Its field `size` tells NCCL how many there are."""
 
     _fields_ = [
         ("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("blocking", c_int), ("cgaClusterSize", c_int),
@@ -42,7 +43,7 @@ class Config(ctypes.Structure):
 
     @staticmethod
     def named(name: str) -> Config:
-        """Defaults, and the name that NCCL's messages give the communicator."""
+        """Return the default configuration with a name, which NCCL's messages use for the communicator."""
         undefined = dict.fromkeys(
             ("blocking", "cgaClusterSize", "minCTAs", "maxCTAs", "splitShare", "trafficClass"), UNDEFINED
         )
@@ -75,7 +76,7 @@ TEXTS: dict[str, tuple[Any, ...]] = {"ncclGetErrorString": (c_int,), "ncclGetLas
 
 
 class Nccl:
-    """The functions of a library that was loaded."""
+    """The functions of a loaded NCCL library."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         for name, arguments in PROTOTYPES.items():
@@ -87,7 +88,7 @@ class Nccl:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        """A function without an output."""
+        """Return a function of the library without output values."""
         if name not in PROTOTYPES:
             raise AttributeError(name)
         function = getattr(self._library, name)
@@ -108,8 +109,8 @@ class Nccl:
         return self._call_for_int("ncclGetVersion")
 
     def ncclGetUniqueId(self) -> Outcome:
-        found = UniqueId()
-        return Result(self._library.ncclGetUniqueId(byref(found))), bytes(found.internal)
+        unique_id = UniqueId()
+        return Result(self._library.ncclGetUniqueId(byref(unique_id))), bytes(unique_id.internal)
 
     def ncclCommInitRank(self, nranks: int, commId: bytes, rank: int, name: str = "") -> Outcome:
         comm, config = c_void_p(), Config.named(name)
@@ -117,8 +118,8 @@ class Nccl:
         return Result(self._library.ncclCommInitRankConfig(byref(comm), nranks, id_, rank, byref(config))), comm
 
     def ncclCommSplit(self, comm: c_void_p, color: int, key: int, name: str = "") -> Outcome:
-        found, config = c_void_p(), Config.named(name)
-        return Result(self._library.ncclCommSplit(comm, color, key, byref(found), byref(config))), found
+        new_comm, config = c_void_p(), Config.named(name)
+        return Result(self._library.ncclCommSplit(comm, color, key, byref(new_comm), byref(config))), new_comm
 
     def ncclCommCount(self, comm: c_void_p) -> Outcome:
         return self._call_for_int("ncclCommCount", comm)
@@ -133,12 +134,12 @@ class Nccl:
         return self._call_for_int("ncclCommGetAsyncError", comm)
 
     def _call_for_int(self, name: str, *args: Any) -> Outcome:
-        found = c_int()
-        return Result(getattr(self._library, name)(*args, byref(found))), found.value
+        value = c_int()
+        return Result(getattr(self._library, name)(*args, byref(value))), value.value
 
 
 def load_nccl() -> Nccl:
-    """The library of the installed package, or else the system's.
+    """Load NCCL from the installed package, or else from the system.
 
     Raises:
         MissingError: MG0602, NCCL is missing or too old.
@@ -156,15 +157,15 @@ def load_nccl() -> Nccl:
 
 
 def release(version: int) -> str:
-    """`2.32.3`, of NCCL's number."""
+    """Format an NCCL version number, for example as `2.32.3`."""
     return f"{version // 10_000}.{version // 100 % 100}.{version % 100}"
 
 
 def _packaged() -> str:
-    """The library in the `nvidia-nccl` package; empty where that is not installed."""
+    """Return the path of the library in the `nvidia-nccl` package, or an empty text if the package is not installed."""
     if importlib.util.find_spec("nvidia") is None:
         return ""
     spec = importlib.util.find_spec("nvidia.nccl")
-    places = [] if spec is None else list(spec.submodule_search_locations or [])
-    files = [Path(place) / "lib" / LIBRARY for place in places]
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    files = [Path(folder) / "lib" / LIBRARY for folder in folders]
     return next((str(file) for file in files if file.is_file()), "")

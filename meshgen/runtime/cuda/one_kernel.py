@@ -1,4 +1,4 @@
-"""One kernel of a module by itself on a GPU, real or emulated: in different forms, on the same operands."""
+"""Execution of a single kernel of a module on a GPU, real or emulated, to compare variants of it on the same operands."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ Array = np.ndarray[Any, Any]
 
 
 class OneKernel:
-    """A context: memory for a kernel's operands and results on device 0, and what its forms load."""
+    """A context that owns a kernel's operands and results on device 0, and the code of the variants that it launches."""
 
     def __init__(self, api: Api, mesh: Mesh, plan: Schedule, item: Item, operands: Sequence[Array]) -> None:
-        """`item`: a launch of the kernel in `plan`; it runs as on the last rank, which is the one with padding.
+        """Allocate buffers and upload the operands.
 
-        Raises RuntimeFailure MG0604: the device has too little memory.
+        `item` is a launch of the kernel in `plan`. The kernel runs as on the last rank, which is the rank with padding.
+        Raises RuntimeFailure MG0604 if the device has too little memory.
         """
         self._api, self._mesh, self._plan, self._item = api, mesh, plan, item
         self.device = Device(api, 0)
@@ -40,29 +41,33 @@ class OneKernel:
             self.device.upload(address, array)
 
     def launch(self, kernel: Kernel, member: Callable[[str], bytes]) -> Launch | None:
-        """The launch of a form; None where its grid is empty. `member`: the files that it names. Raises MissingError MG0602."""
+        """Return the launch of a variant, or None if its grid is empty. Raises MissingError MG0602.
+
+        `member` returns the content of the files that `kernel` names.
+        """
         kernels = {self._item.kernel: kernel}
         launcher = Launcher(self._api, self._mesh, kernels, self._plan.kernels, code_of(kernels, member, self._api))
         return launcher.launch(self.device, self._mesh.size - 1, self._item, self._plan, self._addresses)
 
     def results(self, launch: Launch) -> list[Array]:
-        """What a launch computes; elements that it does not write are poison, or those of an operand that it updates in place.
+        """Run a launch and return the kernel's results.
 
-        Raises RuntimeFailure MG0604, MG0608.
+        Elements that it does not write are poison, or keep the value of an operand that is updated in place.
+        Raises RuntimeFailure MG0604 or MG0608.
         """
-        places = self._addresses[len(self._body.inputs) :]
-        found = before_launch(self._body, self._operands)
-        for address, array in zip(places, found, strict=True):
+        result_addresses = self._addresses[len(self._body.inputs) :]
+        results = before_launch(self._body, self._operands)
+        for address, array in zip(result_addresses, results, strict=True):
             self.device.upload(address, array)
         stream = self.device.streams[0]
         self.device.launch(launch, stream)
         self._api.cuda("cuStreamSynchronize", stream)
-        return [self.device.download(address, array) for address, array in zip(places, found, strict=True)]
+        return [self.device.download(address, array) for address, array in zip(result_addresses, results, strict=True)]
 
     def __enter__(self) -> OneKernel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Free everything; on a device that has failed every call fails, and the first failure counts."""
+        """Free all resources. After an exception, further failures are suppressed: every call to a failed device fails."""
         with contextlib.suppress(*([RuntimeFailure] if kind else [])):
             self.device.close()

@@ -1,4 +1,4 @@
-"""The ranks of other processes for an executor: their branches, their progress, and whether they are lost."""
+"""The ranks of other processes, as an executor sees them: their branch decisions, their progress and their failures."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ from meshgen.runtime.plan import Item
 
 
 class Others:
-    """All ranks but this process's, which is on one device of a mesh."""
+    """All ranks except the one of this process, which runs on one device of a mesh."""
 
     def __init__(self, world: World, mesh: Mesh, first: int, device: Device) -> None:
-        """`first`: rank of the mesh's first device."""
+        """`first` is the global rank of the mesh's first device."""
         self._world, self._mesh, self._first = world, mesh, first
         self._progress = Progress(device)
         self._since, self._last = time.monotonic(), ""
 
     def note(self, item: Item, works: Mapping[int, RankWork]) -> None:
-        """Record in the stream that this rank reaches a collective; `works`: by rank."""
+        """Record in the stream that this rank reaches a collective. `works` has the work of each rank."""
         work = works[self._world.rank]
         steps = (step for step in work.lowered.steps if isinstance(step, (Group, Messages)))
         self._progress.note(self._label(item, next((step.axes for step in steps), ())), work.stream)
 
     def choices(self, item: Item, number: int) -> list[int]:
-        """The choices of all ranks of the mesh; `number` is this one's."""
+        """Return the branch that each rank of the mesh chose for `item`. `number` is the choice of this rank."""
         ranks = range(self._first, self._first + self._mesh.size)
         with self._world.doing(lambda: f"the choice of '{item.located()}'"):
-            found = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)
-        return [int(each) for each in found]
+            replies = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)
+        return [int(reply) for reply in replies]
 
     def begin(self) -> None:
-        """A step begins: the time-out counts from now."""
+        """Start a step and restart the time-out."""
         self._since, self._last = time.monotonic(), ""
 
     def look(self, fault: str) -> None:
-        """Raise RuntimeFailure MG0609 if a rank is lost, by reports of the others, by NCCL (`fault`), or by the time-out."""
+        """Raise RuntimeFailure MG0609 if a rank is lost.
+
+        A rank is lost if another rank or NCCL (`fault`) reports it, or if the time-out has passed without progress.
+        """
         self._world.listen()
         self._world.look()
         label = self._progress.label
@@ -55,14 +58,14 @@ class Others:
 
     @property
     def label(self) -> str:
-        """The label of the last collective that this rank has reached."""
+        """Return the label of the last collective that this rank has reached."""
         return self._progress.label
 
     def close(self) -> None:
         self._progress.close()
 
     def _label(self, item: Item, axes: Sequence[str]) -> str:
-        own = self._world.rank - self._first
-        members = [self._first + rank for rank in group_of(self._mesh, own, axes)]
-        others = [rank for rank in members if rank != self._world.rank]
-        return f"{item.located(axes)}{f' with {ranks_text(others)}' if others else ''}"
+        mesh_rank = self._world.rank - self._first
+        members = [self._first + rank for rank in group_of(self._mesh, mesh_rank, axes)]
+        peers = [rank for rank in members if rank != self._world.rank]
+        return f"{item.located(axes)}{f' with {ranks_text(peers)}' if peers else ''}"

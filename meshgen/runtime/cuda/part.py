@@ -1,7 +1,7 @@
-"""A module of one mesh on its devices: issues the instructions of its plan (`runtime/control_flow.py`).
+"""A single-mesh module on its devices: issues the instructions of its schedule (`runtime/control_flow.py`).
 
-Work that depends on no value of a device is one instruction, captured in one CUDA graph for all ranks: most programs
-are one. Between instructions the host reads the predicates of loops and branches.
+Work that does not depend on values computed on a device is one instruction, captured in one CUDA graph for all ranks.
+Most programs are a single instruction. Between instructions the host reads the predicates of loops and branches.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, 
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Item, aligned
 
 Array = np.ndarray[Any, Any]
-Waits = Iterator[int]  # streams, each of which must be idle before the iterator is asked for the next one
+Waits = Iterator[int]  # yields streams; each must be idle before the iterator is advanced
 
 
 class Part:
-    """The steps of one mesh. Ranks are numbered in the world of all meshes of the program."""
+    """The steps of one mesh. Ranks are global: they number the devices of all meshes of the program."""
 
     def __init__(self, api: Api, frame: Frame, devices: Mapping[int, Device], comms: Communicators, *,
                  use_graphs: bool, warm_up: bool, others: Others | None = None, kept: Iterable[int] = ()) -> None:  # fmt: skip
-        """See `Executor`.
+        """Prepare the steps (see `Executor`).
 
         Args:
-            others: the ranks of other processes; None: there are none.
-            kept: results, by buffer, that lie in the memory of arguments: they are copied to memory of their own, `self.kept`, at
-                the end of a step, before the next values of the arguments are.
+            others: the ranks of other processes, or None if this process runs all ranks.
+            kept: output buffers that lie in the memory of arguments. The end of a step copies them to separate memory,
+                `self.kept`, before it overwrites the arguments with their next values.
         """
         self.frame, self._api, self._devices, self._comms = frame, api, devices, comms
         self._code = code_of(frame, is_decided)
         self._others = others
         self._use_graphs, self._warm_up = use_graphs, warm_up
         self._streams = sorted({COMPUTE, COMMUNICATION} | streams_of(frame.plan))
-        self._warm: set[int] = set()  # instructions that have run
+        self._warm: set[int] = set()  # instructions that have run at least once
         self._next = next_values(frame)
         self.kept = {
             number: {rank: device.allocate(nbytes, f"a result of rank {rank}") for rank, device in devices.items()}
@@ -56,33 +56,36 @@ class Part:
             rank: device.allocate(self._staged_bytes * (1 + self._streams[-1]), f"staging of rank {rank}")
             for rank, device in devices.items()
         }
-        self.graphs: dict[int, StepGraph] = {}  # by the place of the instruction
-        self._moved: set[int] = set()  # graphs with addresses that are not the frame's
+        self.graphs: dict[int, StepGraph] = {}  # by index of the instruction
+        self._moved: set[int] = set()  # graphs captured with the addresses of an earlier frame
 
     def step(self) -> Waits:
-        """One step, from idle devices to idle devices; persistent inputs have their next values afterwards."""
+        """Run a step, from idle devices to idle devices. Afterwards, persistent inputs hold their next values."""
         yield from follow(self._code, self)
         if self._next or self.kept:
             yield self._launch(len(self._code), self.frame.ranks, self._finish)
 
     @property
     def origin(self) -> int:
-        """The stream that is idle when a step is done."""
+        """Return the stream that becomes idle when a step has finished."""
         return self._devices[self.frame.ranks[0]].streams[0]
 
     @property
     def context(self) -> Any:
-        """The context of that stream."""
+        """Return the CUDA context of the origin stream."""
         return self._devices[self.frame.ranks[0]].context
 
     @property
     def only_graph(self) -> StepGraph | None:
-        """The graph of a whole step, once captured; None where a step needs several, or before."""
+        """Return the graph of an entire step, or None if it needs several graphs or has not been captured yet."""
         (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)
         return graph if len(self._code) == 1 and not self._next and not self.kept else None
 
     def rebind(self, frame: Frame) -> None:
-        """Continue with a frame of the same plan with other addresses: graphs are captured again at their next use."""
+        """Continue with a frame of the same schedule at other addresses.
+
+        Each graph is captured again at its next use.
+        """
         self.frame, self._code, self._next = frame, code_of(frame, is_decided), next_values(frame)
         self._moved.update(self.graphs)
 
@@ -90,10 +93,11 @@ class Part:
         for graph in self.graphs.values():
             graph.close()
 
-    # --- what control flow needs (`control_flow.Engine`) -----------------------------------------------------------------
+    # --- methods of `control_flow.Engine`
+    # --------------------------------------------------------------------------------
 
     def enter(self, frame: Frame) -> None:
-        """Arenas need no initialisation."""
+        """Do nothing: arenas need no initialization."""
 
     def issue(self, place: int, step: Issue[Frame]) -> Waits:
         yield self._launch(place, step.frame.ranks, partial(self._issue, step.frame, step.items))
@@ -102,23 +106,23 @@ class Part:
         yield self._hand_over(place, step.target.ranks, copies_of(step))
 
     def begin_trip(self, frame: Frame, trip: int) -> None:
-        """Scans are issued with the items around them."""
+        """Do nothing: iterations of scans are issued with the surrounding items."""
 
     def choice(self, step: Choose[Frame]) -> Generator[int, None, int]:
-        """Read from all ranks, after the issued work is done."""
+        """Read a branch decision from all ranks, after the issued work has finished."""
         yield from ()
-        frame, kind = step.frame, step.frame.plan.buffers[step.buffer].type
-        found = [
-            int(self._devices[rank].download(frame.address(step.buffer, rank), np.empty((), kind.numpy_dtype)))
+        frame, decision_type = step.frame, step.frame.plan.buffers[step.buffer].type
+        decisions = [
+            int(self._devices[rank].download(frame.address(step.buffer, rank), np.empty((), decision_type.numpy_dtype)))
             for rank in frame.ranks
         ]
         if self._others and step.item.communicates:
-            found = self._others.choices(step.item, found[0])
-        require_one_way(step.item, found)
-        return found[0]
+            decisions = self._others.choices(step.item, decisions[0])
+        require_one_way(step.item, decisions)
+        return decisions[0]
 
     def _launch(self, place: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
-        """Issue the work of an instruction, by its graph if there is one; the stream that is idle when it is done."""
+        """Issue the work of an instruction, through its graph if possible, and return the stream that it ends in."""
         devices = [self._devices[rank] for rank in ranks]
         streams = [(device, device.streams[number]) for device in devices for number in self._streams]
         if not self._use_graphs or (self._warm_up and place not in self._warm):
@@ -136,28 +140,34 @@ class Part:
         return streams[0][1]
 
     def _finish(self) -> None:
-        """Copy results out of the memory of arguments, then next values into it."""
-        kept = [
-            Copy(self.frame.addresses(number), places, self.frame.plan.buffers[number].type.nbytes)
-            for number, places in self.kept.items()
+        """Copy results out of the memory of arguments, then the arguments' next values into it."""
+        result_copies = [
+            Copy(self.frame.addresses(number), addresses, self.frame.plan.buffers[number].type.nbytes)
+            for number, addresses in self.kept.items()
         ]
-        for copies in (kept, self._next):
+        for copies in (result_copies, self._next):
             self._copy(self.frame.ranks, COMPUTE, copies)
 
     def _hand_over(self, place: int, ranks: Sequence[int], copies: Sequence[Copy]) -> int:
         return self._launch(place, ranks, partial(self._copy, ranks, COMPUTE, copies))
 
-    # --- to the devices --------------------------------------------------------------------------------------------------
+    # --- issuing work to the devices ---------------------------------------------------------------------------------
 
     def _issue(self, frame: Frame, numbers: Sequence[int]) -> None:
-        """Items in order, on the streams of the frame's ranks; events of items that are not among them are over."""
+        """Issue items in order on the streams of the frame's ranks.
+
+        Waits for events of items that are not in `numbers` are skipped, because these items have finished.
+        """
         if len(frame.ranks) == 1:
-            self._devices[frame.ranks[0]].use()  # and no other one until all is issued
+            self._devices[frame.ranks[0]].use()  # no other device becomes current until everything is issued
         for call in self._calls_of(frame, tuple(numbers)):
             call()
 
     def _calls_of(self, frame: Frame, numbers: tuple[int, ...]) -> Iterable[Call]:
-        """The calls that issue the items, of a whole step prepared once; regions have very many frames, of one use each."""
+        """Return the calls that issue the items.
+
+        The calls of a step are cached. The calls of regions are not, because there are very many, each used once.
+        """
         if frame.path:
             return self._calls(frame, numbers)
         if numbers not in frame.calls:
@@ -199,25 +209,28 @@ class Part:
         run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
 
     def _issue_scan(self, frame: Frame, number: int, item: Item) -> None:
-        """The body of a scan at each trip."""
+        """Issue the body of a scan once per iteration."""
         bodies = frame.regions[number]
-        everything = tuple(range(len(bodies[0].plan.items)))
+        all_items = tuple(range(len(bodies[0].plan.items)))
         self._copy(frame.ranks, item.stream, copies_of(carried(frame, item)))
         for body in bodies:
             self._meet(body, item.stream, fork)
-            self._issue(body, everything)
+            self._issue(body, all_items)
             self._meet(body, item.stream, join)
             self._copy(frame.ranks, item.stream, copies_of(given_back(frame, item, body)))
 
-    def _meet(self, frame: Frame, stream: int, how: Callable[..., None]) -> None:
-        """The streams that a region uses begin after that of its item (`fork`), or that one goes on after them (`join`)."""
+    def _meet(self, frame: Frame, stream: int, synchronize: Callable[..., None]) -> None:
+        """Fork the streams that a region uses from its item's stream, or join them to it.
+
+        `how` is `fork` before the region and `join` after it.
+        """
         for rank in frame.ranks:
             device = self._devices[rank]
-            others = [(device, device.streams[each]) for each in sorted(streams_of(frame.plan) - {stream})]
-            how((device, device.streams[stream]), others, (frame.path, how.__name__))
+            others = [(device, device.streams[other]) for other in sorted(streams_of(frame.plan) - {stream})]
+            synchronize((device, device.streams[stream]), others, (frame.path, synchronize.__name__))
 
     def _copy(self, ranks: Sequence[int], stream: int, copies: Sequence[Copy]) -> None:
-        """Parallel copies."""
+        """Issue copies with the effect of a parallel copy: every source is read before any target is written."""
         for rank in ranks:
             device, staging = self._devices[rank], self._staging[rank] + stream * self._staged_bytes
             for source, target, nbytes in in_order(copies, rank, staging):

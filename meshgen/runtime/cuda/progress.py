@@ -1,6 +1,7 @@
-"""Progress of a device: each stream records its collectives before they begin, and the host can read that at any time.
+"""Progress of a device: each stream records the collective that it is about to begin, and the host can read the
+records.
 
-The records are words of page-locked memory, so they can be read while the device hangs.
+The records are words of page-locked host memory, so they can be read even while the device hangs.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import ctypes
 
 from meshgen.runtime.cuda.device import Device
 
-_FLAGS = 0  # of cuMemHostAlloc: with unified addressing the device address is the host's
-_WORD_BYTES = 4
+_FLAGS = 0  # of cuMemHostAlloc: with unified addressing, device and host use the same address
+_WORD_BYTES = 4  # written by `cuStreamWriteValue32`
 
 
 class Progress:
-    """Of one device."""
+    """The last collective that each stream of a device has reached."""
 
     def __init__(self, device: Device) -> None:
         device.use()
@@ -25,15 +26,15 @@ class Progress:
         self._numbers = {"what comes before the first collective": 0}
 
     def note(self, label: str, stream: int) -> None:
-        """Record in the stream that it reaches this collective."""
+        """Record in the stream that it reaches the collective `label`."""
         number = self._numbers.setdefault(label, len(self._numbers))
         self._device.use()
-        place = self._address + _WORD_BYTES * self._device.streams.index(stream)
-        self._device.api.cuda("cuStreamWriteValue32", stream, place, number, 0)
+        address = self._address + _WORD_BYTES * self._device.streams.index(stream)
+        self._device.api.cuda("cuStreamWriteValue32", stream, address, number, 0)
 
     @property
     def label(self) -> str:
-        """The label of the last collective that the device has reached; of two streams that communicate those of both."""
+        """Return the last collective that the device has reached, or one per stream if several streams communicate."""
         labels = list(self._numbers)
         return " or ".join(dict.fromkeys(labels[word] for word in self._words if word)) or labels[0]
 

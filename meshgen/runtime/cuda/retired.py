@@ -1,7 +1,8 @@
-"""Executors and sessions that are not used any more are freed when no call of another one is under way.
+"""Deferred freeing of executors and sessions: the unused ones are freed when no call of another one is in progress.
 
-Python's collector of cycles may find one at any moment, also between the calls of a step. To free memory waits for its device, and kernels
-there may wait for those of other ranks, which the step has not issued yet.
+Python's cycle collector can find an unused executor at any moment, also between the calls of a step. Freeing memory
+waits
+for its device. Kernels there may wait for kernels of other ranks, which the step has not issued yet: a deadlock.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ class Closes(Protocol):
     def close(self) -> None: ...
 
 
-_UNDER_WAY: list[None] = []  # calls of executors and sessions, in all threads
+_UNDER_WAY: list[None] = []  # one entry per call of an executor or session in progress, in all threads
 _RETIRED: list[Closes] = []
 
 
 def retire(executor: Closes) -> None:
-    """Free an executor, or what a session has, now, or at the end of the calls that are under way."""
+    """Free an executor or the resources of a session, now or when the last call in progress ends."""
     _RETIRED.append(executor)
     _free_all()
 
 
 def begin_call() -> None:
-    """Free nothing from here on."""
+    """Mark a call as in progress: nothing is freed until it ends."""
     _UNDER_WAY.append(None)
 
 
 def end_call() -> None:
-    """The end of a call that began; after the last one what was retired meanwhile is freed."""
+    """Mark the end of a call. If it was the last one in progress, free everything that was retired meanwhile."""
     _UNDER_WAY.pop()
     _free_all()
 
 
 def _free_all() -> None:
     while _RETIRED and not _UNDER_WAY:
-        with suppress(RuntimeFailure):  # the call that ends has not failed
+        with suppress(RuntimeFailure):  # a failure while freeing is not a failure of the call that ends
             _RETIRED.pop().close()

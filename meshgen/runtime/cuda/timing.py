@@ -1,4 +1,4 @@
-"""How long a launch takes on a device, between events on its stream."""
+"""Measurement of a launch's duration on a device, between events in its stream."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Protocol
 
 from meshgen.runtime.cuda.device import Device, Launch
 
-FLUSHES = 2  # times the L2 cache is written to empty it of anything else: its lines are not replaced strictly in turn
+FLUSHES = 2  # times the size of the L2 cache that is written to evict all other data: replacement is not strictly LRU
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a launch: `warm` with its operands in the L2 cache, as far as they fit, `cold` with other data there."""
+    """Seconds of a launch. `warm`: with its operands in the L2 cache as far as they fit; `cold`: with other data there."""
 
     warm: float
     cold: float
 
     @property
     def seconds(self) -> float:
-        """Their mean: in a step, what was just computed is in the cache, and weights are not."""
+        """Return the mean of both: in a step, recently computed operands are in the cache, and weights are not."""
         return (self.warm + self.cold) / 2
 
 
 class Timer(Protocol):
-    """Measures launches on a device."""
+    """A timer of launches on a device."""
 
     def seconds(self, launch: Launch) -> Timing:
-        """One sample."""
+        """Measure a launch once."""
         ...
 
 
 class EventTimer:
-    """A timer by events of the driver, which have a resolution of about 0.5 us (CUDA driver API, `cuEventElapsedTime`).
+    """A timer based on driver events, which have a resolution of about 0.5 us (CUDA driver API, `cuEventElapsedTime`).
 
-    The host issues everything while the device still writes the cache, so what it takes is in no time.
+    The host issues everything while the device is still writing the cache, so no host time is measured.
     """
 
     def __init__(self, device: Device) -> None:
-        """Takes memory of twice the L2 cache on the device. Raises RuntimeFailure MG0604."""
+        """Allocate memory of twice the L2 cache's size on the device. Raises RuntimeFailure MG0604."""
         self._device, cuda = device, device.api.cuda
         size = device.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
         self._nbytes = FLUSHES * int(cuda("cuDeviceGetAttribute", size, cuda("cuDeviceGet", device.ordinal)))
@@ -46,7 +46,7 @@ class EventTimer:
         self._events = [device.event(("time", number), is_timed=True) for number in range(3)]
 
     def seconds(self, launch: Launch) -> Timing:
-        """A cold launch, and a warm one after it. Raises RuntimeFailure MG0604."""
+        """Time a cold launch, then a warm launch. Raises RuntimeFailure MG0604."""
         cuda, stream = self._device.api.cuda, self._device.streams[0]
         self._device.clear(self._memory, self._nbytes, stream)
         first, second, third = self._events

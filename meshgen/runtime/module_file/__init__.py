@@ -1,1 +1,1 @@
-"""The `.mgx` file: its members, its manifest, signatures."""
+"""The `.mgx` module file: its zip container, manifests, tensors and stage texts."""

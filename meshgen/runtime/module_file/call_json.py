@@ -1,8 +1,10 @@
-"""How a module is called, in its manifest: parameters, structures and results as plain descriptions.
+"""JSON form of a module's call signature: its parameters, their structures and its results.
 
-    {"parameters": [["params", {"kind": "dict", "children": [["w", {"name": "params.w", "number": 0}]]}]], "positional": ["params"], ...}
+    {"parameters": [["params", {"kind": "dict", "children": [["w", {"name": "params.w", "number": 0}]]}]], "positional":
+    ["params"], ...}
 
-A description names classes and imports none: objects of results are of the classes of the arguments, or records.
+The JSON names classes, but reading it imports none. At a call, structured results are built with the classes of
+the arguments, or as plain records.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ Json = dict[str, Any]
 
 
 def call_to_json(signature: Signature | None) -> Json:
-    """Return the manifest's entry for the call of a program that is not called by the names and the order of its inputs."""
+    """Return the "call" entry of a manifest.
+
+    Returns an empty dict if the program takes its inputs as arrays in order, because then it needs no entry.
+    """
     if signature is None or signature.in_order:
         return {}
     call: Json = {
@@ -58,27 +63,30 @@ def _node_to_json(node: Node) -> Json:
         key = {"key": node.key} if node.key else {}
         return {"name": node.name, "number": node.number, **key}
     form = node.form
-    given = {"title": form.title, "static": form.static, "origin": form.origin}
+    optional_texts = {"title": form.title, "static": form.static, "origin": form.origin}
     keys = {"keys": list(form.keys)} if form.keys and all(map(_is_key, form.keys)) else {}
-    held = {"children": [[key, _node_to_json(each)] for key, each in node.items()]}
-    return {"kind": form.kind} | {name: text for name, text in given.items() if text} | keys | held
+    children = {"children": [[key, _node_to_json(child)] for key, child in node.items()]}
+    return {"kind": form.kind} | {name: text for name, text in optional_texts.items() if text} | keys | children
 
 
 def _is_key(key: Any) -> bool:
-    """Whether a key of a dict is kept as it is; others become texts."""
+    """Whether JSON can represent a dict key exactly. Other keys are stored as text."""
     is_number = isinstance(key, int) and -(1 << 63) <= key < 1 << 63
     return key is None or is_number or isinstance(key, str) or (isinstance(key, float) and math.isfinite(key))
 
 
 def state_to_json(state: State | None) -> Json:
-    """Return the manifest's entry for the state of a program; none for a state that is unknown."""
+    """Return the "state" entry of a manifest, or an empty dict if the state is unknown."""
     if state is None:
         return {}
     return {"state": {"next_values": dict(state.next_values), "undecided": dict(state.undecided)}}
 
 
 def state_from_json(value: Json) -> State | None:
-    """The state of a manifest; None for a module that was written without a signature. Raises ValueError for a malformed entry."""
+    """Return the state stored in a manifest, or None if the module was written without a signature.
+
+    Raises ValueError for a malformed entry.
+    """
     return get(value, "state", _state) if "state" in value else None
 
 
@@ -97,27 +105,34 @@ def _state(value: Any) -> State:
 
 
 def require_state(state: State | None, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]) -> None:
-    """Raise ValueError where a next value is not a result, or has another type than the argument that the program reads."""
-    for name, number in state.next_values.items() if state else ():
-        if number >= len(outputs) or outputs[number] != inputs.get(name, outputs[number]):
-            raise ValueError(f"state: result {number} is not the next value of '{name}'")
+    """Raise ValueError unless each next value is a result of the same type as its argument.
+
+    An argument that the program does not read is not in `inputs`, so its type is not checked.
+    """
+    for name, result_index in state.next_values.items() if state else ():
+        if result_index >= len(outputs) or outputs[result_index] != inputs.get(name, outputs[result_index]):
+            raise ValueError(f"state: result {result_index} is not the next value of '{name}'")
 
 
 def call_from_json(value: Json, inputs: Sequence[str] | None, outputs: int | None) -> Signature | None:
-    """The inverse of `call_to_json`, of a manifest; None where it has no entry. `inputs` are names; None: unknown as yet.
+    """Return the signature stored in a manifest, or None if it has no "call" entry. The inverse of `call_to_json`.
 
-    Raises ValueError for a malformed entry, and for one that does not match the inputs and outputs.
+    Args:
+        inputs: names of the program's inputs, or None if they are not known yet.
+        outputs: number of the program's outputs, or None if it is not known yet.
+    Raises:
+        ValueError: the entry is malformed, or does not match the inputs and outputs.
     """
     if "call" not in value:
         return None
-    found = get(value, "call", _signature)
+    signature = get(value, "call", _signature)
     if inputs is not None and outputs is not None:
-        require_fit(found, inputs, outputs)
-    return found
+        require_fit(signature, inputs, outputs)
+    return signature
 
 
 def require_fit(signature: Signature, inputs: Sequence[str], outputs: int) -> None:
-    """Raise ValueError where slots are not the inputs and the outputs, each once."""
+    """Raise ValueError unless the slots of `signature` are exactly the inputs and outputs of the program, each once."""
     used = [(slot.number, slot.name) for slot in signature.slots if slot.number is not None]
     if sorted(used) != list(enumerate(inputs)):
         raise ValueError("call: its slots are not the inputs")
@@ -152,7 +167,7 @@ def _signature(value: Any) -> Signature:
 
 def _pairs_of_names(value: Any) -> dict[str, str]:
     names: dict[str, str] = {}
-    for pair in each_of(value, lambda each: each_of(each, read_name)):
+    for pair in each_of(value, lambda pair_value: each_of(pair_value, read_name)):
         if len(pair) != 2:
             raise ValueError(f"expected two names, got {shown(list(pair))}")
         names[pair[0]] = pair[1]
@@ -161,10 +176,10 @@ def _pairs_of_names(value: Any) -> dict[str, str]:
 
 def _children(value: Any, depth: int = 0) -> dict[str, Node]:
     pairs = each_of(value, lambda pair: _child(pair, depth))
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    children = dict(pairs)
+    if len(children) != len(pairs):
         raise ValueError("its keys must be distinct")
-    return found
+    return children
 
 
 def _child(value: Any, depth: int) -> tuple[str, Node]:
@@ -184,12 +199,12 @@ def _node(value: Any, depth: int = 0) -> Node:
             get(table, "number", optional(read_count)),
             key=read_name(table.get("key", "")),
         )
-    held = get(table, "children", lambda rows: _children(rows, depth + 1))
+    children = get(table, "children", lambda rows: _children(rows, depth + 1))
     kind = get(table, "kind", lambda word: one_of(word, KINDS))
     keys = each_of(table.get("keys", []), _read_dict_key)
-    if keys and (kind != "dict" or len({*keys}) != len(held) or [*map(str, keys)] != [*held]):
+    if keys and (kind != "dict" or len({*keys}) != len(children) or [*map(str, keys)] != [*children]):
         raise ValueError("its keys do not match its children")
-    if kind == "none" and held:
+    if kind == "none" and children:
         raise ValueError("None has no children")
     form = Form(
         kind,
@@ -199,8 +214,8 @@ def _node(value: Any, depth: int = 0) -> Node:
         read_name(table.get("origin", "")),
     )
     if kind == "constant":
-        constant_of(form, dict.fromkeys(held, 0))
-    return Branch(held.items(), form)
+        constant_of(form, dict.fromkeys(children, 0))
+    return Branch(children.items(), form)
 
 
 def _read_dict_key(value: Any) -> Any:

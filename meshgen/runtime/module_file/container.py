@@ -1,9 +1,9 @@
-"""The module file: one uncompressed zip in one canonical form, read strictly.
+"""The module file: an uncompressed zip file in one canonical form, which the reader enforces.
 
-Members are ordered by name, with a fixed time and no attributes; a padding field before each makes its bytes start
-at a multiple of 64 (4096 for tensors), so that a reader can map them. The reader takes names, sizes and
-checksums from the directory, derives every other byte of the file's structure from them, and refuses a file
-that differs anywhere, so a damaged or forged structure cannot pass.
+Members are sorted by name and have a fixed time stamp and no attributes. Padding before each member aligns its bytes
+to 64 (tensors: to 4096), so that a reader can map them. The reader takes only names, sizes and checksums from the
+central directory. It derives every other byte of the zip structure from these and rejects a file that differs
+anywhere, so a damaged or forged structure cannot pass.
 
 Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3 (zip64); field 0xD935 is Android's alignment padding.
 """
@@ -26,6 +26,7 @@ from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
 from meshgen.runtime.module_file.files import write_file
 from meshgen.runtime.module_file.members import damaged
 
+# bytes: alignment of tensors (the page size, for mmap) and of other members (a cache line)
 PAGE, LINE = 4096, 64
 WEIGHTS = "weights.safetensors"
 _LOCAL = struct.Struct("<IHHHHHIIIHH")
@@ -36,15 +37,15 @@ _LOCATOR = struct.Struct("<IIQI")
 _LOCAL_MAGIC, _CENTRAL_MAGIC, _END_MAGIC, _END64_MAGIC, _LOCATOR_MAGIC = (
     0x04034B50, 0x02014B50, 0x06054B50, 0x06064B50, 0x07064B50,
 )  # fmt: skip
-_MAGIC = struct.pack("<I", _LOCAL_MAGIC)  # what a module begins with
+_MAGIC = struct.pack("<I", _LOCAL_MAGIC)  # the first bytes of every module file
 _ZIP64, _PADDING = 0x0001, 0xD935
-_DATE = 0x0021  # 1 January 1980
-_LIMIT = 0xFFFFFFFF
+_DATE = 0x0021  # the MS-DOS encoding of 1 January 1980, the earliest date
+_LIMIT = 0xFFFFFFFF  # in a 32-bit field: the actual value is in the zip64 extra field
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
 
 class Entry(NamedTuple):
-    """One member as the directory lists it."""
+    """A member of the zip file as listed in the central directory."""
 
     name: str
     size: int
@@ -52,15 +53,15 @@ class Entry(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The canonical layout of a file with these entries."""
+    """The canonical zip structure around the members' bytes."""
 
-    headers: tuple[tuple[int, bytes], ...]  # per entry: its position and local header with padding
+    headers: tuple[tuple[int, bytes], ...]  # per entry: position of its local header, and the header with padding
     start: tuple[int, ...]  # per entry: position of its bytes
-    directory: tuple[int, bytes]  # position and bytes of the central directory with all that follows
+    directory: tuple[int, bytes]  # position of the central directory, and its bytes including the end records
 
 
 def layout(entries: Sequence[Entry]) -> Layout:
-    """The canonical form."""
+    """Return the canonical zip structure for `entries`."""
     headers: list[tuple[int, bytes]] = []
     start: list[int] = []
     position = 0
@@ -121,28 +122,35 @@ def _end_record(count: int, position: int, size: int) -> bytes:
     return wide + _LOCATOR.pack(_LOCATOR_MAGIC, 0, position + size, 1) + record
 
 
-def path_of(given: Any) -> Path:
-    """A user's path. Raises UsageError MG0001 for anything else, and for an empty text, which would be the working directory."""
+def path_of(argument: Any) -> Path:
+    """Return a user's argument as a path.
+
+    Raises UsageError MG0001 unless the argument is a path or text. An empty text is an error too: it would mean the
+    working directory.
+    """
     try:
-        if isinstance(text := os.fspath(given), str) and text:
+        if isinstance(text := os.fspath(argument), str) and text:
             return Path(text)
     except TypeError:
         pass
-    raise UsageError(Diagnostic("MG0001", f"expected a path, got {given!r}"))
+    raise UsageError(Diagnostic("MG0001", f"expected a path, got {argument!r}"))
 
 
 def refuse_place(path: Path) -> None:
-    """Raise UsageError MG0003 if the path cannot be written, before a long build."""
+    """Raise UsageError MG0003 if no file can be written at `path`.
+
+    Callers check this before a long build, so that its result is not lost.
+    """
     try:
         fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
-    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+    except (OSError, ValueError) as error:  # pathlib raises ValueError for a path with a NUL byte
         fault = (error.errno if isinstance(error, OSError) else None) or errno.EINVAL
     if fault:
         raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {os.strerror(fault)}"))
 
 
 def write(path: Path, members: Mapping[str, bytes]) -> None:
-    """Write a file with these members, all of it or nothing. Raises UsageError MG0003 if it cannot be written."""
+    """Write a module file with these members atomically. Raises UsageError MG0003 if it cannot be written."""
     refuse_place(path)
     entries = [Entry(name, len(members[name]), zlib.crc32(members[name])) for name in sorted(members)]
     assert all(_NAME.fullmatch(entry.name) for entry in entries)
@@ -158,16 +166,16 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
 
 
 class Container:
-    """A module file that was read: a mapping from member names to their bytes."""
+    """The members of an opened module file, as a mapping from names to bytes."""
 
     def __init__(self, path: Path, *, mapped: bool = False) -> None:
         """Read the file and check its structure.
 
         Args:
-            mapped: leave the weights in the file, as a mapping of it; all else is copied.
+            mapped: memory-map the weights instead of reading them. All other members are copied into memory.
         Raises:
             UsageError: MG0002, the file is missing or cannot be read.
-            ModuleError: MG0501, it is something else; MG0502, it is damaged.
+            ModuleError: MG0501, the file is not a module; MG0502, it is damaged.
         """
         self.path = path
         content = memoryview(_map(path) if mapped else _read(path))
@@ -178,9 +186,9 @@ class Container:
                 raise damaged(path, f"its structure is malformed (at byte {position})")
         self._members: dict[str, memoryview] = {}
         for entry, start in zip(self._entries, plan.start, strict=True):
-            own = content[start : start + entry.size]
-            stays = not mapped or entry.name.rpartition("/")[2] == WEIGHTS
-            self._members[entry.name] = own if stays else memoryview(bytes(own))
+            member_bytes = content[start : start + entry.size]
+            is_view = not mapped or entry.name.rpartition("/")[2] == WEIGHTS
+            self._members[entry.name] = member_bytes if is_view else memoryview(bytes(member_bytes))
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -189,14 +197,14 @@ class Container:
         return iter(self._members)
 
     def __getitem__(self, name: str) -> memoryview:
-        """The member's bytes. Raises ModuleError for an unknown member."""
+        """Return the bytes of a member. Raises ModuleError for an unknown member."""
         if name not in self._members:
             raise damaged(self.path, f"it has no member '{name}'")
         return self._members[name]
 
 
 def _read(path: Path) -> bytes:
-    """The whole file, so that later writes to it have no effect. Only the first bytes of another kind of file."""
+    """Read the file into memory, so that later writes to it have no effect. Returns no bytes if it is not a module."""
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if os.pread(file.fileno(), 4, 0) != _MAGIC:
@@ -210,7 +218,7 @@ def _read(path: Path) -> bytes:
 
 
 def _map(path: Path) -> mmap.mmap | bytes:
-    """A mapping of the file."""
+    """Map the file into memory. Returns no bytes if it is too short to be a module."""
     with _opened(path) as file:
         if os.fstat(file.fileno()).st_size < _END.size:
             return b""
@@ -221,7 +229,7 @@ def _map(path: Path) -> mmap.mmap | bytes:
 
 
 def _opened(path: Path) -> FileIO:
-    """The opened file, which must be a regular one: reading a pipe or device may never end. Raises UsageError MG0002."""
+    """Open a regular file. Raises UsageError MG0002 for a pipe or device too, because reading one may never end."""
     try:
         if not path.is_file() and path.exists():
             raise OSError(errno.EINVAL, os.strerror(errno.EISDIR) if path.is_dir() else "it is not a regular file")
@@ -236,7 +244,7 @@ def _unreadable(path: Path, reason: object) -> UsageError:
 
 
 def _read_directory(content: memoryview, path: Path) -> list[Entry]:
-    """Names, sizes and checksums. The rest of the directory is checked against the canonical form."""
+    """Return names, sizes and checksums of the members. `Container` checks the other fields against the canonical form."""
     if bytes(content[:4]) != _MAGIC:
         raise ModuleError(
             Diagnostic("MG0501", f"'{path}' is not a meshgen module", hint="meshgen compile writes modules")
@@ -259,7 +267,10 @@ def _read_directory(content: memoryview, path: Path) -> list[Entry]:
 
 
 def _read_end(content: memoryview) -> tuple[int, int, int]:
-    """Number of entries, size and position of the directory. Raises ValueError or struct.error."""
+    """Return the number of entries, the size and the position of the central directory.
+
+    Raises ValueError or struct.error for a malformed end record.
+    """
     tail = len(content) - _END.size
     if tail < 0 or _END.unpack_from(content, tail)[0] != _END_MAGIC:
         raise ValueError("its end record is missing: it was truncated, or data was appended")
@@ -274,16 +285,16 @@ def _read_end(content: memoryview) -> tuple[int, int, int]:
 
 
 def _read_entries(directory: memoryview, count: int) -> Iterator[Entry]:
-    place = 0
+    offset = 0
     for _ in range(count):
-        fields = _CENTRAL.unpack_from(directory, place)
+        fields = _CENTRAL.unpack_from(directory, offset)
         crc, size, name_size, extra_size = fields[7], fields[9], fields[10], fields[11]
-        place += _CENTRAL.size
-        name = bytes(directory[place : place + name_size]).decode("latin-1")
+        offset += _CENTRAL.size
+        name = bytes(directory[offset : offset + name_size]).decode("latin-1")
         if fields[0] != _CENTRAL_MAGIC or not _NAME.fullmatch(name):
             raise ValueError(f"its directory has a bad entry '{name[:80]!a}'")
-        place += name_size
+        offset += name_size
         if size == _LIMIT:
-            size = struct.unpack_from("<Q", directory, place + 4)[0]
-        place += extra_size
+            size = struct.unpack_from("<Q", directory, offset + 4)[0]
+        offset += extra_size
         yield Entry(name, size, crc)

@@ -1,4 +1,4 @@
-"""Atomic writes of files: readers never see a partial file, and the old one stays until the new one is complete."""
+"""Atomic file writes: readers never see a partial file, and the old file stays until the new one is complete."""
 
 from __future__ import annotations
 
@@ -15,63 +15,64 @@ from meshgen.locks import replacing
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file atomically; `write` writes the content to the stream that it is given.
+    """Write a file atomically; `write` writes the content to the stream that it receives.
 
-    A link stays, and its target is written. Devices and pipes cannot be replaced: they are written directly. An existing file
-    keeps its owner and mode.
-    Raises UsageError MG0003 if it cannot be written.
+    A symbolic link is kept and its target is written. Devices and pipes cannot be replaced, so they are written
+    directly.
+    An existing file keeps its owner and mode.
+    Raises UsageError MG0003 if the file cannot be written.
     """
     try:
-        place = Path(os.path.realpath(path))
-        was = _status(place)
-        if was and not stat.S_ISREG(was.st_mode):
-            with open(place, "wb") as file:
+        target = Path(os.path.realpath(path))
+        old_status = _status(target)
+        if old_status and not stat.S_ISREG(old_status.st_mode):
+            with open(target, "wb") as file:
                 write(cast("BinaryIO", _Stream(file)))
         else:
-            _replace(place, was, write)
-    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+            _replace(target, old_status, write)
+    except (OSError, ValueError) as error:  # pathlib raises ValueError for a path with a NUL byte
         raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {system_reason(error)}")) from error
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as `write_file` does, with escapes for what is not Unicode in the names of files that it mentions."""
+    """Write a text file atomically. Lone surrogates, which come from file names that are not Unicode, are escaped."""
     write_file(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
 class _Stream:
-    """A device or pipe, which cannot seek or tell."""
+    """A writable device or pipe without `seek` and `tell`, which these do not support."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write, self.flush = file.write, file.flush
 
 
-def _status(place: Path) -> os.stat_result | None:
-    """None if the path does not exist."""
+def _status(path: Path) -> os.stat_result | None:
+    """Return the `stat` result of a path, or None if the path does not exist."""
     try:
-        return place.stat()
+        return path.stat()
     except FileNotFoundError:
         return None
 
 
-def _replace(place: Path, was: os.stat_result | None, write: Callable[[BinaryIO], object]) -> None:
-    """Write a temporary file in the same folder and rename it; it gets the permissions of the old one."""
-    tag = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
-    with replacing(place, f".{tag}-", 0o600 if was else 0o666) as file:
-        if was:
-            _keep_rights(file.fileno(), was)
+def _replace(target: Path, old_status: os.stat_result | None, write: Callable[[BinaryIO], object]) -> None:
+    """Write a temporary file in the same folder and rename it to `target`, with the permissions of the old file."""
+    tag = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]
+    with replacing(target, f".{tag}-", 0o600 if old_status else 0o666) as file:
+        if old_status:
+            _copy_permissions(file.fileno(), old_status)
         write(file)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _keep_rights(handle: int, was: os.stat_result) -> None:
-    if not hasattr(os, "fchown"):  # Windows: rights come with the directory
+def _copy_permissions(handle: int, old_status: os.stat_result) -> None:
+    if not hasattr(os, "fchown"):  # Windows: permissions are inherited from the directory
         return
-    mode = stat.S_IMODE(was.st_mode)
+    mode = stat.S_IMODE(old_status.st_mode)
     with contextlib.suppress(OSError):  # only root may change the owner
-        os.fchown(handle, was.st_uid, -1)
+        os.fchown(handle, old_status.st_uid, -1)
     try:
-        os.fchown(handle, -1, was.st_gid)
+        os.fchown(handle, -1, old_status.st_gid)
     except OSError:
-        mode &= ~stat.S_IRWXG  # its group is now another one
+        mode &= ~stat.S_IRWXG  # the new file could not get the old group, so no group gets access
     os.fchmod(handle, mode)

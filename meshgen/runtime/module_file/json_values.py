@@ -1,4 +1,4 @@
-"""Checked values of untrusted JSON documents; ValueError names the malformed one."""
+"""Validating readers for values of untrusted JSON. Each raises ValueError with the path to a malformed value."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from meshgen.budget import memory_fault
 from meshgen.printable import is_plain
 
 T = TypeVar("T")
-MAX_NAME = 4096  # characters
-MAX_DEPTH = 64  # of values that are passed through
-MAX_AMOUNT = 1e30  # of FLOP, bytes or seconds (chosen: far more than any step has, and its square is a finite double)
-_EXPANDS = 25  # bytes of memory that a byte of a document takes at most: `{},` is an object of 64 bytes and its place in a list
+MAX_NAME = 4096  # characters of a name (chosen: far longer than names of real programs)
+MAX_DEPTH = 64  # nesting levels of a value that `read_plain` accepts (chosen: far deeper than any report)
+MAX_AMOUNT = 1e30  # FLOP, bytes or seconds (chosen: far more than any step has, and its square is a finite double)
+_EXPANDS = 25  # bytes of memory per byte of JSON text, at most: `{},` becomes a dict of 64 bytes and its list entry
 
 
 def shown(value: Any) -> str:
-    """A value in a message, shortened."""
+    """Format a value for an error message, shortened."""
     return reprlib.repr(value)
 
 
 def get(table: Any, name: str, read: Callable[[Any], T]) -> T:
-    """A required entry, converted by `read`."""
+    """Return the required entry `name` of a JSON object, converted by `read`."""
     entries = read_table(table)
     if name not in entries:
         raise ValueError(f"'{name}' is missing")
@@ -41,7 +41,7 @@ def read_text(value: Any) -> str:
 
 
 def read_name(value: Any) -> str:
-    """A name: short, and without control characters."""
+    """Return a valid name: short and without control characters."""
     name = read_text(value)
     if len(name) > MAX_NAME or not is_plain(name):
         raise ValueError(
@@ -57,9 +57,11 @@ def one_of(value: Any, choices: Sequence[str]) -> str:
 
 
 def read_json(text: bytes) -> Any:
-    """Parse a document.
+    """Parse a JSON document.
 
-    Raises ValueError for NaN and infinities, numbers beyond a float, a key that an object has twice, and a document that may not fit into memory.
+    Raises:
+        ValueError: the document has a NaN, an infinity, a number beyond the range of a float or a repeated key, or
+            may not fit into memory.
     """
     if fault := memory_fault(_EXPANDS * len(text), f"a document of {len(text):,} bytes"):
         raise ValueError(fault)
@@ -70,7 +72,7 @@ def read_json(text: bytes) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of its entries: of two with one key, readers take the first or the last."""
+    """Build a dict and reject repeated keys: other JSON readers may use the first of two values, or the last."""
     table = dict(pairs)
     if len(table) != len(pairs):
         keys: set[str] = set()
@@ -91,24 +93,27 @@ def read_table(value: Any) -> dict[str, Any]:
 
 
 def read_plain(value: Any, depth: int = 0) -> Any:
-    """Any value, which is displayed and never computed with. Integers must fit 64 bits, for other readers."""
+    """Return any JSON value that is only displayed, never computed with.
+
+    Integers must fit into 64 bits, because other readers of the file may have no larger ones.
+    """
     if depth > MAX_DEPTH:
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
     if isinstance(value, (dict, list)):
-        for each in value.values() if isinstance(value, dict) else value:
-            read_plain(each, depth + 1)
+        for child in value.values() if isinstance(value, dict) else value:
+            read_plain(child, depth + 1)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{shown(value)} is too large")
     return value
 
 
 def table_of(value: Any, read: Callable[[Any], T]) -> dict[str, T]:
-    """An object whose values are all of one kind."""
+    """Return a JSON object with `read` applied to each value."""
     return {read_name(name): get(value, name, read) for name in read_table(value)}
 
 
 def read_amount(value: Any) -> float:
-    """A finite non-negative number, such as seconds."""
+    """Return a finite non-negative number, such as a time in seconds."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= MAX_AMOUNT:
         raise ValueError(f"expected a non-negative number, got {shown(value)}")
     return float(value)
@@ -127,26 +132,26 @@ def read_count(value: Any) -> int:
 
 
 def read_counts(values: Any) -> tuple[int, ...]:
-    """Counts whose product is in range too, so that byte sizes cannot overflow."""
-    found = each_of(values, read_count)
-    if math.prod(n for n in found if n) >= 1 << 58:
-        raise ValueError(f"{shown(list(found))} is too large")
-    return found
+    """Return a list of counts whose product is below 2^58, so that sizes in bytes cannot overflow."""
+    counts = each_of(values, read_count)
+    if math.prod(count for count in counts if count) >= 1 << 58:
+        raise ValueError(f"{shown(list(counts))} is too large")
+    return counts
 
 
 def each_of(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
-    """The entries of a list, each converted by `read`."""
+    """Return the entries of a JSON list, each converted by `read`."""
     if not isinstance(values, list):
         raise ValueError(f"expected a list, got {shown(values)}")
-    found: list[T] = []
+    converted: list[T] = []
     try:
         for value in values:
-            found.append(read(value))
+            converted.append(read(value))
     except ValueError as error:
-        raise ValueError(f"[{len(found)}]: {error}") from error
-    return tuple(found)
+        raise ValueError(f"[{len(converted)}]: {error}") from error
+    return tuple(converted)
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    """The value converted by `read`, or None for null."""
+    """Return a reader that maps null to None and applies `read` to any other value."""
     return lambda value: None if value is None else read(value)

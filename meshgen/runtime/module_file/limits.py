@@ -1,6 +1,6 @@
-"""Limits of a module, far above those of real programs: they bound the loader's work for forged files.
+"""Limits of a module, far above the counts of real programs. They bound the loader's work on forged files.
 
-Checks take time linear in these counts, so a file within them is refused or loaded in seconds.
+The checks take time linear in these counts, so any file is rejected or loaded within seconds.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ LIMITS = {
     "inputs": 1 << 16,
     "outputs": 1 << 16,
     "kernels": 1 << 16,
-    "launches": 1 << 17,  # static items of the schedule, those of loops once, those of scans at each trip
+    "launches": 1 << 17,  # items of the schedule: the body of a loop counts once, the body of a scan once per iteration
     "buffers": 1 << 18,
     "operations in kernels": 1 << 20,
-    "trips of nested loops": 1 << 62,
-    "specialisations": 1 << 12,
+    "iterations of nested loops": 1 << 62,
+    "specializations": 1 << 12,
     "entries": 1 << 8,
 }
 
 
 def over(word: str, count: int) -> Iterator[str]:
-    """The fault of a count; None within the limit."""
+    """Yield an error message if `count` exceeds the limit for `word`."""
     if count > LIMITS[word]:
         yield f"it has {count:,} {word}; the limit is {LIMITS[word]:,}"
 
 
 def faults(manifest: Manifest) -> Iterator[str]:
-    """Every limit that a module of one mesh exceeds."""
+    """Yield an error message for each limit that a single-mesh module exceeds."""
     plans = list(_plans(manifest.plan, 1))
     counts = {
         "mesh axes": len(manifest.mesh.axes),
@@ -50,7 +50,7 @@ def faults(manifest: Manifest) -> Iterator[str]:
         "launches": _launches(manifest.plan),
         "buffers": sum(len(plan.buffers) for plan, _ in plans),
         "operations in kernels": sum(1 for body in manifest.plan.kernels.values() for _ in all_nodes(body)),
-        "trips of nested loops": max(times for _, times in plans),
+        "iterations of nested loops": max(times for _, times in plans),
     }
     for word, count in counts.items():
         yield from over(word, count)
@@ -59,21 +59,23 @@ def faults(manifest: Manifest) -> Iterator[str]:
 
 
 def name_faults(names: Iterable[str]) -> Iterator[str]:
-    """Names with control characters, or that are too long."""
+    """Yield an error message for each name that has control characters or is too long."""
     for name in names:
         if len(name) > MAX_NAME or not is_plain(name):
             yield f"the name {shown(name)} has control characters, or more than {MAX_NAME} characters"
 
 
 def open_faults(program: OpenProgram) -> Iterator[str]:
-    """Every limit that a module with open sizes exceeds, apart from its specialisations."""
-    yield from over("specialisations", len(program.held))
+    """Yield an error message for each limit that a module with open sizes exceeds, without those of its
+    specializations.
+    """
+    yield from over("specializations", len(program.held))
     yield from over("inputs", len(program.inputs))
     yield from over("outputs", len(program.outputs))
 
 
 def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object]) -> None:
-    """Raise ModuleError MG0504 for a written manifest that `read` would refuse."""
+    """Raise ModuleError MG0504 if `read` rejects the manifest of a module that is about to be written."""
     try:
         read(read_json(document))
     except ValueError as error:
@@ -83,13 +85,13 @@ def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object])
 
 
 def _launches(plan: Schedule) -> int:
-    """The items of a step and of the regions in it, those of scans at each trip."""
+    """Return the number of items in a schedule and its regions. The body of a scan counts once per iteration."""
     inner = ((item.times if is_scan(item) else 1, region) for item in plan.items for region in item.regions)
     return len(plan.items) + sum(times * _launches(region) for times, region in inner)
 
 
 def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:
-    """A step and those of its regions, each with how often it runs."""
+    """Yield a schedule and the schedules of its nested regions, each with the number of times it runs."""
     yield plan, times
     for item in plan.items:
         for region in item.regions:
@@ -97,5 +99,5 @@ def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:
 
 
 def beyond(path: Path | str, fault: str) -> ModuleError:
-    """The error for a module that is too large, when it is written and when it is read."""
+    """Return the error for a module that exceeds a limit. Used when a module is written and when it is read."""
     return ModuleError(Diagnostic("MG0504", f"'{path}' exceeds the limits of a module: {fault}"))

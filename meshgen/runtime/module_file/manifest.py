@@ -1,4 +1,4 @@
-"""The content of `manifest.json`: signature, launch ABI of the kernels, plan, toolchain."""
+"""The content of `manifest.json`: call signature, launch ABI of the kernels, schedule and toolchain versions."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
-FORMAT = 14  # up to format 13 the next values of donated arguments were not in the manifest
-PARTS_FORMAT = 15  # of a program on several meshes: a manifest of manifests
-OPEN_FORMAT = 16  # of a program with open sizes: a manifest of specialisations
-ENTRIES_FORMAT = 17  # of a program with several entry functions: a manifest of modules
+FORMAT = 14  # single-mesh module; until format 13 manifests lacked the next values of donated arguments
+PARTS_FORMAT = 15  # program on several meshes: its manifest lists one module per mesh
+OPEN_FORMAT = 16  # program with open sizes: its manifest lists specializations
+ENTRIES_FORMAT = 17  # program with several entry functions: its manifest lists modules
 Json = dict[str, Any]
 SCRATCH = (
     "global_scratch_size",
     "profile_scratch_size",
-)  # of a binary's metadata: bytes per block of Triton's two pointers
+)  # Triton metadata of a binary: bytes per block behind its two scratch pointers
 
 
 class Binding(NamedTuple):
-    """One argument or result of the step.
+    """An argument or result of the step.
 
     Attributes:
         type: global type.
-        local_shape: shape of every rank's buffer.
-        buffer: its number in the plan.
-        stored: whether the module stores its value (a weight), so that callers do not pass it.
-        donated_to: of a donated argument, the number of the result that is its next value.
+        local_shape: shape of the buffer on every rank.
+        buffer: index of the buffer in the schedule.
+        stored: whether the module stores the value (a weight), so that callers do not pass it.
+        donated_to: for a donated argument, the index of the result that is its next value.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True)
 class Binary:
-    """A cubin: its member, and the resources that a launch needs (bytes, per thread or block).
+    """A cubin: its member name, and the resources that a launch needs (in bytes, per thread or per block).
 
-    `ptx` is the member with what it was assembled from; empty in modules that have none.
+    `ptx` names the member with the PTX that the cubin was assembled from. It is empty if the module has no PTX.
     """
 
     file: str
@@ -64,7 +64,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Param:
-    """One launch parameter: a pointer to operand or result `index`, or the device's i32 index over `axes`."""
+    """A launch parameter: a pointer to operand or result `index`, or the device's i32 coordinate along `axes`."""
 
     kind: str
     index: int = -1
@@ -73,9 +73,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Form:
-    """What differs between architectures of how a kernel is written and launched: its source, the tile chosen, which is in `constants` and
-    the options after it, and the grid that follows from that.
-    """
+    """The architecture-specific part of a kernel: its source, its tile sizes (in `constants`), launch options and grid."""
 
     source: str
     grid: tuple[int, int, int]
@@ -86,11 +84,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The launch configuration of a kernel. `source` is empty for one without a Triton form (it runs as its body).
+    """The launch configuration of a kernel.
 
     Attributes:
-        template: names what its source was made from; the tile chosen is in `constants` and the options after it.
-        forms: by architecture, for those of `binaries` that were made from another form.
+        source: member with the Triton source. Empty for a kernel without one, which runs by evaluating its body.
+        template: name of the template that generated the source.
+        constants: compile-time constants of the source, among them the tile sizes.
+        forms: by architecture, for each of the `binaries` that was compiled from another source or tile.
     """
 
     source: str = ""
@@ -107,7 +107,7 @@ class Kernel:
     forms: Mapping[str, Form] = field(default_factory=dict)
 
     def on(self, arch: str) -> Kernel:
-        """The kernel as it is launched on an architecture."""
+        """Return the kernel with the source, tile and grid that it uses on `arch`."""
         form = self.forms.get(arch)
         if form is None:
             return replace(self, forms={}) if self.forms else self
@@ -116,7 +116,7 @@ class Kernel:
 
     @property
     def files(self) -> list[str]:
-        """The members that it names: sources, cubins and PTX."""
+        """Return the members that the kernel refers to: sources, cubins and PTX."""
         sources = [self.source, *(form.source for form in self.forms.values())]
         binaries = [file for binary in self.binaries.values() for file in (binary.file, binary.ptx)]
         return [file for file in dict.fromkeys((*sources, *binaries)) if file]
@@ -124,10 +124,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A module without its code and weights. `plan.kernels` and `kernels` have the same names.
+    """The manifest of a single-mesh module. `plan.kernels` and `kernels` have the same names.
 
-    `call` is what callers pass and get, where that is more than arrays in order; `state` the arguments that sessions keep, None in
-    a module that was written without a signature.
+    Attributes:
+        call: the call signature, or None if the program takes and returns arrays in order.
+        state: the arguments that sessions keep between steps, or None if the module was written without a signature.
     """
 
     name: str
@@ -145,9 +146,10 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Parts:
-    """A program on several meshes: per part its mesh, and the numbers of its inputs and outputs in the program.
+    """The manifest of a program on several meshes. Part n is a complete module in folder `parts/n/` of the file.
 
-    Part number n is a module by itself, in the folder `parts/n/` of the file.
+    Attributes:
+        parts: per part: the name of its mesh, and the program-wide indices of its inputs and of its outputs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Manifests as JSON, exactly; `manifest_reading.py` is the inverse."""
+"""Conversion of manifests to JSON without loss; `manifest_reading.py` has the inverse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.runtime.module_file.json_values import MAX_NAME
 from meshgen.runtime.module_file.manifest import FORMAT, PARTS_FORMAT, Binding, Json, Kernel, Manifest, Parts
 from meshgen.runtime.plan import Buffer, Item, Schedule
 
-# fields of an item that are JSON values already
+# Fields of an item that are JSON values already.
 _ITEM = (
     "op",
     "kernel",
@@ -33,7 +33,7 @@ _ITEM = (
 
 
 def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
-    """The manifest as JSON values; `files` are the SHA-256 of the other members."""
+    """Return a manifest as JSON values; `files` maps the other members to their SHA-256 digests."""
     plan = manifest.plan
     return {
         "format": FORMAT,
@@ -56,12 +56,12 @@ def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
 
 
 def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
-    """As `manifest_to_json`, for a program on several meshes."""
-    rows = [{"mesh": name, "inputs": list(ins), "outputs": list(outs)} for name, ins, outs in parts.parts]
+    """Return the manifest of a program on several meshes as JSON values; `files` maps members to SHA-256 digests."""
+    part_entries = [{"mesh": name, "inputs": list(ins), "outputs": list(outs)} for name, ins, outs in parts.parts]
     return {
         "format": PARTS_FORMAT,
         "name": parts.name,
-        "parts": rows,
+        "parts": part_entries,
         "report": dict(parts.report),
         **call_to_json(parts.call),
         **state_to_json(parts.state),
@@ -70,22 +70,23 @@ def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
 
 
 def sealed(value: Json) -> dict[str, bytes]:
-    """The manifest and its digest as members."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()  # Python indents slowly
+    """Return the members with the manifest and with its digest."""
+    # no indentation: Python's encoder is slow with it
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
 
 
 def _bare(value: Any) -> Any:
-    """A body without source locations, which would make the file depend on the program's path.
+    """Remove source locations from a JSON graph, because they would make the file depend on the program's path.
 
-    NumPy's scalars become 0-d arrays: they mean the same in a body, and one form is checked at load.
+    NumPy scalars become 0-d arrays. Both mean the same in a body, so the loader has to check one form only.
     """
     if isinstance(value, list):
-        return [_bare(entry) for entry in value]
+        return [_bare(item) for item in value]
     if isinstance(value, dict):
         if list(value) == ["scalar"]:
             return {"array": value["scalar"]}
-        return {key: _bare(entry) for key, entry in value.items() if key != "loc"}
+        return {key: _bare(item) for key, item in value.items() if key != "loc"}
     return value
 
 
@@ -114,7 +115,7 @@ def _item_to_json(item: Item) -> Json:
 
 
 def _region_to_json(plan: Schedule) -> Json:
-    """A region's step; its kernels are among those of the module."""
+    """Return the schedule of a region. Its kernels are stored with those of the module."""
     return _steps_to_json(plan) | {"inputs": list(plan.inputs), "outputs": list(plan.outputs)}
 
 
@@ -129,7 +130,7 @@ def _steps_to_json(plan: Schedule) -> Json:
 
 
 def _kernel_to_json(kernel: Kernel, files: Mapping[str, str]) -> Json:
-    """A kernel as JSON; the digest of a binary is repeated with it, for launchers that read only this."""
+    """Return a kernel as JSON. Each binary repeats its digest, for launchers that read only this entry."""
     binaries = {arch: asdict(b) | {"sha256": files[b.file]} for arch, b in kernel.binaries.items()}
-    found = asdict(kernel) | {"binaries": binaries}
-    return found if kernel.forms else {name: value for name, value in found.items() if name != "forms"}
+    entry = asdict(kernel) | {"binaries": binaries}
+    return entry if kernel.forms else {name: value for name, value in entry.items() if name != "forms"}

@@ -1,6 +1,6 @@
-"""Manifests from JSON, exactly as `manifest_json.py` wrote them.
+"""Conversion of JSON to manifests, the inverse of `manifest_json.py`.
 
-Reading checks types and bounds, since a digest only proves that a file is unchanged, not who wrote it.
+Reading checks types and bounds, because a digest only proves that a file is unchanged, not who wrote it.
 Malformed documents raise ValueError, or ModuleError MG0502 with the path in the document.
 """
 
@@ -40,18 +40,18 @@ _ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 
 def parts_from_json(value: Json) -> Parts:
-    """The inverse of `parts_to_json`."""
-    rows = get(value, "parts", lambda v: each_of(v, _read_part_row))
+    """Return the manifest of a program on several meshes. The inverse of `parts_to_json`."""
+    part_rows = get(value, "parts", lambda value_list: each_of(value_list, _read_part_row))
     call = call_from_json(value, None, None)
     state = state_from_json(value)
-    found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json), call, state)
+    parts = Parts(get(value, "name", read_name), part_rows, get(value, "report", report_from_json), call, state)
     for side, word in ((1, "inputs"), (2, "outputs")):
-        numbers = sorted(number for row in rows for number in row[side])
+        numbers = sorted(number for row in part_rows for number in row[side])
         if numbers != list(range(len(numbers))):
             raise ValueError(f"each of the program's {word} must be in one part")
-    if len(rows) < 2:
+    if len(part_rows) < 2:
         raise ValueError("a program on several meshes needs at least two parts")
-    return found
+    return parts
 
 
 def _read_part_row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
@@ -60,7 +60,7 @@ def _read_part_row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
 
 
 def manifest_from_json(value: Json) -> Manifest:
-    """The inverse of `manifest_to_json`."""
+    """Return the manifest of a single-mesh module. The inverse of `manifest_to_json`."""
     kernels = get(value, "kernels", lambda v: table_of(v, _kernel))
     bodies = {name: graph_from_json(value["kernels"][name].get("body"), f"kernels.{name}.body") for name in kernels}
     for name, body in bodies.items():
@@ -88,15 +88,15 @@ def manifest_from_json(value: Json) -> Manifest:
 
 
 def _donated(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> dict[int, int]:
-    """Buffers of donated inputs with those of the results that they are donated to."""
+    """Return a map from each donated input's buffer to the buffer of the result it is donated to."""
     pairs = {b.buffer: b.donated_to for b in inputs if b.donated_to is not None}
-    if len({*pairs.values()}) != len(pairs) or any(number >= len(outputs) for number in pairs.values()):
+    if len({*pairs.values()}) != len(pairs) or any(result_index >= len(outputs) for result_index in pairs.values()):
         raise ValueError("each argument must be donated to one result")
-    return {own: outputs[number].buffer for own, number in pairs.items()}
+    return {input_buffer: outputs[result_index].buffer for input_buffer, result_index in pairs.items()}
 
 
 def read_mesh(value: Any) -> Mesh:
-    """A mesh whose axis names are valid."""
+    """Return a mesh, after checking that its name and axis names are valid."""
     mesh = mesh_from_json(value)
     for name in (mesh.name, *mesh.names):
         read_name(name)
@@ -104,15 +104,15 @@ def read_mesh(value: Any) -> Mesh:
 
 
 def report_from_json(value: Any) -> Json:
-    """The report, unchecked except for the sizes that `run` shows and the figures that `inspect` adds up."""
+    """Return the report. Only the entries that `run` and `inspect` compute with are checked."""
     report = table_of(value, read_plain)
     if "specialised" in report:
-        made = report["specialised"]
-        get(made, "made", read_text)
-        get(made, "mesh", lambda v: table_of(v, read_count))
-        get(made, "args", lambda v: table_of(v, read_counts))
+        specialization = report["specialised"]
+        get(specialization, "made", read_text)
+        get(specialization, "mesh", lambda v: table_of(v, read_count))
+        get(specialization, "args", lambda v: table_of(v, read_counts))
     if "tuning" in report:
-        get(report, "tuning", lambda kernels: table_of(kernels, lambda each: get(each, "device", read_text)))
+        get(report, "tuning", lambda kernels: table_of(kernels, lambda kernel: get(kernel, "device", read_text)))
     for name in ("kernels", "distinct_kernels", "ring_bytes", "peak_memory_bytes", "step_seconds"):
         if name in report:
             get(report, name, read_amount)
@@ -122,11 +122,14 @@ def report_from_json(value: Any) -> Json:
 
 
 def _binding_faults(manifest: Manifest) -> Iterator[str]:
-    """Faults of buffers that do not match the signature: a shard, or with global arguments the whole input."""
+    """Yield an error message for each buffer that does not match the signature.
+
+    A buffer must have the shape of a shard, or the global shape for inputs of a module with global arguments.
+    """
     for side in (manifest.inputs, manifest.outputs):
         if len({binding.name for binding in side}) != len(side):
             yield "names of inputs and of outputs must be distinct"
-    for binding in (each for each in manifest.inputs if each.donated_to is not None):
+    for binding in (candidate for candidate in manifest.inputs if candidate.donated_to is not None):
         result = manifest.outputs[binding.donated_to or 0]
         if (binding.type, binding.sharding) != (result.type, result.sharding):
             yield f"'{binding.name}' is donated to '{result.name}' of another type or sharding"
@@ -134,15 +137,15 @@ def _binding_faults(manifest: Manifest) -> Iterator[str]:
         if binding.buffer >= len(manifest.plan.buffers):
             yield f"'{binding.name}' has no buffer {binding.buffer}"
             return
-        have = manifest.plan.buffers[binding.buffer].type
-        if have != TensorType(binding.local_shape, binding.type.dtype):
-            yield f"'{binding.name}' has local shape {binding.local_shape}, but its buffer is {have}"
+        buffer_type = manifest.plan.buffers[binding.buffer].type
+        if buffer_type != TensorType(binding.local_shape, binding.type.dtype):
+            yield f"'{binding.name}' has local shape {binding.local_shape}, but its buffer is {buffer_type}"
         yield from (
-            f"'{binding.name}': {d.message}" for d in binding.sharding.faults(binding.type.sizes, manifest.mesh)
+            f"'{binding.name}': {fault.message}" for fault in binding.sharding.faults(binding.type.sizes, manifest.mesh)
         )
-        whole = manifest.arguments == "global" and number < len(manifest.inputs)
+        is_global = manifest.arguments == "global" and number < len(manifest.inputs)
         sizes = binding.type.sizes
-        if binding.local_shape != (sizes if whole else binding.sharding.local_shape(sizes, manifest.mesh)):
+        if binding.local_shape != (sizes if is_global else binding.sharding.local_shape(sizes, manifest.mesh)):
             yield f"'{binding.name}' of type {binding.type} does not have local shape {binding.local_shape} on each device"
 
 
@@ -159,12 +162,12 @@ def _binding(v: Any) -> Binding:
 
 
 def _type(v: Any) -> TensorType:
-    """Of an entry with `dtype` and `shape`; all sizes are known."""
-    read_counts(get(v, "shape", _entries))
+    """Return the type of an entry with `dtype` and `shape`; all sizes must be known."""
+    read_counts(get(v, "shape", _read_any_list))
     return type_from_json([get(v, "dtype", read_text), v["shape"]])
 
 
-def _entries(value: Any) -> list[Any]:
+def _read_any_list(value: Any) -> list[Any]:
     return list(each_of(value, lambda each: each))
 
 
@@ -190,12 +193,12 @@ def _region(v: Any, kernels: Mapping[str, Graph], depth: int) -> Schedule:
 
 
 def _buffer(v: Any) -> Buffer:
-    kind = _type(v)
-    if get(v, "bytes", read_count) != kind.nbytes:
-        raise ValueError(f"{v['bytes']} bytes do not fit {kind}")
+    tensor_type = _type(v)
+    if get(v, "bytes", read_count) != tensor_type.nbytes:
+        raise ValueError(f"{v['bytes']} bytes do not fit {tensor_type}")
     return Buffer(
         get(v, "name", read_name),
-        kind,
+        tensor_type,
         get(v, "kind", read_text),
         get(v, "storage", read_count),
         get(v, "offset", read_count),
@@ -210,7 +213,7 @@ def _exposure(v: Any, items: int) -> Exposure:
 
 
 def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
-    def numbers(name: str) -> tuple[int, ...]:
+    def read_indices(name: str) -> tuple[int, ...]:
         return get(v, name, lambda row: each_of(row, read_count))
 
     attrs = get(v, "attrs", attrs_from_json)
@@ -232,16 +235,16 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
         op=get(v, "op", read_name),
         kernel=get(v, "kernel", read_name),
         attrs=attrs,
-        inputs=numbers("inputs"),
-        outputs=numbers("outputs"),
+        inputs=read_indices("inputs"),
+        outputs=read_indices("outputs"),
         stream=get(v, "stream", read_count),
-        waits=numbers("waits"),
+        waits=read_indices("waits"),
         records=get(v, "records", optional(read_count)),
         seconds=get(v, "seconds", read_amount),
         start=get(v, "start", read_amount),
         why=get(v, "why", read_text),
         source=get(v, "source", read_text),
-        edges=numbers("edges"),
+        edges=read_indices("edges"),
         regions=regions,
         scratch=optional(read_count)(v.get("scratch")),
     )
@@ -250,8 +253,8 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
 def _kernel(v: Any) -> Kernel:
     form, binaries = _form(v), get(v, "binaries", _binaries)
     forms = table_of(v.get("forms", {}), _form)
-    if wrong := [arch for arch in forms if arch not in binaries]:
-        raise ValueError(f"a form for {shown(wrong[0])}, for which it has no code")
+    if missing_archs := [arch for arch in forms if arch not in binaries]:
+        raise ValueError(f"a form for {shown(missing_archs[0])}, for which it has no code")
     return Kernel(
         source=form.source,
         entry=get(v, "entry", read_name),
@@ -282,10 +285,10 @@ def _form(v: Any) -> Form:
 
 
 def _binaries(v: Any) -> dict[str, Binary]:
-    found = table_of(v, _binary)
-    if wrong := [arch for arch in found if not _ARCH.fullmatch(arch)]:
-        raise ValueError(f"unknown architecture {shown(wrong[0])}")
-    return found
+    binaries = table_of(v, _binary)
+    if unknown_archs := [arch for arch in binaries if not _ARCH.fullmatch(arch)]:
+        raise ValueError(f"unknown architecture {shown(unknown_archs[0])}")
+    return binaries
 
 
 def _param(v: Any) -> Param:

@@ -1,4 +1,4 @@
-"""Members of a module by name: all or a folder of them, in a file or in memory."""
+"""Access to the members of a module by name: all of them or one folder, in a file or in memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Protocol
 
 from meshgen.errors import Diagnostic, ModuleError
 
-SIGNATURE = "manifest.sig"  # the member with a signature of the manifest; not every module has one
+SIGNATURE = "manifest.sig"  # the member with the cryptographic signature of the manifest; optional
 
 
 def damaged(path: Path, reason: str) -> ModuleError:
-    """The error for a damaged or forged module."""
+    """Return the error for a damaged or forged module."""
     return ModuleError(
         Diagnostic("MG0502", f"'{path}' is damaged or was modified: {reason}", hint="copy or compile the module again")
     )
 
 
 class Members(Protocol):
-    """Members of a module, in order of their names."""
+    """The members of a module, sorted by name."""
 
     path: Path
 
@@ -29,7 +29,7 @@ class Members(Protocol):
 
 
 class Folder:
-    """The members of a container in one folder, by their names in it."""
+    """The members in one folder of a container, with names relative to the folder."""
 
     def __init__(self, container: Members, name: str) -> None:
         self.path = container.path
@@ -46,7 +46,7 @@ class Folder:
 
 
 class Held:
-    """Members in memory or elsewhere: `path` is the file that they belong to."""
+    """Members in memory; `path` is the module file that they belong to."""
 
     def __init__(self, path: Path, members: Mapping[str, bytes | memoryview]) -> None:
         self.path = path

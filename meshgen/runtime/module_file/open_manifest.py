@@ -1,7 +1,7 @@
-"""The content of `manifest.json` of a module with open sizes: the signature, the open sizes, and the specialisations.
+"""The content of `manifest.json` of a module with open sizes: the signature, the open sizes, and the specializations.
 
-A specialisation is a module by itself. Its members are found by their digests, so that equal members of several
-specialisations are stored once.
+Each specialization is a complete module. It refers to its members by digest, so that members with equal content are
+stored once for all specializations.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ T = TypeVar("T")
 
 
 def encode_open(program: OpenProgram, files: Digests) -> Json:
-    """The manifest as JSON values; `files` are the SHA-256 of the other members."""
+    """Return the manifest as JSON values; `files` maps the other members to their SHA-256 digests."""
     return {
         "format": OPEN_FORMAT,
         "name": program.name,
         "meshes": [mesh_to_json(mesh) for mesh in program.meshes],
         "axes": list(program.axes),
         "shapes": list(program.shapes),
-        "inputs": [_argument_to_json(each) for each in program.inputs],
-        "outputs": [_argument_to_json(each) for each in program.outputs],
+        "inputs": [_argument_to_json(argument) for argument in program.inputs],
+        "outputs": [_argument_to_json(argument) for argument in program.outputs],
         "stage": program.stage,
         "arguments": program.arguments,
         "target": program.target,
@@ -61,8 +61,11 @@ def encode_open(program: OpenProgram, files: Digests) -> Json:
 
 
 def decode_open(value: Json) -> OpenProgram:
-    """The inverse of `encode_open`. Raises ValueError or ModuleError for malformed documents."""
-    held = get(value, "specialisations", lambda rows: each_of(rows, _held_from_json))
+    """Return the program that a manifest describes. The inverse of `encode_open`.
+
+    Raises ValueError or ModuleError for malformed documents.
+    """
+    specializations = get(value, "specialisations", lambda rows: each_of(rows, _specialization_from_json))
     program = OpenProgram(
         name=get(value, "name", read_name),
         meshes=get(value, "meshes", lambda rows: each_of(rows, read_mesh)),
@@ -73,60 +76,71 @@ def decode_open(value: Json) -> OpenProgram:
         stage=get(value, "stage", lambda word: one_of(word, STAGES)),
         arguments=get(value, "arguments", lambda word: one_of(word, ("local", "global"))),
         target=get(value, "target", read_name),
-        held=dict(held),
+        held=dict(specializations),
     )
-    call = call_from_json(value, [each.name for each in program.inputs], len(program.outputs))
+    call = call_from_json(value, [argument.name for argument in program.inputs], len(program.outputs))
     program = replace(program, call=call)
-    _check(program, value["files"], len(held))
+    _check(program, value["files"], len(specializations))
     return program
 
 
 def _check(program: OpenProgram, files: Digests, count: int) -> None:
-    """Every specialisation has all sizes, each once and as the program allows, and members that are in the file."""
+    """Raise ValueError unless the manifest is consistent.
+
+    Specializations must differ and have exactly the open sizes of the program. Each of their members must be in the
+    file.
+    """
     if not program.meshes or len({mesh.name for mesh in program.meshes}) != len(program.meshes):
         raise ValueError("its meshes must have distinct names, and there must be at least one")
-    sizes, names = axis_sizes(program.meshes), [each.name for each in program.inputs]
+    sizes, input_names = axis_sizes(program.meshes), [argument.name for argument in program.inputs]
     if len({*program.axes}) != len(program.axes) or any(sizes.get(axis, 1) is not None for axis in program.axes):
         raise ValueError(f"the axes {list(program.axes)} must all be open")
-    for word, row in (("input", program.inputs), ("output", program.outputs)):
-        if len({each.name for each in row}) != len(row):
-            raise ValueError(f"names of {word}s must be distinct")
-    if [name for name in names if name in program.shapes] != list(program.shapes):
+    for role, arguments in (("input", program.inputs), ("output", program.outputs)):
+        if len({argument.name for argument in arguments}) != len(arguments):
+            raise ValueError(f"names of {role}s must be distinct")
+    if [name for name in input_names if name in program.shapes] != list(program.shapes):
         raise ValueError(f"the open shapes {list(program.shapes)} are not those of inputs")
     if not program.axes and not program.shapes:
         raise ValueError("at least one size must be open")
     if len(program.held) != count:
         raise ValueError("two specialisations have the same sizes")
     digests = {*files.values()}
-    for held, members in program.held.items():
-        if program.sizes_of(held) != held:
-            raise ValueError(f"the specialisation for {held} has other sizes than the program")
+    for specialized_sizes, members in program.held.items():
+        if program.sizes_of(specialized_sizes) != specialized_sizes:
+            raise ValueError(f"the specialisation for {specialized_sizes} has other sizes than the program")
         if not {*members.values()} <= digests:
-            raise ValueError(f"a member of the specialisation for {held} is not in the file")
+            raise ValueError(f"a member of the specialisation for {specialized_sizes} is not in the file")
     used = {digest for members in program.held.values() for digest in members.values()}
-    own = {program.text_member, "weights.safetensors"}
-    if program.text_member not in files or any(name not in own and files[name] not in used for name in files):
+    shared_members = {program.text_member, "weights.safetensors"}
+    if program.text_member not in files or any(
+        name not in shared_members and files[name] not in used for name in files
+    ):
         raise ValueError("its members do not match its specialisations")
 
 
-def _argument_to_json(each: Argument) -> Json:
-    return {"name": each.name, "dtype": each.type.dtype, "shape": list(each.type.shape), "stored": each.stored}
+def _argument_to_json(argument: Argument) -> Json:
+    return {
+        "name": argument.name,
+        "dtype": argument.type.dtype,
+        "shape": list(argument.type.shape),
+        "stored": argument.stored,
+    }
 
 
 def _argument_from_json(value: Json) -> Argument:
     read_counts([size for size in get(value, "shape", lambda v: each_of(v, optional(read_count))) if size is not None])
-    kind = type_from_json([get(value, "dtype", read_text), value["shape"]])
-    return Argument(get(value, "name", read_name), kind, get(value, "stored", read_flag))
+    tensor_type = type_from_json([get(value, "dtype", read_text), value["shape"]])
+    return Argument(get(value, "name", read_name), tensor_type, get(value, "stored", read_flag))
 
 
-def _held_from_json(value: Json) -> tuple[Sizes, Digests]:
+def _specialization_from_json(value: Json) -> tuple[Sizes, Digests]:
     axes = get(value, "axes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_count)))
     shapes = get(value, "shapes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_counts)))
     return Sizes(axes, shapes), get(value, "members", lambda table: table_of(table, read_text))
 
 
 def _pair(value: Any, read: Callable[[Any], T]) -> tuple[str, T]:
-    """A name, and what it stands for."""
+    """Return a name and its value, converted by `read`."""
     if not isinstance(value, list) or len(value) != 2:
         raise ValueError(f"expected a pair, got {shown(value)}")
     return read_name(value[0]), read(value[1])

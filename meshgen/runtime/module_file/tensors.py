@@ -1,8 +1,8 @@
-"""Named tensors as one member in the safetensors format: a JSON header, then the bytes.
+"""Named tensors in one member, in the safetensors format: a JSON header followed by the tensors' bytes.
 
-Tensors are ordered by element size, largest first, then by name: that leaves no gaps (the
-format allows none) and keeps each one aligned to its element size. Element types that the format lacks are bytes for it,
-along one more dim; the metadata have their names.
+Tensors are ordered by element size, largest first, then by name. This keeps each tensor aligned to its element size
+without gaps, which the format forbids. An element type that the format lacks is stored as u8 with an extra innermost
+dim of its size; the header's metadata holds the actual type.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NAMES = {
     "f8E8M0FNU": "F8_E8M0", "c64": "C64",
 }  # fmt: skip
 _DTYPES = {theirs: ours for ours, theirs in _NAMES.items()}
-HEADER_ALIGNMENT = 64  # bytes (chosen: a cache line; safetensors asks for 8)
+HEADER_ALIGNMENT = 64  # bytes (chosen: a cache line; safetensors requires 8)
 
 
 def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """The member's bytes."""
+    """Return the tensors as bytes in the safetensors format."""
     header: dict[str, Any] = {}
-    others: dict[str, str] = {}
+    dtypes_in_metadata: dict[str, str] = {}
     chunks: list[memoryview] = []
     offset = 0
     for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name)):
@@ -48,26 +48,32 @@ def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
         chunks.append(content_of(array))
         span, shape = [offset, offset + len(chunks[-1])], [*array.shape]
         if dtype not in _NAMES:
-            others[name], dtype, shape = dtype, "ui8", [*shape, array.itemsize]
+            dtypes_in_metadata[name], dtype, shape = dtype, "ui8", [*shape, array.itemsize]
         header[name] = {"dtype": _NAMES[dtype], "shape": shape, "data_offsets": span}
         offset = span[1]
-    if others:
-        header["__metadata__"] = others
+    if dtypes_in_metadata:
+        header["__metadata__"] = dtypes_in_metadata
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % HEADER_ALIGNMENT)
     return b"".join([struct.pack("<Q", len(text)), text, *chunks])
 
 
 def content_of(array: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of an array's elements in order, without a copy where they are so in memory."""
+    """Return the bytes of an array in row-major order, without a copy if the array is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()
 
 
 class Tensors(Mapping[str, np.ndarray[Any, Any]]):
-    """The tensors in a member or file by name: read-only arrays over its bytes, without a copy; tensors are read on access."""
+    """The tensors of a member or file by name, as read-only arrays over its bytes.
+
+    A tensor is read when it is accessed, without a copy.
+    """
 
     def __init__(self, content: memoryview) -> None:
-        """Raises ValueError for a header that is malformed, and for bytes that belong to no tensor or to two."""
+        """Read the header.
+
+        Raises ValueError if it is malformed, or if a byte of the content belongs to no tensor or to two.
+        """
         if len(content) < 8:
             raise ValueError(f"tensors need a header, but there are {len(content)} bytes")
         size = struct.unpack_from("<Q", content)[0]
@@ -76,10 +82,10 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
         self._header = read_table(read_json(bytes(content[8 : 8 + size])))
         self._others = table_of(self._header.pop("__metadata__", {}), read_text)
         self._bytes = content[8 + size :]
-        _require_whole({name: get(self._header, name, _span) for name in self._header}, len(self._bytes))
+        _require_full_coverage({name: get(self._header, name, _span) for name in self._header}, len(self._bytes))
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
-        """Raises KeyError for an unknown tensor, ValueError for a malformed one."""
+        """Return a tensor. Raises KeyError if it is unknown, ValueError if it is malformed."""
         if name not in self._header:
             raise KeyError(name)
         array = get(self._header, name, lambda entry: _view(self._bytes, entry))
@@ -93,12 +99,12 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
 
 
 def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
-    """All tensors of a member, as `Tensors` has them. Raises ValueError for a malformed member."""
+    """Return all tensors of a member by name, as read-only views. Raises ValueError for a malformed member."""
     return dict(Tensors(content))
 
 
 def places(content: memoryview) -> dict[str, tuple[int, int]]:
-    """The byte range [start, stop) of each tensor in a sound member."""
+    """Return the byte range [start, stop) of each tensor in a member that was checked before."""
     start = 8 + struct.unpack_from("<Q", content)[0]
     header = json.loads(bytes(content[8:start]))
     spans = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
@@ -112,8 +118,8 @@ def _span(entry: Any) -> tuple[int, ...]:
     return span
 
 
-def _require_whole(spans: Mapping[str, tuple[int, ...]], size: int) -> None:
-    """Raise ValueError unless tensors follow each other without a gap and end with the content: a file can hide nothing then."""
+def _require_full_coverage(spans: Mapping[str, tuple[int, ...]], size: int) -> None:
+    """Raise ValueError unless the tensors cover the content without gaps or overlaps, so that a file can hide no data."""
     end = 0
     for name, (start, stop) in sorted(spans.items(), key=lambda row: row[1]):
         if start != end or stop < start:
@@ -141,8 +147,11 @@ def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_type(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """The elements whose bytes are along the last dim; other arrays are unchanged, because other writers use metadata too."""
-    kind = DTYPES.get(dtype)
-    if kind is None or array.dtype != np.uint8 or array.shape[-1:] != (kind.itemsize,):
+    """Return a byte array viewed as elements of `dtype`, whose bytes are along the last dim.
+
+    Arrays of another layout are returned unchanged, because other writers use the metadata for other purposes.
+    """
+    element_type = DTYPES.get(dtype)
+    if element_type is None or array.dtype != np.uint8 or array.shape[-1:] != (element_type.itemsize,):
         return array
-    return array.reshape(-1).view(kind).reshape(array.shape[:-1])
+    return array.reshape(-1).view(element_type).reshape(array.shape[:-1])

@@ -1,7 +1,8 @@
-"""Upgrade the manifest of the previous module format to today's.
+"""Upgrades of manifests from the previous module format to the current one.
 
-Each kind of manifest has its own number, and every change of the format raises all four. `UPGRADES` has one function for each number
-of the previous format; older ones are refused. An upgraded manifest is checked like any other one. `docs/compatibility.md` has the promise.
+Each kind of manifest has its own format number, and every change of the format raises all four. `UPGRADES` has one
+function per number of the previous format; a manifest of an older format is rejected. An upgraded manifest is checked
+like any other. `docs/compatibility.md` states the compatibility promise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _HINT = "compile the program again, or call the module as a function"
 
 
 def newest_format(manifest: Mapping[str, Any]) -> int:
-    """Return today's format number for the kind of a manifest."""
+    """Return the current format number for this kind of manifest."""
     if "entries" in manifest:
         return ENTRIES_FORMAT
     if "specialisations" in manifest:
@@ -26,7 +27,10 @@ def newest_format(manifest: Mapping[str, Any]) -> int:
 
 
 def upgraded(manifest: Json) -> Json | None:
-    """Return the manifest in today's format; None if it is older than the previous format. Raises ValueError for malformed values."""
+    """Return the manifest in the current format, or None if it is older than the previous format.
+
+    Raises ValueError for malformed values.
+    """
     newest = newest_format(manifest)
     if manifest["format"] == newest:
         return manifest
@@ -35,9 +39,11 @@ def upgraded(manifest: Json) -> Json | None:
 
 
 def _with_state_of_mesh(manifest: Json) -> Json:
-    """Add the state to a manifest of format 10, which names for each donated argument only the result that reuses its memory.
+    """Add the state to a manifest of format 10, which only names the result that reuses each donated argument's memory.
 
-    That result is its next value where no other result and no other donated argument has the same type. Other pairs are undecided.
+    That result is the argument's next value if no other result and no other donated argument has the same type. All
+    other
+    pairs are recorded as undecided.
     """
     inputs, outputs = (get(manifest, side, lambda rows: each_of(rows, _read_binding)) for side in ("inputs", "outputs"))
     donated = [binding for binding in inputs if binding.get("donated_to") is not None]
@@ -66,7 +72,10 @@ def _type_of(binding: Json) -> str:
 
 
 def _with_state_of_parts(manifest: Json) -> Json:
-    """Add a state without a decision to a manifest of format 11: which results are next values is unknown across meshes."""
+    """Add an undecided state to a manifest of format 11.
+
+    That format does not say which results of a program on several meshes are the next values of arguments.
+    """
     if "state" in manifest:
         return manifest
     message = "a module of format 11 does not say which results are the next values of donated arguments"
@@ -74,7 +83,7 @@ def _with_state_of_parts(manifest: Json) -> Json:
 
 
 def _unchanged(manifest: Json) -> Json:
-    """Return a manifest of modules: each module inside has a manifest of its own."""
+    """Return a manifest unchanged: each module that it lists has a manifest of its own."""
     return manifest
 
 

@@ -1,4 +1,4 @@
-"""The arguments, results and constants of a module in its launch table: their place in the file and in the ranks' memory."""
+"""Arguments, results and constants in a module's launch table: their positions in the file and in the ranks' memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _CONSTANTS = "constants.safetensors"
 
 @dataclass(frozen=True)
 class Part:
-    """A module of one mesh in a file: the folder of its members, and the places of its buffers.
+    """A single-mesh module of a file: the folder of its members, and the addresses of its buffers.
 
-    `kept`: addresses of the results that are not read from their buffers, by rank.
+    Attributes:
+        kept: addresses by rank of the results that the step copies out of their buffers.
     """
 
     module: LoadedModule
@@ -33,7 +34,7 @@ class Part:
     kept: Mapping[int, Addresses]
 
     def place(self, buffer: int) -> int:
-        """Of a buffer in the memory of each rank, in bytes."""
+        """Return the byte offset of a buffer in the memory of each rank."""
         return self.frame.address(buffer, self.frame.ranks[0]) - BASE
 
     def place_of_result(self, buffer: int) -> int:
@@ -42,7 +43,7 @@ class Part:
 
 
 class Files:
-    """The members that a table refers to, by number."""
+    """The members that a table refers to, by index."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -56,40 +57,43 @@ class Files:
 
 
 def put_constants(table: Words, parts: Sequence[Part], files: Files) -> None:
-    """Of each its part, its place in the ranks' memory, its bytes, the member that holds it and its place in that."""
-    rows: list[Record] = []
-    for number, part in enumerate(parts):
+    """Write for each constant: part, byte offset in the ranks' memory, size in bytes, member index, byte offset there."""
+    records: list[Record] = []
+    for part_index, part in enumerate(parts):
         for name, (start, stop) in places(part.module.members[_CONSTANTS]).items():
             file = files.number(part.folder + _CONSTANTS)
-            rows.append((number, part.place(int(name)), stop - start, file, start))
-    table.put_lists(rows)
+            records.append((part_index, part.place(int(name)), stop - start, file, start))
+    table.put_lists(records)
 
 
 def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], files: Files) -> None:
-    """Of each its tensor, the member and place of a stored value (0, 0: callers pass it), and the shards."""
-    rows = _bindings_in_order(module, parts, 1)
-    table.put(len(rows))
+    """Write the tensor, the stored value and the shards of each argument.
+
+    The stored value is a member index plus 1 and a byte offset, or 0, 0 if callers pass the argument.
+    """
+    indexed_bindings = _bindings_in_order(module, parts, 1)
+    table.put(len(indexed_bindings))
     members = [part.module.members for part in parts]
-    weights = [places(each[WEIGHTS]) if WEIGHTS in each else {} for each in members]
-    for number, binding in rows:
-        part = parts[number]
-        _put_tensor(table, number, part, binding, part.place(binding.buffer))
-        stored = weights[number][binding.name][0] if binding.stored else 0
+    weights = [places(member_names[WEIGHTS]) if WEIGHTS in member_names else {} for member_names in members]
+    for part_index, binding in indexed_bindings:
+        part = parts[part_index]
+        _put_tensor(table, part_index, part, binding, part.place(binding.buffer))
+        stored = weights[part_index][binding.name][0] if binding.stored else 0
         table.put(files.number(part.folder + WEIGHTS) + 1 if binding.stored else 0, stored)
         _put_shards(table, argument_shards(part.module.manifest, binding))
 
 
 def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> None:
-    """Of each its tensor and the shards."""
-    rows = _bindings_in_order(module, parts, 2)
-    table.put(len(rows))
-    for number, binding in rows:
-        _put_tensor(table, number, parts[number], binding, parts[number].place_of_result(binding.buffer))
-        _put_shards(table, result_shards(parts[number].module.manifest, binding))
+    """Write the results: the tensor and the shards of each."""
+    indexed_bindings = _bindings_in_order(module, parts, 2)
+    table.put(len(indexed_bindings))
+    for part_index, binding in indexed_bindings:
+        _put_tensor(table, part_index, parts[part_index], binding, parts[part_index].place_of_result(binding.buffer))
+        _put_shards(table, result_shards(parts[part_index].module.manifest, binding))
 
 
 def _bindings_in_order(module: LoadedModule, parts: Sequence[Part], side: int) -> list[tuple[int, Binding]]:
-    """Arguments (side 1) or results (2) in the program's order, each with the number of its part."""
+    """Return the arguments (`side` 1) or results (`side` 2) in the program's order, each with the index of its part."""
     own = [part.module.manifest.inputs if side == 1 else part.module.manifest.outputs for part in parts]
     if not isinstance(module, LoadedProgram):
         return [(0, binding) for binding in own[0]]
@@ -98,24 +102,28 @@ def _bindings_in_order(module: LoadedModule, parts: Sequence[Part], side: int) -
         for number, row in enumerate(module.described.parts)
         for place, binding in zip((row[1], row[2])[side - 1], own[number], strict=True)
     ]
-    return [found for _, found in sorted(rows, key=lambda row: row[0])]
+    return [binding for _, binding in sorted(rows, key=lambda row: row[0])]
 
 
-def _put_tensor(table: Words, number: int, part: Part, binding: Binding, place: int) -> None:
-    """Name, element type as `.npy` files call it and its bytes, global sizes, part, place and local sizes."""
-    dtype, kind = binding.type.numpy_dtype, part.module.manifest.plan.buffers[binding.buffer].type
+def _put_tensor(table: Words, part_index: int, part: Part, binding: Binding, offset: int) -> None:
+    """Write the description of a tensor.
+
+    It has the name, NumPy's dtype descriptor, the element size in bytes, the global sizes, the part, the byte offset in
+    the ranks' memory, and the local sizes.
+    """
+    dtype, local_type = binding.type.numpy_dtype, part.module.manifest.plan.buffers[binding.buffer].type
     descr = np.lib.format.dtype_to_descr(dtype)
     assert isinstance(descr, str), "element types have no fields"
     table.put_text(binding.name)
     table.put_text(descr)
     table.put(dtype.itemsize)
     table.put_list(binding.type.sizes)
-    table.put(number, place)
-    table.put_list(kind.sizes)
+    table.put(part_index, offset)
+    table.put_list(local_type.sizes)
 
 
 def _put_shards(table: Words, shards: Iterable[Record]) -> None:
-    """The distinct ones, and which of them each rank has."""
+    """Write the distinct shards, then the index of each rank's shard."""
     pool = Pool()
     numbers = [pool.number(shard) for shard in shards]
     table.put_lists(pool.records)

@@ -1,4 +1,4 @@
-"""Control flow as words of the launch table: the instructions of the executor of GPUs, over segments of recorded work."""
+"""Control flow as words of the launch table: the instructions of the GPU executor, over segments of recorded work."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from meshgen.runtime.native.words import Control, Record
 
 @dataclass(frozen=True)
 class Segment:
-    """Work captured in one graph: per rank its operations in order."""
+    """Work that is captured in one CUDA graph: the operations of each rank, in order."""
 
     work: Mapping[int, Sequence[Record]]
 
 
 class PartRecorder(Part):
-    """Issues every instruction of a step of one mesh once, whether a step reaches it or not.
+    """A recorder that issues each instruction of a mesh's step once, whether a step would reach it or not.
 
-    The last segment hands over the next values of donated arguments that are not written in place, so that steps build on each other.
+    The last segment copies next values that are not computed in place to their donated arguments, for the next step.
 
     Attributes:
-        segments: what `Control.RUN` numbers.
-        words: of the control.
+        segments: the segments that `Control.RUN` refers to by index.
+        words: the encoded instructions.
     """
 
     def __init__(self, api: RecordingApi, frame: Frame, devices: Mapping[int, Device], comms: Communicators) -> None:
@@ -38,17 +38,17 @@ class PartRecorder(Part):
         self._tape = api.tape
         self.segments: list[Segment] = []
         self.words: list[int] = []
-        self._targets: list[int] = []  # places of words that are numbers of instructions
+        self._targets: list[int] = []  # positions of words that are indices of instructions
 
     def record(self) -> None:
-        """The whole step."""
+        """Record the entire step."""
         starts: list[int] = []
-        for place, step in enumerate(self._code):
+        for index, step in enumerate(self._code):
             starts.append(len(self.words))
-            self._put(place, step)
+            self._put(index, step)
         starts.append(len(self.words))
-        for place in self._targets:
-            self.words[place] = starts[self.words[place]]
+        for index in self._targets:
+            self.words[index] = starts[self.words[index]]
         if self._next:
             self._launch(len(self._code), self.frame.ranks, self._finish)
         self.words.append(Control.END)
@@ -70,7 +70,7 @@ class PartRecorder(Part):
                 self.words += [Control.CHOOSE, frame.ranks[0], len(frame.ranks), place, nbytes, len(targets)]
                 self._put_targets(targets)
             case _:
-                pass  # the arena of a region needs no initialisation
+                pass  # the arena of a region needs no initialization
 
     def _put_targets(self, targets: Sequence[int]) -> None:
         self._targets += range(len(self.words), len(self.words) + len(targets))

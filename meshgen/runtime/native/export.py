@@ -1,4 +1,4 @@
-"""Adds the launch table to a module's file."""
+"""Addition of the launch table to a module file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from meshgen.runtime.native.table import native_members
 from meshgen.runtime.open_module import OpenModule
 
 FOLDER = "native/"
-SOURCES = Path(__file__).parents[2] / "native"  # of the loader, in C
+SOURCES = Path(__file__).parents[2] / "native"  # C sources of the loader
 
 
 def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
-    """Write the module with the members for the C loader; returns the added members.
+    """Write the module to `target` with the members for the C loader added, and return the added members.
 
     Raises:
-        UsageError: MG0001, sizes of the module are open.
-        Error of `load` and `native_members`.
+        UsageError: MG0001, the module has open sizes or several entry functions.
+        MeshgenError: any error of `load` and `native_members`.
     """
     module = load(source, runs=False)
     if isinstance(module, OpenModule):
@@ -38,7 +38,10 @@ def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
 
 
 def with_members(members: Members, added: dict[str, bytes]) -> dict[str, bytes]:
-    """The members of a module with others in its folder `native`, and its manifest for them; a signature no longer holds."""
+    """Return a module's members with its folder `native` replaced by `added`, and the manifest updated.
+
+    A cryptographic signature of the old manifest becomes invalid.
+    """
     manifest = read_json(bytes(members["manifest.json"]))
     files = {name: digest for name, digest in manifest["files"].items() if not name.startswith(FOLDER)}
     files |= {name: hashlib.sha256(content).hexdigest() for name, content in added.items()}

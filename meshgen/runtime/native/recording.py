@@ -1,7 +1,7 @@
-"""Recording implementations of CUDA and NCCL: the CUDA executor issues a step to them, and the recorded calls are the table.
+"""Recording implementations of CUDA and NCCL, which turn a step of the CUDA executor into the launch table.
 
-So the table has exactly the executor's operations: lowering, packing and ordering are implemented once. Memory of a rank begins
-at the address `BASE`, and allocations are consecutive: all ranks have one map.
+The table therefore has exactly the executor's operations: lowering, packing and ordering are implemented once. The
+memory of each rank begins at address `BASE`, and allocations are consecutive, so all ranks have the same memory map.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.native.words import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
-BASE = 1 << 62  # values that are not addresses are below 2^53 (`ir/limits.py`), or negative
-_ALIGNMENT = 512  # bytes, of each allocation, as cuMemAlloc gives them
-_DONE = 0  # CUDA_SUCCESS, ncclSuccess
+BASE = 1 << 62  # other values are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with addresses
+_ALIGNMENT = 512  # bytes: the alignment of cuMemAlloc
+_DONE = 0  # CUDA_SUCCESS and ncclSuccess
 Outcome = tuple[Any, ...]
 
 
 class Comm(NamedTuple):
-    """A rank's communicator: number 0 is that of all ranks, the others are splits of it."""
+    """A rank's communicator: index 0 has all ranks, and the others are splits of it."""
 
     number: int
     rank: int
 
 
 class Function(NamedTuple):
-    """A kernel: its image (PTX, or a mark of the module's kernel), its entry, and threads if it is PTX."""
+    """A kernel: its entry point and its image, either PTX or a placeholder for a kernel of the module."""
 
     image: bytes
     entry: str
 
 
 class Tape:
-    """The operations of the ranks of a part since `begin`."""
+    """The operations of a part's ranks that were recorded since `begin`."""
 
     def __init__(self) -> None:
         self.functions: dict[Function, int] = {}
-        self.splits: list[dict[int, tuple[int, int]]] = []  # of each the color and key of every rank
+        self.splits: list[dict[int, tuple[int, int]]] = []  # for each split: color and key of every rank
         self._issued: dict[int, list[Record]] = {}
         self._group: dict[int, list[int]] | None = None
         self._groups = 0
@@ -52,32 +52,34 @@ class Tape:
 
     @property
     def issued(self) -> dict[int, list[Record]]:
-        """Per rank its operations in order."""
+        """Return the operations of each rank in order."""
         return self._issued
 
     def add(self, stream: int, op: Op, *words: int) -> None:
-        """An operation in a stream."""
-        rank, number = divmod(stream - 1, STREAMS)
-        self._issued.setdefault(rank, []).append((op, number, *words))
+        """Record an operation in a stream."""
+        rank, stream_index = divmod(stream - 1, STREAMS)
+        self._issued.setdefault(rank, []).append((op, stream_index, *words))
 
     def open_group(self) -> None:
         self._group = {}
 
     def call(self, kind: Call, comm: Comm, stream: int, source: int, target: int, *words: int) -> None:
-        """A call of NCCL in the group; places of what it does not use are 0."""
+        """Record an NCCL call in the current group. The offset of an unused source or target is 0."""
         assert self._group is not None, "NCCL calls must be issued in groups"
-        places = [place - BASE if place else 0 for place in (source, target)]
-        self._group.setdefault(comm.rank, []).extend([kind, comm.number, (stream - 1) % STREAMS, *places, *words])
+        offsets = [address - BASE if address else 0 for address in (source, target)]
+        self._group.setdefault(comm.rank, []).extend([kind, comm.number, (stream - 1) % STREAMS, *offsets, *words])
 
     def close_group(self) -> None:
-        width = 9  # words of a call
+        call_words = (
+            9  # words of a call: kind, communicator, stream, source, target, count, dtype, reduction, peer or root
+        )
         for rank, calls in (self._group or {}).items():
-            self._issued.setdefault(rank, []).append((Op.GROUP, self._groups, len(calls) // width, *calls))
+            self._issued.setdefault(rank, []).append((Op.GROUP, self._groups, len(calls) // call_words, *calls))
         self._group, self._groups = None, self._groups + 1
 
 
 class RecordingDriver:
-    """Recording replacement of `cuda.bindings.driver`."""
+    """A replacement for `cuda.bindings.driver` that records calls."""
 
     CUdevice_attribute = types.CUdevice_attribute
     CUevent_flags = types.CUevent_flags
@@ -87,9 +89,9 @@ class RecordingDriver:
         self._tape = tape
         self._images: list[bytes] = []
         self._current = 0
-        self._made: dict[int, int] = {}  # streams of each rank
+        self._stream_counts: dict[int, int] = {}  # number of streams of each rank
         self.used: dict[int, int] = {}  # bytes of each rank's memory
-        self.events: dict[int, int] = {}  # of each rank
+        self.events: dict[int, int] = {}  # number of events of each rank
 
     def cuDeviceGet(self, ordinal: int) -> Outcome:
         return _DONE, ordinal
@@ -102,12 +104,12 @@ class RecordingDriver:
         return (_DONE,)
 
     def cuDeviceGetAttribute(self, name: int, device: int) -> Outcome:
-        """Of the compute capability, which the table leaves open."""
+        """Return 0 for the compute capability, because the table does not depend on it."""
         return _DONE, 0
 
     def cuStreamCreateWithPriority(self, flags: int, priority: int) -> Outcome:
-        number = self._made.get(self._current, 0)
-        self._made[self._current] = number + 1
+        number = self._stream_counts.get(self._current, 0)
+        self._stream_counts[self._current] = number + 1
         return _DONE, 1 + self._current * STREAMS + number
 
     def cuMemAlloc(self, nbytes: int) -> Outcome:
@@ -124,7 +126,7 @@ class RecordingDriver:
         return _DONE, self._tape.functions.setdefault(function, len(self._tape.functions))
 
     def cuEventCreate(self, flags: int) -> Outcome:
-        """Numbers of events are those within a rank: all ranks make theirs in one order."""
+        """Return the index of a new event within its rank. All ranks create their events in the same order."""
         number = self.events.get(self._current, 0)
         self.events[self._current] = number + 1
         return _DONE, number
@@ -148,11 +150,11 @@ class RecordingDriver:
 
 
 class RecordingNccl:
-    """Recording replacement of `meshgen.runtime.cuda.nccl.Nccl`."""
+    """A replacement for `meshgen.runtime.cuda.nccl.Nccl` that records calls."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._splits: dict[int, int] = {}  # how many each rank has made
+        self._splits: dict[int, int] = {}  # number of splits of each rank
 
     def ncclGetUniqueId(self) -> Outcome:
         return _DONE, b""
@@ -205,7 +207,7 @@ class RecordingNccl:
 
 
 class RecordingApi(Api):
-    """Both libraries. `tape` has the recorded operations."""
+    """The recording driver and NCCL. `tape` has the recorded operations."""
 
     def __init__(self) -> None:
         self.tape = Tape()
@@ -218,7 +220,7 @@ class RecordingApi(Api):
 
 
 class RecordingDevice(Device):
-    """A rank's GPU whose launches are recorded with their parameters."""
+    """A rank's GPU that records launches with their parameters."""
 
     def __init__(self, api: RecordingApi, ordinal: int) -> None:
         super().__init__(api, ordinal)

@@ -1,4 +1,4 @@
-"""The shards of global arrays in the memory of the ranks, as boxes, for scatter and gather without Python."""
+"""The shards of global arrays in the ranks' memory, as boxes that the C loader scatters and gathers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from meshgen.ops.evaluate.common import neutral, poison
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.native.words import Record
 
-ARRAY, CONSTANT = 0, 1  # the fill of an argument's box
-_PATTERN = 16  # bytes, of the largest element
+ARRAY, CONSTANT = 0, 1  # how the box of an argument is filled: from the array, or with a constant
+_PATTERN = 16  # bytes of the largest element
 
 
 def argument_shards(manifest: Manifest, binding: Binding) -> Iterator[Record]:
-    """Per rank: whether its box holds the array or a constant, poison and the constant (two words each), and the box."""
+    """Yield the record of each rank's shard.
+
+    It has the fill (`ARRAY` or `CONSTANT`), the poison and the constant (two words each), and the box.
+    """
     dtype = binding.type.dtype
     for rank in range(manifest.mesh.size):
         box, constant = _argument_box(manifest, binding, rank), None
@@ -30,25 +33,26 @@ def argument_shards(manifest: Manifest, binding: Binding) -> Iterator[Record]:
 
 
 def result_shards(manifest: Manifest, binding: Binding) -> list[Record]:
-    """Per rank whether its box is copied to the global result, and the box; replicas of an earlier rank are not.
+    """Return the record of each rank: whether its box is copied to the global result, and the box.
 
-    Raises MissingError MG0602 for a result that is left partial: reducing it takes NumPy.
+    The box is not copied if an earlier rank has a replica.
+    Raises MissingError MG0602 for a partial result, because only the Python runtime can reduce it.
     """
     if binding.sharding.partial:
         text = f"result '{binding.name}' is partial over {', '.join(binding.sharding.partial_axes)}"
         hint = "annotate the result without partial axes; --device reference and --device cuda reduce it on the host"
         raise MissingError(Diagnostic("MG0602", f"{text}: the C loader does not reduce results", hint=hint))
-    seen: set[tuple[int, ...]] = set()
-    found: list[Record] = []
+    shard_keys: set[tuple[int, ...]] = set()
+    records: list[Record] = []
     for rank in range(manifest.mesh.size):
         key = tuple(manifest.mesh.index(rank, axes) for axes in binding.sharding.dims)
-        found.append((int(key not in seen), *_flat_words(list(_owned(manifest, binding, rank)))))
-        seen.add(key)
-    return found
+        records.append((int(key not in shard_keys), *_flat_words(list(_owned(manifest, binding, rank)))))
+        shard_keys.add(key)
+    return records
 
 
 def _argument_box(manifest: Manifest, binding: Binding, rank: int) -> Record:
-    """Per dim: the first row in the array, in the rank's buffer, and how many."""
+    """Return for each dim the first row in the global array, the first row in the rank's buffer, and the row count."""
     shape, sharding, mesh = binding.type.sizes, binding.sharding, manifest.mesh
     if manifest.arguments == "global":
         return tuple(_flat_words([(0, 0, size) for size in shape]))
@@ -72,6 +76,6 @@ def _flat_words(rows: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 def _pattern(element: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """An element's bytes as two words."""
+    """Return the bytes of an element as two words."""
     content = element.tobytes().ljust(_PATTERN, b"\0")
     return int.from_bytes(content[:8], "little"), int.from_bytes(content[8:], "little")

@@ -1,8 +1,8 @@
-"""Builds the launch table of a module: the operations of each rank in a step, its kernels, arguments and results.
+"""Construction of a module's launch table: kernels, arguments, results, and the operations of each rank in a step.
 
-    meshgen native OUT.mgx          adds it to the file, with the PTX of the copies and reductions that it needs
+    meshgen native OUT.mgx          adds the table to the file, with the PTX of the copies and reductions that it uses
 
-One table serves all ranks and GPUs. Equal operations of ranks are listed once, and so are lists of them.
+One table serves all ranks and GPUs. Equal operations of several ranks are stored once, and so are equal lists of them.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from meshgen.runtime.native.control import PartRecorder
 from meshgen.runtime.native.recording import RecordingApi, RecordingDevice
 from meshgen.runtime.native.words import Pool, Words
 
-_MARK = (
-    b"kernel "  # begins what stands for the image of a kernel of the module: the number of its part and its name follow
+_PLACEHOLDER = (
+    b"kernel "  # prefix of the placeholder for a kernel image; the index of the part and the kernel name follow
 )
 
-_AS_LAUNCHED = 0, 0, 0  # the grid is that of the launch
+_AS_LAUNCHED = 0, 0, 0  # the sizes of the launch's own grid apply
 
 
 def native_members(module: LoadedModule) -> dict[str, bytes]:
-    """The additional members that the C loader needs.
+    """Return the additional members that the C loader needs.
 
     Raises:
-        MissingError: MG0602, a kernel has no code for GPUs, or a result is left partial.
+        MissingError: MG0602, a kernel has no code for GPUs, or a result is partial.
         ShardingError: MG0201, the size of a mesh axis is open.
     """
     module.require_sizes()
     api, files, added, body = RecordingApi(), Files(), dict[str, bytes](), Words()
-    recorders = _recorded(module, api)
+    recorders = _record_parts(module, api)
     parts = [
         Part(part, f"parts/{number:02}/" if len(module.parts) > 1 else "", recorder.frame, recorder.kept)
         for number, (part, recorder) in enumerate(zip(module.parts, recorders, strict=True))
@@ -52,21 +52,23 @@ def native_members(module: LoadedModule) -> dict[str, bytes]:
     put_constants(body, parts, files)
     put_arguments(body, module, parts, files)
     put_results(body, module, parts)
-    head = Words()
-    head.put(words.MAGIC, words.VERSION, module.ranks)
-    head.put_texts(files.names)
-    return added | {words.TABLE: head.encode() + body.encode()}
+    header = Words()
+    header.put(words.MAGIC, words.VERSION, module.ranks)
+    header.put_texts(files.names)
+    return added | {words.TABLE: header.encode() + body.encode()}
 
 
-def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
-    """The recorded step of every mesh."""
+def _record_parts(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
+    """Record a step of each mesh and return its recorder."""
     firsts = list(accumulate((part.ranks for part in module.parts), initial=0))
     devices = {rank: RecordingDevice(api, rank) for rank in range(firsts[-1])}
     by_name = {part.mesh.name: first for part, first in zip(module.parts, firsts, strict=False)}
     frames = {}
     for part, first in zip(module.parts, firsts, strict=False):
         manifest, plan = part.manifest, part.manifest.plan
-        launcher = Launcher(api, manifest.mesh, manifest.kernels, plan.kernels, _marked(manifest.kernels, len(frames)))
+        launcher = Launcher(
+            api, manifest.mesh, manifest.kernels, plan.kernels, _placeholders_of(manifest.kernels, len(frames))
+        )
         arenas = {r: devices[r].allocate(plan.arena_bytes, "arena") for r in range(first, first + part.ranks)}
         donated = {n: {r: start + plan.buffers[n].offset for r, start in arenas.items()} for n in plan.donated}
         frames[first] = FrameMaker(manifest.mesh, by_name, devices, launcher).frame(plan, arenas, donated)
@@ -84,8 +86,8 @@ def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
     return recorders
 
 
-def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
-    """Placeholders for the code of a part's kernels, while their GPU is unknown."""
+def _placeholders_of(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
+    """Return a function that finds placeholders for the code of a part's kernels, because the GPU is not known yet."""
 
     def find(name: str, capability: tuple[int, int]) -> Code | None:
         kernel = kernels[name]
@@ -95,8 +97,8 @@ def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
             hint = "compile again with --target cuda:sm_90"
             raise MissingError(Diagnostic("MG0602", f"kernel '{name}' was compiled for no GPU", hint=hint))
         sizes = [scratch_bytes(kernel.on(arch), binary) for arch, binary in kernel.binaries.items()]
-        most = max(first for first, _ in sizes), max(second for _, second in sizes)
-        return Code(_MARK + f"{part} {name}".encode(), kernel.entry, kernel.grid, 0, 0, most)
+        scratch_sizes = max(first for first, _ in sizes), max(second for _, second in sizes)
+        return Code(_PLACEHOLDER + f"{part} {name}".encode(), kernel.entry, kernel.grid, 0, 0, scratch_sizes)
 
     return find
 
@@ -104,12 +106,12 @@ def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
 def _put_functions(
     table: Words, api: RecordingApi, parts: Sequence[Part], files: Files, added: dict[str, bytes]
 ) -> None:
-    """Every kernel with its codes, best first; the PTX of other kernels is added to the members."""
+    """Write each kernel with its code variants, best first. PTX that is not in the module yet is put into `added`."""
     table.put(len(api.tape.functions))
     for image, entry in api.tape.functions:
         table.put_text(entry)
-        if image.startswith(_MARK):
-            number, name = image.removeprefix(_MARK).decode().split(" ", 1)
+        if image.startswith(_PLACEHOLDER):
+            number, name = image.removeprefix(_PLACEHOLDER).decode().split(" ", 1)
             part = parts[int(number)]
             table.put_lists(list(_codes(part.module.manifest.kernels[name], part, files)))
         else:
@@ -131,25 +133,28 @@ def _put_functions(
 
 
 def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
-    """In the order in which `code_of` looks for one that a device takes."""
+    """Yield the code variants of a kernel, in the order in which `code_of` searches them for a device."""
     for arch in sorted(kernel.binaries, key=number_of, reverse=True):
         binary = kernel.binaries[arch]
         grid = kernel.forms[arch].grid if arch in kernel.forms else _AS_LAUNCHED
-        shape = binary.threads, binary.shared, *grid
-        yield words.Code.CUBIN, number_of(arch), 0, files.number(part.folder + binary.file), *shape
+        configuration = binary.threads, binary.shared, *grid
+        yield words.Code.CUBIN, number_of(arch), 0, files.number(part.folder + binary.file), *configuration
         text = bytes(part.module.members[binary.ptx]).decode() if binary.ptx else ""
         if target := target_of(text):
             exact = int(target.endswith("a"))
-            yield words.Code.PTX, number_of(target), exact, files.number(part.folder + binary.ptx), *shape
+            yield words.Code.PTX, number_of(target), exact, files.number(part.folder + binary.ptx), *configuration
 
 
 def _put_communicators(table: Words, api: RecordingApi, ranks: int) -> None:
-    """The splits of the communicator of all ranks: per rank its color, or -1, and its key."""
+    """Write the splits of the communicator of all ranks: the color of each rank (-1 for no group) and its key."""
     table.put_lists([[word for rank in range(ranks) for word in split[rank]] for split in api.tape.splits])
 
 
 def _put_part(table: Words, api: RecordingApi, recorder: PartRecorder) -> None:
-    """Its ranks, memory and events; operations, lists of them, segments with a list for each rank, and the control."""
+    """Write a part: ranks, memory size, number of events, operations, lists of operations, segments and control words.
+
+    A segment has the index of one list of operations per rank.
+    """
     ranks = recorder.frame.ranks
     operations, programs = Pool(), Pool()
     segments = [

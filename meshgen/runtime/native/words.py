@@ -1,6 +1,6 @@
-"""The launch table's alphabet: 64-bit little-endian words. `meshgen/native/table.h` has the same numbers for C.
+"""The words of the launch table, 64-bit and little-endian. `meshgen/native/table.h` defines the same numbers for C.
 
-Records begin with a number of what follows, so a reader never searches: it takes words one after the other and checks each.
+Each record begins with its length or kind, so a reader consumes words strictly in order and checks each of them.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from enum import IntEnum
 from typing import TypeAlias
 
 MAGIC = int.from_bytes(b"mgxtable", "little")
-VERSION = 2  # in version 1 all codes of a kernel had one grid
-TABLE = "native/table.bin"  # the member that holds it
-_MASK = (1 << 64) - 1  # words have 64 bits; negative numbers are in two's complement
+VERSION = 2  # in version 1 all code variants of a kernel had the same grid
+TABLE = "native/table.bin"  # the member with the table
+_MASK = (1 << 64) - 1  # words have 64 bits; negative numbers are stored in two's complement
 
 Record: TypeAlias = tuple[int, ...]
 
 
 class Op(IntEnum):
-    """Operations of a rank, with their words. Places are bytes in the rank's memory."""
+    """Operations of a rank, with the words that follow. Source and target are byte offsets in the rank's memory."""
 
-    LAUNCH = 1  # stream, function, three sizes of the grid, count, then for each parameter its kind and two words
+    LAUNCH = 1  # stream, function, three grid sizes, number of parameters, then per parameter its kind and two words
     COPY = 2  # stream, target, source, bytes
     CLEAR = 3  # stream, target, bytes
     RECORD = 4  # stream, event
     WAIT = 5  # stream, event
-    GROUP = 6  # number, count, then the calls of NCCL that are issued together with those of the other ranks
+    GROUP = 6  # group index, number of calls, then the NCCL calls that are issued together with the other ranks' calls
 
 
 class Parameter(IntEnum):
-    """Of a kernel, followed by two words."""
+    """Kinds of kernel parameters. Two words follow each."""
 
-    POINTER = 1  # place, bytes that the kernel may touch from there on
+    POINTER = 1  # byte offset in the rank's memory, number of bytes that the kernel may access from there
     WORD32 = 2  # value, 0
     WORD64 = 3  # value, 0
 
 
 class Call(IntEnum):
-    """Of NCCL. Behind each: communicator, stream, source, target, count, data type, reduction, peer or root."""
+    """NCCL calls. Each is followed by communicator, stream, source, target, count, data type, reduction, peer or root."""
 
     ALL_REDUCE = 1
     ALL_GATHER = 2
@@ -51,18 +51,22 @@ class Call(IntEnum):
 
 
 class Control(IntEnum):
-    """Instructions of the host for the ranks of one mesh. A target is a place in the words of the control."""
+    """Instructions that the host executes for the ranks of a mesh. A target is an index into the control words."""
 
     END = 0
-    RUN = 1  # number of a segment
+    RUN = 1  # index of a segment
     JUMP = 2  # target
-    ONLY = 3  # first rank, ranks, target where none of these is local
-    CHOOSE = 4  # first rank, ranks, place and bytes of an integer, count, targets; the last one for numbers beyond
+    ONLY = 3  # first rank, number of ranks, target to jump to if none of these ranks is local
+    # first rank, number of ranks, byte offset and size of an integer, number of targets, targets; out of range: the
+    # last
+    CHOOSE = 4
 
 
 class Code(IntEnum):
-    """Of a kernel. Behind each: architecture as a number, whether no other will do, member, threads, shared bytes, and three sizes of
-    the grid, or zeros where it is that of the launch.
+    """Kinds of a kernel's code. Each is followed by architecture, exactness, member, threads, shared bytes and grid.
+
+    Exactness is 1 if the code runs on no other architecture. The grid is three sizes, or zeros for the launch's own
+    grid.
     """
 
     CUBIN = 1
@@ -70,7 +74,7 @@ class Code(IntEnum):
 
 
 class Words:
-    """A table that is being written."""
+    """A launch table under construction."""
 
     def __init__(self) -> None:
         self._words: list[int] = []
@@ -79,17 +83,17 @@ class Words:
         self._words += [value & _MASK for value in values]
 
     def put_list(self, values: Iterable[int]) -> None:
-        """Their number, then the words themselves."""
+        """Write the number of values, then the values."""
         listed = list(values)
         self.put(len(listed), *listed)
 
     def put_lists(self, lists: Sequence[Sequence[int]]) -> None:
         self.put(len(lists))
-        for each in lists:
-            self.put_list(each)
+        for values in lists:
+            self.put_list(values)
 
     def put_text(self, text: str) -> None:
-        """Its bytes in UTF-8 and their number, filled up to whole words with zeros, of which there is one at least."""
+        """Write the number of UTF-8 bytes, then the bytes, padded with at least one zero byte to entire words."""
         content = text.encode()
         self.put(len(content))
         padded = content.ljust((len(content) // 8 + 1) * 8, b"\0")
@@ -108,13 +112,13 @@ class Words:
 
 
 class Pool:
-    """Records without repetition: ranks of one kind share theirs."""
+    """Records without duplicates, so that ranks can share them."""
 
     def __init__(self) -> None:
         self._numbers: dict[Record, int] = {}
 
     def number(self, record: Iterable[int]) -> int:
-        """The number of a record, which is added unless it is there."""
+        """Return the index of a record; add the record if it is new."""
         return self._numbers.setdefault(tuple(record), len(self._numbers))
 
     @property

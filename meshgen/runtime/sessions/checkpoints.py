@@ -1,6 +1,6 @@
 """Weights in an orbax checkpoint: a folder with `_METADATA` and an array store, read with the library tensorstore.
 
-Tensors are named by their keys, `params.h.0.w`, and read when they are asked for.
+Tensors are named by their keys joined with dots, such as `params.h.0.w`. Each tensor is read on access.
 """
 
 from __future__ import annotations
@@ -22,32 +22,36 @@ from meshgen.runtime.module_file.json_values import each_of, get, read_flag, rea
 
 Array = np.ndarray[Any, Any]
 METADATA = "_METADATA"
-_STEP = re.compile(r"(?:.*_)?(\d+)")  # of a step's folder: its number, which may follow a prefix
-_MOST_METADATA = 1 << 28  # bytes: an entry of an array has a few hundred
-_ARRAYS = ("np.ndarray", "jax.Array", "scalar")  # kinds of values; others hold no numbers
+_STEP = re.compile(r"(?:.*_)?(\d+)")  # the name of a step's folder: the step number, optionally after a prefix
+_MOST_METADATA = 1 << 28  # bytes (chosen: an array's entry has a few hundred, so this is enough for a million arrays)
+_ARRAYS = ("np.ndarray", "jax.Array", "scalar")  # kinds of values that are arrays; values of other kinds are ignored
 
 
 def checkpoint_of(folder: Path) -> Path | None:
-    """Return the folder of the arrays in a checkpoint, in a step, or in the newest step of a checkpoint manager's folder.
+    """Return the folder with the arrays of a checkpoint, or None if `folder` has none.
 
-    Returns:
-        None where the folder is none of these.
+    `folder` may be a checkpoint, a step, or the folder of a checkpoint manager, whose newest step is used.
     """
-    if (found := _arrays_of_step(folder)) is not None or not folder.is_dir():
-        return found
+    if (arrays_folder := _arrays_of_step(folder)) is not None or not folder.is_dir():
+        return arrays_folder
     steps = [
         (int(match[1]), arrays)
-        for each in folder.iterdir()
-        if (match := _STEP.fullmatch(each.name)) and (arrays := _arrays_of_step(each))
+        for child in folder.iterdir()
+        if (match := _STEP.fullmatch(child.name)) and (arrays := _arrays_of_step(child))
     ]
     return max(steps)[1] if steps else None
 
 
 def _arrays_of_step(folder: Path) -> Path | None:
-    """Return a folder that has arrays itself, or its item with arrays: `default`, `state`, or the only one; None if there is none."""
-    places = (folder, folder / "default", folder / "state")
-    if (found := next((place for place in places if (place / METADATA).is_file()), None)) is not None:
-        return found
+    """Return the folder with the arrays of a step, or None if there is none.
+
+    That is the folder itself, or its item `default` or `state`, or its only item with arrays.
+    """
+    candidates = (folder, folder / "default", folder / "state")
+    if (
+        arrays_folder := next((candidate for candidate in candidates if (candidate / METADATA).is_file()), None)
+    ) is not None:
+        return arrays_folder
     items = [path.parent for path in folder.glob(f"*/{METADATA}") if not _STEP.fullmatch(path.parent.name)]
     return items[0] if len(items) == 1 else None
 
@@ -56,7 +60,10 @@ class Checkpoint(Mapping[str, Array]):
     """The arrays of a checkpoint by name."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises MissingError MG0602 without tensorstore, UsageError MG0002 where the metadata cannot be read."""
+        """Open a checkpoint.
+
+        Raises MissingError MG0602 without tensorstore, and UsageError MG0002 if the metadata cannot be read.
+        """
         self._folder = folder.resolve()
         try:
             self._library: Any = import_module("tensorstore")
@@ -73,7 +80,7 @@ class Checkpoint(Mapping[str, Array]):
         self._driver = "zarr3" if is_zarr3 else "zarr"
 
     def __getitem__(self, name: str) -> Array:
-        """Raises KeyError for an unknown array, UsageError MG0002 for one that cannot be read."""
+        """Read an array. Raises KeyError if it is unknown, UsageError MG0002 if it cannot be read."""
         if name not in self._names:
             raise KeyError(name)
         if ".." in name.split("/"):
@@ -99,7 +106,7 @@ class Checkpoint(Mapping[str, Array]):
 
 
 def _read_bytes(opened: Any) -> int:
-    """Return the bytes of a store's array and of the largest chunk, which is unpacked whole."""
+    """Return the bytes needed to read an array: its own, and those of one decoded chunk."""
     elements = prod(opened.shape) + prod(opened.chunk_layout.read_chunk.shape or ())
     return elements * opened.dtype.numpy_dtype.itemsize
 
@@ -109,7 +116,7 @@ def _names(value: Any) -> dict[str, None]:
 
 
 def _array_names(row: Any) -> Iterator[str]:
-    """The name of an entry, if it is an array."""
+    """Yield the name of an entry if it is an array."""
     kind = get(row, "value_metadata", lambda table: get(table, "value_type", read_text))
     keys = get(row, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))
     if kind in _ARRAYS:

@@ -1,4 +1,4 @@
-"""Devices of a session: memory that persists between steps, and steps on it. On the host, or (`cuda/devices.py`) on GPUs."""
+"""The devices of a session: memory that persists between steps, and steps on it. GPUs are in `cuda/devices.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Shard(Protocol):
-    """The memory of one rank for a tensor."""
+    """A tensor's shard in the memory of one rank."""
 
     @property
     def rank(self) -> int: ...
@@ -27,20 +27,23 @@ class Shard(Protocol):
     def type(self) -> TensorType: ...
 
 
-Shards = Sequence[Any]  # a `Shard` of the devices' own kind for each rank of a mesh
+Shards = Sequence[Any]  # one shard per rank of a mesh, of the devices' own class
 Bound = Mapping[int, Shards]  # by input buffer
 
 
 class Steps(Protocol):
-    """One entry function on devices."""
+    """The repeated execution of an entry function on devices."""
 
     @property
     def outputs(self) -> Sequence[Sequence[Shards]]:
-        """Of each mesh the memory of each result; the next step writes it again."""
+        """Return the shards of each result of each mesh. The next step overwrites them."""
         ...
 
     def run(self) -> None:
-        """One step on the inputs; donated ones hold their next values afterwards. It may return before the step is done."""
+        """Run a step on the inputs. It may return before the step has finished.
+
+        After the step, donated inputs hold their next values.
+        """
         ...
 
     def rebind(self, part: int, buffer: int, shards: Shards) -> None:
@@ -56,7 +59,10 @@ class Devices(Protocol):
     def read(self, shard: Any) -> Array: ...
     def copy(self, target: Any, source: Any) -> None: ...
     def bind(self, kind: TensorType, rank: int, given: Any) -> Any:
-        """The memory of an array on its device, without a copy; None where type, order, alignment or device do not fit."""
+        """Return a shard that uses the memory of an array on its device, without a copy.
+
+        Returns None if its type, memory order, alignment or device does not fit.
+        """
         ...
 
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Bound]) -> Steps: ...
@@ -65,14 +71,14 @@ class Devices(Protocol):
 
 
 class HostShard:
-    """A host array in place of a device's memory."""
+    """A host array in place of device memory."""
 
     def __init__(self, rank: int, array: Array, kind: TensorType) -> None:
         self.rank, self.array, self.type = rank, array, kind
 
 
 class HostDevices:
-    """All ranks in this process, on NumPy; kernels as the launcher runs them."""
+    """All ranks in this process, with NumPy arrays as memory. `launch_of` chooses how kernels run."""
 
     def __init__(self, launch_of: Callable[[Loaded], Launch]) -> None:
         self._launch_of = launch_of
@@ -96,17 +102,17 @@ class HostDevices:
         return HostShard(rank, given, kind) if (given.shape, given.dtype) == (kind.sizes, kind.numpy_dtype) else None
 
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Bound]) -> HostSteps:
-        return HostSteps(parts, [dict(each) for each in inputs], [self._launch_of(part) for part in parts], self)
+        return HostSteps(parts, [dict(buffers) for buffers in inputs], [self._launch_of(part) for part in parts], self)
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there is nothing to free."""
 
     def abort(self) -> None:
-        """Nothing is pending."""
+        """Do nothing: no work is pending."""
 
 
 class HostSteps:
-    """An entry function on the host."""
+    """The repeated execution of an entry function on the host."""
 
     def __init__(self, parts: Sequence[Loaded], inputs: list[dict[int, Shards]], launches: Sequence[Launch],
                  devices: HostDevices) -> None:  # fmt: skip
@@ -141,13 +147,13 @@ class HostSteps:
         return place
 
     def _keep(self, number: int, frames: Sequence[Frame]) -> None:
-        """Store results in their arrays, and next values in the inputs."""
+        """Copy results to their arrays, and next values to the inputs."""
         manifest = self._parts[number].manifest
         for rank, frame in enumerate(frames):
             for binding, shards in zip(manifest.outputs, self.outputs[number], strict=True):
                 shards[rank].array[...] = frame.view(binding.buffer)
-            for own, other in manifest.plan.donated.items():
-                self._inputs[number][own][rank].array[...] = frame.view(other)
+            for argument, result in manifest.plan.donated.items():
+                self._inputs[number][argument][rank].array[...] = frame.view(result)
 
     def _ranks(self, number: int) -> range:
         first = self._firsts[number]
@@ -155,7 +161,7 @@ class HostSteps:
 
 
 def _firsts(parts: Sequence[Loaded]) -> list[int]:
-    """The rank in the world of each mesh's first device."""
+    """Return the global rank of each mesh's first device."""
     sizes = [part.manifest.mesh.size for part in parts]
     return [sum(sizes[:number]) for number in range(len(sizes))]
 

@@ -1,4 +1,4 @@
-"""One entry function of a session: the memory of its arguments, those that callers pass, and its steps."""
+"""One entry function of a session: the memory of its arguments, the arguments that callers pass, and its steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from meshgen.runtime.sessions.structures import Structures
 from meshgen.runtime.sessions.turns import Turns
 from meshgen.runtime.sessions.weights import type_text
 
-Place = tuple[int, int]  # a mesh, and a buffer of its plan or one of its results
+Place = tuple[int, int]  # index of a mesh, and of a buffer in its schedule or of one of its results
 SlotOf = Callable[[str, TensorType], Slot]
 
 
@@ -31,13 +31,16 @@ class EntrySteps:
 
     Attributes:
         passed: names of the arguments that callers pass at each step.
-        state: the arguments that a step gives their next values.
-        structures: what callers pass and get, if that is more than arrays in order.
-        number: how many steps it has taken; results of earlier ones cannot be read.
+        state: the arguments that a step updates to their next values.
+        structures: the structures of arguments and results, or None if they are plain arrays in order.
+        number: number of steps so far. Results of earlier steps cannot be read.
     """
 
     def __init__(self, module: LoadedEntry, slot_of: SlotOf, devices: Devices, turns: Turns) -> None:
-        """Raises UsageError MG0112 for donated arguments whose next value is ambiguous."""
+        """Allocate memory for the arguments.
+
+        Raises UsageError MG0112 for donated arguments whose next value is ambiguous.
+        """
         module.require_sizes()
         self._module, self._devices, self._turns = module, devices, turns
         self._next = next_values_of(module)
@@ -46,17 +49,18 @@ class EntrySteps:
         self.state: list[Slot] = []
         self.passed: list[str] = []
         self.number = 0
-        reused = {binding.name: binding.donated_to for binding in module.bindings}
+        memory_reuse = {binding.name: binding.donated_to for binding in module.bindings}
         results = {number: (layout, place) for number, layout, place in _results(module)}
         self._in_place: list[
             tuple[Slot, Layout]
-        ] = []  # whose next values the devices write to the memory of the argument
-        self._moved: list[tuple[Slot, Layout, Place]] = []  # whose next values are results in a layout of their own
+        ] = []  # arguments whose next value the devices write to the argument's memory
+        # arguments whose next value is a result in another layout, which is copied after the step
+        self._moved: list[tuple[Slot, Layout, Place]] = []
         for part, binding, layout in _arguments(module):
             slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
             slot.in_layout(layout)
             self._lies[part, binding.buffer] = slot, layout
-            number, memory = self._next.get(binding.name), reused[binding.name]
+            number, memory = self._next.get(binding.name), memory_reuse[binding.name]
             if number is not None:
                 self.state.append(slot)
                 if number == memory:
@@ -68,32 +72,32 @@ class EntrySteps:
         self.structures = Structures(module.call, types) if module.call else None
 
     def settle(self) -> None:
-        """Prepare the entry function, when the held arguments are known."""
+        """Prepare the entry function, once it is known which arguments are weights."""
         parts = [part.loaded for part in self._module.parts]
         inputs: list[dict[int, Shards]] = [{} for _ in parts]
         for (part, buffer), (slot, layout) in self._lies.items():
             inputs[part][buffer] = slot.layouts[layout]
         self._steps: Steps = self._devices.steps(parts, inputs)
-        kept = {*self.state}
+        state = {*self.state}
         names = [b.name for b in self._module.bindings]
-        self.passed = [name for name in names if not self._slots[name].is_held and self._slots[name] not in kept]
+        self.passed = [name for name in names if not self._slots[name].is_held and self._slots[name] not in state]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
         self._rewritten = [pair for pair in self._in_place if len(pair[0].layouts) > 1]
         makers = {number: partial(self._result, layout, place) for number, layout, place in _results(self._module)}
-        taken = {*self._next.values()}
-        self._results = {number: makers[number] for number in sorted(makers) if number not in taken}
+        next_value_results = {*self._next.values()}
+        self._results = {number: makers[number] for number in sorted(makers) if number not in next_value_results}
         self._unread = {name: makers[number] for name, number in self._next.items() if name not in self._slots}
         if self.structures:
-            self.structures.settle(self.passed, taken)
+            self.structures.settle(self.passed, next_value_results)
 
     def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """The arguments of a step. Raises ArgumentError MG0601 with everything that does not fit."""
-        given = self.structures.passed(args, kwargs) if self.structures else by_name(self.passed, args, kwargs)
-        texts = [f"argument '{name}' is missing" for name in self.passed if name not in given]
-        texts += [self._unknown(name) for name in given if name not in self._slots]
+        """Store the arguments of a step. Raises ArgumentError MG0601 that lists every argument that does not fit."""
+        passed_values = self.structures.passed(args, kwargs) if self.structures else by_name(self.passed, args, kwargs)
+        texts = [f"argument '{name}' is missing" for name in self.passed if name not in passed_values]
+        texts += [self._unknown(name) for name in passed_values if name not in self._slots]
         values: list[tuple[Slot, Any]] = []
-        for name in (name for name in given if name in self._slots):
-            value, text = _value(self._slots[name], given[name])
+        for name in (name for name in passed_values if name in self._slots):
+            value, text = _value(self._slots[name], passed_values[name])
             values.append((self._slots[name], value))
             texts += [text] if text else []
         if texts:
@@ -103,7 +107,10 @@ class EntrySteps:
             slot.put(value)
 
     def step(self) -> Any:
-        """A step on the current arguments; returns the results that are not next values. Raises ArgumentError MG0601: state has no value."""
+        """Run a step on the current arguments and return the results that are not next values.
+
+        Raises ArgumentError MG0601 if the state has no value yet.
+        """
         if not self.number:
             self._require_state()
         for slot, layout in self._several:
@@ -122,8 +129,8 @@ class EntrySteps:
 
     def rebind(self, slot: Slot, shards: Shards) -> None:
         """Read an argument from other memory."""
-        for (part, buffer), (own, _) in self._lies.items():
-            if own is slot:
+        for (part, buffer), (argument, _) in self._lies.items():
+            if argument is slot:
                 self._steps.rebind(part, buffer, shards)
 
     def _require_state(self) -> None:
@@ -145,51 +152,54 @@ class EntrySteps:
         return f"unknown argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
-def _value(slot: Slot, given: Any) -> tuple[Any, str]:
-    """The value of an argument, and its fault; empty if there is none."""
-    if isinstance(given, ShardedArray):
-        kind = str(given.layout.type)
+def _value(slot: Slot, value: Any) -> tuple[Any, str]:
+    """Return the value of an argument and an error message, which is empty if the value fits."""
+    if isinstance(value, ShardedArray):
+        type_name = str(value.layout.type)
     else:
-        given, fault = array_of(slot.name, on_host(given))
+        value, fault = array_of(slot.name, on_host(value))
         if fault:
-            return given, fault
-        kind = type_text(given)
-    return given, "" if kind == str(
+            return value, fault
+        type_name = type_text(value)
+    return value, "" if type_name == str(
         slot.type
-    ) else f"argument '{slot.name}' has type {kind}, but the program takes {slot.type}"
+    ) else f"argument '{slot.name}' has type {type_name}, but the program takes {slot.type}"
 
 
 def _part_modules(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
-    """The module of each mesh, and the rank in the world of its first device."""
+    """Return the module of each mesh and the global rank of the mesh's first device."""
     firsts = accumulate((part.manifest.mesh.size for part in module.parts), initial=0)
     return list(zip(module.parts, firsts, strict=False))
 
 
 def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
-    """All arguments, each with the number of its mesh, and its layout there."""
+    """Return all arguments, each with the index of its mesh and its layout there."""
     return [
-        (place, binding, Layout.of(binding, part.manifest, first, is_input=True))
-        for place, (part, first) in enumerate(_part_modules(module))
+        (mesh_index, binding, Layout.of(binding, part.manifest, first, is_input=True))
+        for mesh_index, (part, first) in enumerate(_part_modules(module))
         for binding in part.manifest.inputs
     ]
 
 
 def _results(module: LoadedEntry) -> Iterator[tuple[int, Layout, Place]]:
-    """All results by their numbers in the program, each with its layout, the number of its mesh and its own number there."""
+    """Yield the index of each result in the program, its layout, and its place: a mesh and the index of the result
+    there.
+    """
     numbers = {b.name: number for number, b in enumerate(module.outputs)}
-    for place, (part, first) in enumerate(_part_modules(module)):
+    for mesh_index, (part, first) in enumerate(_part_modules(module)):
         for number, binding in enumerate(part.manifest.outputs):
             layout = Layout.of(binding, part.manifest, first, is_input=False)
-            yield numbers[binding.name], layout, (place, number)
+            yield numbers[binding.name], layout, (mesh_index, number)
 
 
 def next_values_of(module: LoadedEntry) -> dict[str, int]:
-    """The arguments that a step gives their next values, each with the number of the result that is this value.
+    """Return a map from each argument that a step updates to the index of the result that is its next value.
 
     Raises UsageError MG0112 for donated arguments whose next value is ambiguous.
     """
     state = module.state
-    if state is None:  # written without a signature: memory that is reused holds the next value
+    # the module was written without a signature: the result that reuses an argument's memory is its next value
+    if state is None:
         return {b.name: b.donated_to for b in module.bindings if b.donated_to is not None}
     if state.undecided:
         raise UsageError(*(Diagnostic("MG0112", text, hint=hint) for text, hint in state.undecided.items()))

@@ -5,7 +5,7 @@
         logits = session.decode(tokens)           # all other arguments are passed; the cache is updated in place
         np.asarray(logits)
 
-Entry functions share memory by name: an argument with the same layout in several of them is stored once.
+Entry functions share memory by name: an argument that several of them use with the same layout is stored once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Result = Any  # arrays on the devices, in the structure of the program's results
 
 
 class Session:
-    """Steps of a module's entry functions on memory that they share. Made by `LoadedModule.session`."""
+    """Runs steps of a module's entry functions on memory that they share. Created by `LoadedModule.session`."""
 
     def __init__(
         self,
@@ -46,7 +46,12 @@ class Session:
         *,
         ignore_extra: bool = False,
     ) -> None:
-        """`chosen`: the entry function that calling the session runs; None: it must be named. `ignore_extra`: as of `LoadedModule.session`."""
+        """Allocate the arguments and load the weights.
+
+        Args:
+            chosen: the entry function that calling the session runs, or None if callers must name one.
+            ignore_extra: whether to ignore tensors in `weights` that the program does not use.
+        """
         self._devices, self._chosen, self.turns = devices, chosen, Turns()
         self._slots: dict[tuple[str, TensorType], Slot] = {}
         self._is_closed = False
@@ -57,7 +62,7 @@ class Session:
             self._hold_weights(modules, weights, ignore_extra=ignore_extra)
             for entry in self._entries.values():
                 entry.settle()
-        except BaseException:  # nobody will close it
+        except BaseException:  # no caller can close a session whose constructor failed
             devices.abort()
             raise
 
@@ -68,7 +73,7 @@ class Session:
         return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))
 
     def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights, *, ignore_extra: bool) -> None:
-        """Copy the weights of the modules, and the given ones, to the devices."""
+        """Copy the modules' stored weights and the weights that the caller passed to the devices."""
         types: dict[str, list[TensorType]] = {}
         for name, kind in self._slots:
             types.setdefault(name, []).append(kind)
@@ -85,23 +90,23 @@ class Session:
             names = arguments.parameters or [name for group in begun for name in group]
             return [name for name in names if name not in filled and name not in optional]
 
-        given = fitting_weights(
+        arrays = fitting_weights(
             weights, arguments, ignore_extra=ignore_extra, missing=missing if is_file else None,
             hint="add them to the files, or give all weights as a dict by name",
         )  # fmt: skip
         for module in modules.values():
-            for binding in (each for each in module.bindings if each.stored and each.name not in given):
+            for binding in (each for each in module.bindings if each.stored and each.name not in arrays):
                 self._slots[binding.name, binding.type].hold(module.weight(binding.name))
-        for name, array in given.items():
+        for name, array in arrays.items():
             self._slots[name, _type_of(array)].hold(array)
 
     def _structures(self) -> list[Structures]:
-        return [entry.structures for entry in self._entries.values() if entry.structures]
+        return [steps.structures for steps in self._entries.values() if steps.structures]
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
-        """A step of the default entry function. As `run`."""
+        """Run a step of the default entry function. See `run`."""
         if self._chosen is None:
             text = f"the module has {len(self._entries)} entry functions: {listed([*self._entries])}"
             first = next(iter(self._entries))
@@ -112,18 +117,19 @@ class Session:
 
     @in_turn
     def run(self, entry: str, *args: Any, **kwargs: Any) -> Result:
-        """A step of an entry function.
+        """Run a step of an entry function.
 
         Args:
-            args, kwargs: the arguments that are neither weights nor state, as the program takes them; by name also those, which
-                get new values. Global arrays of NumPy, or of other libraries on the host; results of steps.
+            args, kwargs: the arguments that are neither weights nor state, as the program takes them. A weight or state
+                argument can be passed by name too and then gets a new value. Values are global arrays of NumPy or of
+                another library on the host, or results of steps.
         Returns:
-            The results that are not next values of state, as the program returns them: of a tuple with one left that, None
-            where none is. They stay on the devices.
+            The results that are not next values of state, in the structure that the program returns. A tuple with one
+            remaining result is returned as that result, and an empty one as None. The arrays stay on the devices.
         Raises:
             UsageError: MG0001, unknown function, or the session is closed.
-            ArgumentError: MG0601, with everything that does not fit.
-            RuntimeFailure: MG0604, MG0608, the step fails, or one before it did; the session is closed then.
+            ArgumentError: MG0601, lists every argument that does not fit.
+            RuntimeFailure: MG0604 or MG0608, this step or an earlier one failed; the session is then closed.
         """
         steps = self._entries.get(entry)
         if steps is None or self._is_closed:
@@ -133,13 +139,13 @@ class Session:
         self.turns.keep_results()
         try:
             return steps.step()
-        except (RuntimeFailure, KeyboardInterrupt):  # the state of the devices is undefined now
+        except (RuntimeFailure, KeyboardInterrupt):  # the state on the devices is undefined now
             self._is_closed = True
             self._devices.abort()
             raise
 
     def __getattr__(self, name: str) -> Any:
-        """`session.decode(...)` is a step of that entry function."""
+        """Return a function that runs a step of the entry function `name`, so that `session.decode(...)` works."""
         if name.startswith("_") or name not in self._entries:
             raise AttributeError(f"unknown entry function '{name}': the session has {listed([*self._entries])}")
         return lambda *args, **kwargs: self.run(name, *args, **kwargs)
@@ -148,90 +154,95 @@ class Session:
 
     @property
     def state(self) -> dict[str, tuple[TensorType, ...]]:
-        """The arguments that persist between steps because they are donated, with their types."""
-        kept = {slot for entry in self._entries.values() for slot in entry.state}
-        found: dict[str, tuple[TensorType, ...]] = {}
+        """Return the names and types of the arguments that persist between steps because they are donated."""
+        state_slots = {slot for entry in self._entries.values() for slot in entry.state}
+        types: dict[str, tuple[TensorType, ...]] = {}
         for slot in self._slots.values():
-            if slot in kept:
-                found[slot.name] = (*found.get(slot.name, ()), slot.type)
-        return found
+            if slot in state_slots:
+                types[slot.name] = (*types.get(slot.name, ()), slot.type)
+        return types
 
     @property
     def copies(self) -> dict[str, int]:
-        """The arguments with several layouts on the devices, as entry functions need them, and how many."""
+        """Return the number of layouts of each argument that entry functions use in several layouts."""
         return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
 
     @in_turn
     def __getitem__(self, name: str) -> Any:
-        """The value of a persistent argument: a global array, or a structure of them. Raises UsageError MG0001 if it has none."""
+        """Return the value of a persistent argument: a global array, or a structure of them.
+
+        Raises UsageError MG0001 if it has no value.
+        """
         for structures in () if self._is_closed else self._structures():
             if (value := structures.value(name, self._array)) is not None:
                 return value
         return self._array(name)
 
     def _array(self, name: str) -> Array:
-        held = [slot for slot in self._slots_named(name) if slot.is_set]
-        if len(held) != 1:
-            why = (
+        slots_with_value = [slot for slot in self._slots_named(name) if slot.is_set]
+        if len(slots_with_value) != 1:
+            reason = (
                 "has no value yet"
-                if not held
-                else f"has values of {len(held)} types: {', '.join(str(s.type) for s in held)}"
+                if not slots_with_value
+                else f"has values of {len(slots_with_value)} types: {', '.join(str(s.type) for s in slots_with_value)}"
             )
-            raise UsageError(Diagnostic("MG0001", f"'{name}' {why}"))
-        return held[0].numpy()
+            raise UsageError(Diagnostic("MG0001", f"'{name}' {reason}"))
+        return slots_with_value[0].numpy()
 
     @in_turn
     def __setitem__(self, name: str, value: Any) -> None:
         """Set the value of an argument: a global array, a result of a step, or a structure of them.
 
-        Raises UsageError MG0001, also for an argument that is passed at each step, and ArgumentError MG0601.
+        Raises UsageError MG0001 if the argument is passed at each step or unknown, and ArgumentError MG0601 if the
+        value does not fit.
         """
         for structures in () if self._is_closed else self._structures():
             if (leaves := structures.leaves(name, value)) is not None:
                 self._require_kept(name, [*leaves])
-                for each, array in leaves.items():
-                    self._set(each, array)
+                for leaf_name, array in leaves.items():
+                    self._set(leaf_name, array)
                 return
         self._require_kept(name, [self._slots_named(name)[0].name])
         self._set(name, value)
 
     def _require_kept(self, name: str, leaves: Sequence[str]) -> None:
-        """Refuse an argument of which a session keeps nothing from step to step."""
+        """Raise UsageError MG0001 for an argument that does not persist between steps."""
         state = self.state
-        kept = dict.fromkeys(slot.name for slot in self._slots.values() if slot.is_held or slot.name in state)
-        if leaves and kept.keys().isdisjoint(leaves):
+        persistent = dict.fromkeys(slot.name for slot in self._slots.values() if slot.is_held or slot.name in state)
+        if leaves and persistent.keys().isdisjoint(leaves):
             text = f"'{name}' is passed at each step: it is neither donated nor one of the session's weights"
-            hint = f"the session keeps {listed([*kept])}; compile with donate=[...], or give weights="
+            hint = f"the session keeps {listed([*persistent])}; compile with donate=[...], or give weights="
             raise UsageError(Diagnostic("MG0001", text, hint=hint))
 
     def _set(self, name: str, value: Any) -> None:
         slots = self._slots_named(name)
         if isinstance(value, ShardedArray):
-            kind = value.layout.type
+            value_type = value.layout.type
         else:
             value, fault = array_of(name, on_host(value))
             if fault:
                 raise ArgumentError(Diagnostic("MG0601", fault))
-            kind = _type_of(value)
-        slot = next((slot for slot in slots if slot.type == kind), None)
+            value_type = _type_of(value)
+        slot = next((slot for slot in slots if slot.type == value_type), None)
         if slot is None:
             raise ArgumentError(
-                Diagnostic("MG0601", f"'{name}' has type {kind}, but the program takes {slots[0].type}")
+                Diagnostic("MG0601", f"'{name}' has type {value_type}, but the program takes {slots[0].type}")
             )
         slot.put(value)
 
     @in_turn
     def bind(self, name: str, arrays: Sequence[Any]) -> list[bool]:
-        """Use the memory of arrays on the devices for an argument, one per rank, until another one is bound.
+        """Use the memory of one array per rank for an argument until other arrays are bound.
 
-        Memory is used without a copy where type, order, alignment (256 bytes) and device fit, and its library lets it be written; it
-        must stay as long as the session. Others are copied. Donated arguments are updated there.
+        Memory is used without a copy if its type, memory order, alignment (256 bytes) and device fit and it is
+        writable. Such
+        memory must outlive the session. Other arrays are copied. Donated arguments are updated in the bound memory.
 
         Returns:
-            Of each array whether it is used without a copy.
+            For each array, whether it is used without a copy.
         Raises:
-            UsageError: MG0001, unknown argument, or one with several layouts.
-            ArgumentError: MG0601, these are not the local arrays of all ranks.
+            UsageError: MG0001, unknown argument.
+            ArgumentError: MG0601, these are not the local arrays of all ranks, or the argument has several layouts.
         """
         slots = [slot for slot in self._slots_named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
         if len(slots) != 1:
@@ -245,14 +256,14 @@ class Session:
         return fits
 
     def _slots_named(self, name: str) -> list[Slot]:
-        known = {own for own, _ in self._slots}
-        name = name if name in known else self._aliases.get(name, name)
-        found = [slot for (own, _), slot in self._slots.items() if own == name]
-        if not found or self._is_closed:
-            near = nearest_names(str(name), [own for own, _ in self._slots], 1)
-            meant = f"; did you mean '{near[0]}'?" if near and not found else ""
-            raise UsageError(Diagnostic("MG0001", self._closed or f"unknown argument '{name}'{meant}"))
-        return found
+        argument_names = {slot_name for slot_name, _ in self._slots}
+        name = name if name in argument_names else self._aliases.get(name, name)
+        slots = [slot for (slot_name, _), slot in self._slots.items() if slot_name == name]
+        if not slots or self._is_closed:
+            near = nearest_names(str(name), [slot_name for slot_name, _ in self._slots], 1)
+            suggestion = f"; did you mean '{near[0]}'?" if near and not slots else ""
+            raise UsageError(Diagnostic("MG0001", self._closed or f"unknown argument '{name}'{suggestion}"))
+        return slots
 
     @property
     def _closed(self) -> str:
@@ -262,7 +273,8 @@ class Session:
         text = self._closed or f"unknown entry function '{entry}'"
         return UsageError(Diagnostic("MG0001", text, hint=f"known entry functions are {listed([*self._entries])}"))
 
-    # --- the end ---------------------------------------------------------------------------------------------------------
+    # --- closing
+    # ---------------------------------------------------------------------------------------------------------
 
     @in_turn
     def close(self) -> None:
@@ -283,7 +295,7 @@ class Session:
 
 
 def _type_of(array: Array) -> TensorType:
-    """Raises ArgumentError MG0601 for unsupported element types."""
+    """Return the type of an array. Raises ArgumentError MG0601 for an unsupported element type."""
     try:
         return TensorType(array.shape, dtype_name(array.dtype))
     except KeyError as error:

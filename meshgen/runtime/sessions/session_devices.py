@@ -1,4 +1,4 @@
-"""The devices of a session by name, as `engines.py` has them for single steps."""
+"""Devices of a session by name; `engines.py` is the equivalent for single steps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from meshgen.runtime.sessions.devices import Devices, HostDevices
 
 
 def devices_of(modules: Mapping[str, LoadedEntry], device: str | Emulation) -> Devices:
-    """Devices for all ranks of the entry functions of a module.
+    """Return devices for all ranks of a module's entry functions.
 
-    Raises UsageError MG0001 for an unknown name, and in the processes of a launcher; MissingError MG0602 or MG0603 where
-    GPUs are missing.
+    Raises:
+        UsageError: MG0001, unknown device name, or the process was started by a multi-process launcher.
+        MissingError: MG0602 or MG0603, GPUs are missing.
     """
     if world := bootstrap.world():
         text = f"a session runs all ranks in one process, but a launcher started {world.size}"
@@ -36,13 +37,13 @@ def devices_of(modules: Mapping[str, LoadedEntry], device: str | Emulation) -> D
     return GpuDevices(_GPUS[name](modules, ranks, emulation), ranks)
 
 
-def _emulated(modules: Mapping[str, LoadedEntry], ranks: int, how: Emulation) -> api.Api:
+def _emulated(modules: Mapping[str, LoadedEntry], ranks: int, options: Emulation) -> api.Api:
     arches = (first_arch(part.manifest.kernels) for module in modules.values() for part in module.parts)
-    arch = how.arch or next(filter(None, arches), DEFAULT_ARCH)
-    return api.emulated(ranks, arch, seed=how.order, races=how.races, issues=how.instructions)
+    arch = options.arch or next(filter(None, arches), DEFAULT_ARCH)
+    return api.emulated(ranks, arch, seed=options.order, races=options.races, issues=options.instructions)
 
 
-def _real(modules: Mapping[str, LoadedEntry], ranks: int, how: Any) -> api.Api:
+def _real(modules: Mapping[str, LoadedEntry], ranks: int, options: Any) -> api.Api:
     return api.real(ranks)
 
 

@@ -1,4 +1,7 @@
-"""Results that stay on the devices: shards for other libraries without a copy, and the global array on request."""
+"""Results that stay on the devices.
+
+Other libraries access the shards without a copy. The global array is copied to the host on request.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ Array = np.ndarray[Any, Any]
 
 
 class ShardedArray:
-    """A result of a session's step: `np.asarray` of it is the global array, `shards` are the ranks' memory.
+    """A result of a session's step: `np.asarray(result)` is the global array, and `shards` is the memory of the ranks.
 
-    The next step of the same entry function overwrites its memory, and it cannot be read from then on. Where several threads use the
-    session, its global array is copied to the host before that.
+    The next step of the same entry function overwrites the memory, after which the result cannot be read. If several
+    threads use the session, the global array is copied to the host before that.
     """
 
     def __init__(
@@ -33,7 +36,7 @@ class ShardedArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the global array."""
+        """Return the shape of the global array."""
         return self.layout.type.sizes
 
     @property
@@ -41,21 +44,21 @@ class ShardedArray:
         return self.layout.type.numpy_dtype
 
     def is_on(self, devices: Devices) -> bool:
-        """Whether these devices hold the value."""
+        """Whether `devices` hold the current value."""
         return devices is self._devices and self._is_current()
 
     def keep(self) -> None:
-        """Copy the global array to the host, while it can be read."""
+        """Copy the global array to the host while the memory still holds it."""
         if self._kept is None and self._is_current():
             self._kept = self.numpy()
 
     @property
     def shards(self) -> list[LocalArray]:
-        """The memory of each rank, in the order of ranks. Raises UsageError MG0001 after it was overwritten."""
+        """Return the memory of each rank, in rank order. Raises UsageError MG0001 after it was overwritten."""
         return [LocalArray(shard, self.memory, self.dtype) for shard in self.memory()]
 
     def memory(self) -> Sequence[Any]:
-        """As `shards`, as the devices have it."""
+        """Return the shards as the devices represent them. Raises the same errors as `shards`."""
         if not self._is_current():
             text = "a later step has overwritten the memory of this result"
             hint = "read a result before the next step of its entry function: np.asarray(result)"
@@ -64,21 +67,24 @@ class ShardedArray:
 
     @in_turn
     def numpy(self) -> Array:
-        """The global array, on the host. Raises as `shards`, and NumbersDiffer MG0605 where replicas differ."""
+        """Return the global array, on the host.
+
+        Raises the same errors as `shards`, and NumbersDiffer MG0605 if replicas differ.
+        """
         if self._kept is not None:
             return self._kept.copy()
         return self.layout.assembled([self._devices.read(shard) for shard in self.memory()])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
         return f"ShardedArray({self.layout.type}, {self.layout.sharding} on {self.layout.mesh})"
 
 
 class LocalArray:
-    """The shard of one rank, for DLPack and `__cuda_array_interface__`; valid as long as the result."""
+    """The shard of one rank, for DLPack and `__cuda_array_interface__`. It is valid as long as the result."""
 
     def __init__(self, shard: Any, memory: Callable[[], Any], dtype: np.dtype[Any]) -> None:
         self._shard, self._memory, self.dtype = shard, memory, dtype
@@ -92,7 +98,10 @@ class LocalArray:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """Raises BufferError for another device, or if a copy is requested: this is the memory itself."""
+        """Export the memory in place.
+
+        Raises BufferError if a copy or another device is requested.
+        """
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("the memory is exported in place, without a copy")
         self._memory()
@@ -100,11 +109,11 @@ class LocalArray:
 
     @property
     def address(self) -> int:
-        """Of the first byte."""
+        """Return the address of the first byte."""
         return self._shard.array.ctypes.data if self.is_on_host else self._shard.address
 
     def __getattr__(self, name: str) -> Any:
-        """`__cuda_array_interface__`, on memory of a GPU only: libraries test for the attribute."""
+        """Return `__cuda_array_interface__`. The attribute exists only for GPU memory, because libraries test for it."""
         if name != "__cuda_array_interface__" or self.is_on_host:
             raise AttributeError(name)
         self._memory()

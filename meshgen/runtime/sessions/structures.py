@@ -1,4 +1,4 @@
-"""The structures of an entry function in a session: arguments, state and results as the program has them."""
+"""Structured arguments, state and results of an entry function in a session."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from meshgen.runtime.sessions.sharded import ShardedArray
 
 
 class Structures:
-    """The call of an entry function. Objects in what it returns are of the classes of those that were given.
+    """Conversion between structures and arrays in the calls of an entry function.
 
-    `unread` are the values of arguments that the program does not read: as they were given, or the latest results that are their
-    next values.
+    Objects in results have the classes of the objects that callers passed.
+
+    Attributes:
+        unread: values of arguments that the program does not read: as callers passed them, or the latest results that
+            are their next values.
     """
 
     def __init__(self, call: Signature, types: Mapping[str, TensorType]) -> None:
@@ -30,50 +33,58 @@ class Structures:
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """Further names of the arguments."""
+        """Return the aliases of arguments: alternative names of inputs."""
         return self._call.aliases
 
     def settle(self, passed: Iterable[str], taken: Iterable[int]) -> None:
-        """Only these arguments are passed, and these results are next values of others."""
+        """Set the arguments that callers pass, and the results that are next values of other arguments."""
         self._step = self._call.storing(self._names - {*passed})
-        held = {*taken}
-        self._result = without(self._call.result, lambda slot: slot.number in held) if self._call.result else None
+        next_value_results = {*taken}
+        self._result = (
+            without(self._call.result, lambda slot: slot.number in next_value_results) if self._call.result else None
+        )
         if isinstance(self._result, Branch) and self._result.form.kind == "tuple" and len(self._result) == 1:
             (self._result,) = self._result.values()
 
     def passed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays of a step's arguments by input; keywords may be inputs that are not passed. Raises ArgumentError MG0601."""
-        held: dict[str, Any] = {}
-        rest: dict[str, Any] = {}
+        """Return the arrays of a step's arguments by input name.
+
+        Keywords may also name inputs that callers need not pass. Raises ArgumentError MG0601.
+        """
+        arrays: dict[str, Any] = {}
+        bound_kwargs: dict[str, Any] = {}
         for name, value in kwargs.items():
             if name in self._step.nodes:
-                rest[name] = value
+                bound_kwargs[name] = value
             elif name in self._names or name in self.aliases:
-                held[name if name in self._names else self.aliases[name]] = value
+                arrays[name if name in self._names else self.aliases[name]] = value
             elif (leaves := self.leaves(name, value)) is not None:
-                held |= leaves
+                arrays |= leaves
             else:
-                rest[name] = value
-        if not args and not rest:
-            return held
-        self._makers |= makers_in((args, rest))
-        return held | self._leaves(self._step, self._step.bind(args, rest))
+                bound_kwargs[name] = value
+        if not args and not bound_kwargs:
+            return arrays
+        self._makers |= makers_in((args, bound_kwargs))
+        return arrays | self._leaves(self._step, self._step.bind(args, bound_kwargs))
 
     def leaves(self, name: str, value: Any) -> dict[str, Any] | None:
-        """The arrays of an argument that is a structure, by input; None where the name is that of no structure."""
+        """Return the arrays of a structured argument by input name, or None if no structured argument has this name."""
         node = self._call.node(name)
         if not isinstance(node, Branch):
             return None
-        found = Found()
-        self._call.assign(node, value, found, (name,))
-        found.faults += found.objects
+        assignment = Found()
+        self._call.assign(node, value, assignment, (name,))
+        assignment.faults += assignment.objects
         self._makers |= makers_in(value)
-        arrays = self._leaves(self._call, found)
-        self.unread |= {slot.name: given for slot, given in found.pairs if slot.number is None}
+        arrays = self._leaves(self._call, assignment)
+        self.unread |= {slot.name: leaf for slot, leaf in assignment.pairs if slot.number is None}
         return arrays
 
     def value(self, name: str, array_of: Callable[[str], Any]) -> Any:
-        """An argument that is a structure, of the arrays of its inputs; None where the name is that of no structure."""
+        """Return a structured argument, built from the arrays of its inputs.
+
+        Returns None if no structured argument has this name.
+        """
         node = self._call.node(name)
         if not isinstance(node, Branch):
             return None
@@ -86,7 +97,10 @@ class Structures:
         return value.numpy() if isinstance(value, ShardedArray) else value
 
     def results(self, made: Mapping[int, Any]) -> Any:
-        """The results of a step, by number, in their structure, without those that are next values."""
+        """Return a step's results in their structure, without the results that are next values of arguments.
+
+        `made` has the results by index.
+        """
         if self._call.result is None:
             values = tuple(made.values())
             return values if len(values) > 1 else values[0] if values else None
@@ -114,12 +128,14 @@ class Structures:
 
 
 def leaves_by_name(structures: Iterable[Structures], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights with those that are given as structures by the names of inputs."""
-    known = list(structures)
-    found: dict[str, Any] = {}
+    """Return the weights by input name, with structures replaced by their leaves."""
+    structure_list = list(structures)
+    arrays: dict[str, Any] = {}
     for name, value in given.items():
-        held = [
-            leaves for each in known if name not in each.aliases and (leaves := each.leaves(name, value)) is not None
+        leaf_maps = [
+            leaves
+            for structure in structure_list
+            if name not in structure.aliases and (leaves := structure.leaves(name, value)) is not None
         ]
-        found |= {key: leaf for leaves in held for key, leaf in leaves.items()} if held else {name: value}
-    return found
+        arrays |= {key: leaf for leaves in leaf_maps for key, leaf in leaves.items()} if leaf_maps else {name: value}
+    return arrays

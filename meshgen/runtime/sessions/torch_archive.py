@@ -1,7 +1,8 @@
-"""Tensors in a `.pt2` archive, which `torch.export.save` writes (torch 2.9 and later): a zip of JSON and raw bytes, read without torch.
+"""Tensors in a `.pt2` archive of `torch.export.save` (torch 2.9 and later), which is a zip file. Read without torch.
 
-models/model.json                           the program: graph, signature and metadata, as torch's export schema has them
-data/weights/model_weights_config.json      parameters and buffers by name: the member with their bytes, type, sizes and strides
+models/model.json                           the program: graph, signature and metadata in torch's export schema
+data/weights/model_weights_config.json      parameters and buffers by name: member with the bytes, type, sizes and
+strides
 data/constants/model_constants_config.json  the same for other tensors of the program
 """
 
@@ -22,67 +23,72 @@ from meshgen.runtime.archives import member_bytes, open_zip
 from meshgen.runtime.module_file.json_values import read_json
 
 Array = np.ndarray[Any, Any]
-# Element types by their numbers in the schema (torch/_export/serde/schema.py, ScalarType).
+# Element types by their number in the schema (torch/_export/serde/schema.py, ScalarType).
 SCALAR_TYPES = {
     1: "ui8", 2: "i8", 3: "i16", 4: "i32", 5: "i64", 6: "f16", 7: "f32", 8: "f64", 10: "c64", 11: "c128", 12: "i1", 13: "bf16",
     28: "ui16", 29: "f8E4M3FN", 30: "f8E5M2", 31: "f8E4M3FNUZ", 32: "f8E5M2FNUZ",
 }  # fmt: skip
-SCHEMA = 8  # the major version that torch 2.9 and later write
+SCHEMA = 8  # the major schema version that torch 2.9 and later write
 
 
 class TorchArchive:
-    """The program and the tensors of an archive: a path, or an open file. Tensors are read when they are asked for."""
+    """The program and the tensors of an archive, from a path or an open file. Each tensor is read on access."""
 
     def __init__(self, source: Path | IO[bytes]) -> None:
-        """Raises UsageError MG0002 for what is not such an archive, or has several programs."""
+        """Open an archive. Raises UsageError MG0002 if the source is not such an archive, or has several programs."""
         self._name = str(source) if isinstance(source, Path) else "the archive"
         try:
             self._zip = open_zip(source)
         except (OSError, ValueError) as error:
             raise self.fault(system_reason(error)) from error
         self._members = {name.partition("/")[2]: name for name in self._zip.namelist()}
-        models = [each for each in self._members if each.startswith("models/") and each.endswith(".json")]
+        models = [member for member in self._members if member.startswith("models/") and member.endswith(".json")]
         if len(models) != 1:
             raise self.fault(f"it has {len(models)} programs in models/, not one; torch.export.save of torch 2.9 and later writes one")  # fmt: skip
         self._model = models[0].removeprefix("models/").removesuffix(".json")
 
     @cached_property
     def program(self) -> dict[str, Any]:
-        """The document of the program. Raises UsageError MG0002 for another version of the schema."""
-        found = self._json(f"models/{self._model}.json")
-        version = found.get("schema_version")
+        """Return the JSON document of the program. Raises UsageError MG0002 for an unsupported schema version."""
+        document = self._json(f"models/{self._model}.json")
+        version = document.get("schema_version")
         version = version if isinstance(version, dict) else {}
         if version.get("major") != SCHEMA:
-            written = f"torch {found.get('torch_version', '?')}, schema {version.get('major')}.{version.get('minor')}"
+            written = (
+                f"torch {document.get('torch_version', '?')}, schema {version.get('major')}.{version.get('minor')}"
+            )
             raise self.fault(f"it was written by {written}; schema {SCHEMA} is read, which torch 2.9 and later write")
-        return found
+        return document
 
     @cached_property
     def weights(self) -> Mapping[str, Array]:
-        """Parameters and buffers by their names in the model."""
+        """Return parameters and buffers by their names in the model."""
         return _Tensors(self, "data/weights/", self._config("data/weights/", "weights"))
 
     @cached_property
     def ties(self) -> dict[str, str]:
-        """From names of weights to the name under which the same tensor comes first in the archive."""
-        first: dict[str, str] = {}
+        """Return a map from each weight whose tensor is stored under an earlier name to that name."""
+        first_names: dict[str, str] = {}
         ties: dict[str, str] = {}
         for name, entry in self._config("data/weights/", "weights").items():
             meta = entry.get("tensor_meta") or {}
-            place = repr(
+            tensor_key = repr(
                 (entry.get("path_name"), *(meta.get(key) for key in ("dtype", "sizes", "strides", "storage_offset")))
             )
-            home = first.setdefault(place, name)
-            ties |= {name: home} if home != name else {}
+            first_name = first_names.setdefault(tensor_key, name)
+            ties |= {name: first_name} if first_name != name else {}
         return ties
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:
-        """Tensors that are neither parameters nor persistent buffers, by name."""
+        """Return tensors that are neither parameters nor persistent buffers, by name."""
         return _Tensors(self, "data/constants/", self._config("data/constants/", "constants"))
 
     def read(self, member: str) -> bytes:
-        """Return the bytes of a member. Raises UsageError MG0002 if it is missing or damaged, or does not fit into memory."""
+        """Return the bytes of a member.
+
+        Raises UsageError MG0002 if it is missing or damaged, or does not fit into memory.
+        """
         if member not in self._members:
             raise self.fault(f"{member} cannot be read: it is missing")
         try:
@@ -90,31 +96,34 @@ class TorchArchive:
         except (OSError, ValueError) as error:
             raise self.fault(f"{member} cannot be read: {system_reason(error)}") from error
 
-    def _config(self, folder: str, what: str) -> dict[str, Any]:
-        return self._json(f"{folder}{self._model}_{what}_config.json").get("config", {})
+    def _config(self, folder: str, section: str) -> dict[str, Any]:
+        return self._json(f"{folder}{self._model}_{section}_config.json").get("config", {})
 
     def _json(self, member: str) -> dict[str, Any]:
         try:
-            found: Any = read_json(self.read(member))
+            document: Any = read_json(self.read(member))
         except ValueError as error:
             raise self.fault(f"{member} is not JSON: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise self.fault(f"{member} is not an object of JSON")
-        return found
+        return document
 
     def fault(self, reason: Any) -> UsageError:
-        """MG0002: why the archive cannot be read."""
+        """Return the error MG0002 with the reason why the archive cannot be read."""
         return UsageError(Diagnostic("MG0002", f"'{self._name}' cannot be read as a .pt2 archive: {reason}"))
 
 
 class _Tensors(Mapping[str, Array]):
-    """Tensors of an archive by name."""
+    """The tensors of an archive by name."""
 
     def __init__(self, archive: TorchArchive, folder: str, config: Mapping[str, Any]) -> None:
         self._archive, self._folder, self._config = archive, folder, config
 
     def __getitem__(self, name: str) -> Array:
-        """Raises KeyError for an unknown tensor, UsageError MG0002 for one that was pickled or whose bytes do not fit."""
+        """Read a tensor.
+
+        Raises KeyError if it is unknown, UsageError MG0002 if it was pickled or does not match its bytes.
+        """
         entry = self._config[name]
         try:
             meta = entry["tensor_meta"]
@@ -133,11 +142,12 @@ class _Tensors(Mapping[str, Array]):
 
 
 def strided(name: str, content: bytes, meta: Mapping[str, Any]) -> Array:
-    """Return a tensor in the bytes of a storage, which several may share.
+    """Return the tensor that `meta` describes within the bytes of a storage. Several tensors may share a storage.
 
-    Raises UsageError MG0002 for a tensor that is not inside of its storage, or does not fit into memory: a stride of 0 repeats elements.
+    Raises UsageError MG0002 if the tensor exceeds its storage or does not fit into memory. A stride of 0 repeats
+    elements, so a tensor can be larger than its storage.
     """
-    sizes, strides = ([each["as_int"] for each in meta[what]] for what in ("sizes", "strides"))
+    sizes, strides = ([entry["as_int"] for entry in meta[field]] for field in ("sizes", "strides"))
     offset = meta["storage_offset"]["as_int"]
     dtype = DTYPES.get(SCALAR_TYPES.get(meta["dtype"], ""))
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))

@@ -1,28 +1,28 @@
-"""Which files are `.pt2` archives of torch, without what reads them."""
+"""Detection of torch's `.pt2` archives, without importing their reader."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-_ZIP = b"PK\x03\x04"  # how a zip with members begins
+_ZIP = b"PK\x03\x04"  # the first bytes of a non-empty zip file
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a path is that of a `.pt2` file: by its name, or as a zip with a program of torch in it."""
+    """Whether `path` is a `.pt2` archive, by its name or as a zip file with a torch program."""
     if path.suffix == ".pt2":
         return True
-    if not os.path.isfile(path):  # a device need not end, and a name may be too long for one
+    if not os.path.isfile(path):  # reading a device may never end, and `path` may be a text too long for a file name
         return False
     try:
         with open(path, "rb") as file:
             return file.read(len(_ZIP)) == _ZIP and _has_program(path)
-    except (OSError, ValueError):  # ValueError: a path with a byte 0
+    except (OSError, ValueError):  # `open` raises ValueError for a path with a NUL byte
         return False
 
 
 def _has_program(path: Path) -> bool:
-    import zipfile  # few programs are in a zip
+    import zipfile  # imported here because few programs are in a zip file
 
     try:
         with zipfile.ZipFile(path) as opened:

@@ -1,10 +1,10 @@
-"""The order of the calls on a session: one at a time, whichever threads make them.
+"""Mutual exclusion of the calls on a session: one at a time, from any thread.
 
     thread 1   result = session(x)                              np.asarray(result)
     thread 2                          session(y)
 
-The step of thread 2 writes the memory of the result of thread 1, which therefore is copied to the host first. A session that
-only one thread uses copies nothing: its results are valid until the next step.
+The step of thread 2 overwrites the memory of thread 1's result, so the result is copied to the host first. A session
+that only one thread uses copies nothing: its results are valid until the next step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kept(Protocol):
 
 
 class Turns:
-    """A lock that one thread holds at a time, and the results that are read after the step that made them."""
+    """A reentrant lock, and the results that threads may still read after a later step."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -44,11 +44,11 @@ class Turns:
         self._lock.release()
 
     def watch(self, result: Kept) -> None:
-        """Note a result that a step made."""
+        """Record a result of a step."""
         self._results.add(result)
 
     def keep_results(self) -> None:
-        """Copy the results that somebody still has to the host, if several threads use the session: a step is about to begin."""
+        """Copy all live results to the host before a step, if several threads use the session."""
         if self._is_shared:
             for result in list(self._results):
                 result.keep()
@@ -63,11 +63,11 @@ S = TypeVar("S", bound=_HasTurns)
 
 
 def in_turn(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """The method of an object with turns, which waits until no other thread is in one of these methods."""
+    """Wrap a method of an object with `turns` so that only one thread at a time runs such methods."""
 
     @wraps(method)
-    def waiting(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
         with self.turns:
             return method(self, *args, **kwargs)
 
-    return waiting
+    return wrapper

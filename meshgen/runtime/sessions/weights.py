@@ -1,4 +1,7 @@
-"""Weights in mapped safetensors files: only the slices that ranks need are read."""
+"""Weights by name, from files or dicts.
+
+Safetensors files are memory-mapped, so only the slices that ranks need are read.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,17 @@ from meshgen.runtime.sessions.torch_files import is_archive
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
 SUFFIX = ".safetensors"
-INDEX = f"{SUFFIX}.index.json"  # the end of the name of the file that says which tensor is in which file
-MOST_INDEX = 1 << 28  # bytes of an index: a tensor has about a hundred
-MOST_LISTED = 20  # names in a message
+INDEX = f"{SUFFIX}.index.json"  # suffix of the JSON file that maps each tensor to its file
+# bytes of an index (chosen: a tensor takes about a hundred, so this is enough for two million tensors)
+MOST_INDEX = 1 << 28
+MOST_LISTED = 20  # names in a message (chosen: fits on a screen)
 
 
 class WeightFiles(Mapping[str, Array]):
-    """The tensors of some safetensors files by name. They are mapped: later writes to a file are visible."""
+    """The tensors of several safetensors files by name. The files are mapped, so later writes to them are visible."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Raises UsageError MG0002 for another kind of file, and for a name in two files."""
+        """Map the files. Raises UsageError MG0002 for another kind of file, and for a tensor name in two files."""
         self._home: dict[str, Tensors] = {}
         for path in paths:
             for name in (tensors := _mapped(path)):
@@ -44,7 +48,7 @@ class WeightFiles(Mapping[str, Array]):
                 self._home[name] = tensors
 
     def __getitem__(self, name: str) -> Array:
-        """Raises KeyError for an unknown tensor, UsageError MG0002 for one that cannot be read."""
+        """Return a tensor. Raises KeyError if it is unknown, UsageError MG0002 if it cannot be read."""
         try:
             return self._home[name][name]
         except ValueError as error:
@@ -58,18 +62,22 @@ class WeightFiles(Mapping[str, Array]):
 
 
 def weights_by_name(given: Weights) -> Mapping[str, Any]:
-    """Return a caller's weights by name: a mapping, or the path of a safetensors file, of several, of a folder of them or their index, of
-    an orbax checkpoint, or of a `.pt2` archive.
+    """Return a caller's weights as a mapping by name.
 
-    Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for anything else.
+    Args:
+        given: a mapping by name, or the path of a safetensors file, a folder of such files, their index, an orbax
+            checkpoint or a `.pt2` archive, or a list of paths of safetensors files.
+    Raises:
+        UsageError: MG0002, a file cannot be read.
+        ArgumentError: MG0601, `given` is anything else.
     """
     if given is None:
         return {}
     if isinstance(given, Mapping):
         return given
-    listed: Any = given
-    if isinstance(listed, list | tuple) and all(isinstance(each, str | Path) for each in cast("list[Any]", listed)):
-        return WeightFiles([path_of(each) for each in cast("list[Any]", listed)])
+    paths: Any = given
+    if isinstance(paths, list | tuple) and all(isinstance(each, str | Path) for each in cast("list[Any]", paths)):
+        return WeightFiles([path_of(each) for each in cast("list[Any]", paths)])
     if not isinstance(given, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
         raise ArgumentError(
@@ -89,7 +97,7 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
 
 
 def _indexed_files(index: Path) -> list[Path]:
-    """Return the files that an index of a checkpoint in several files names. Raises UsageError MG0002 for a malformed index."""
+    """Return the files that the index of a multi-file checkpoint names. Raises UsageError MG0002 for a malformed index."""
     try:
         table = get(read_table(read_json(read_file(index, MOST_INDEX))), "weight_map", read_table)
         names = {name: read_name(value) for name, value in table.items()}
@@ -102,18 +110,18 @@ def _indexed_files(index: Path) -> list[Path]:
 
 
 class WeightArguments:
-    """The inputs of a module's entry functions, as weights name them."""
+    """The inputs of a module's entry functions, with lookup by the names of weights."""
 
     def __init__(self, types: Mapping[str, Sequence[TensorType]], calls: Iterable[Signature | None]) -> None:
-        """`types` has the types of each input, those of the same name in several entry functions together."""
+        """`types` has the types of each input: several if entry functions use different types for the same name."""
         self.types = types
         self._calls = [call for call in calls if call is not None]
 
     def named(self, tensor: str) -> str | None:
-        """Return the input that a tensor is for.
+        """Return the name of the input that a tensor is for.
 
         Returns:
-            None for an unknown tensor, and the empty name for an argument that the program does not use.
+            None for an unknown tensor, and an empty name for an argument that the program does not use.
         """
         for call in self._calls:
             node = call.weight(tensor)
@@ -123,13 +131,13 @@ class WeightArguments:
 
     @property
     def parameters(self) -> list[str]:
-        """The parameters and buffers of a model, where its program says which inputs they are."""
+        """Return the inputs that are parameters and buffers of a model, if its program identifies them."""
         names = (name for call in self._calls for name in call.weight_names)
         return [name for name in dict.fromkeys(names) if name in self.types]
 
     @property
     def structures(self) -> list[list[str]]:
-        """The inputs in each argument that is a structure."""
+        """Return the inputs of each structured argument."""
         nodes = (node for call in self._calls for node in call.nodes.values() if isinstance(node, Branch))
         return [[slot.name for slot in slots_of(node) if slot.name in self.types] for node in nodes]
 
@@ -138,14 +146,15 @@ def fitting_weights(
     given: Weights, arguments: WeightArguments, *, ignore_extra: bool = False,
     missing: Callable[[Collection[str]], Sequence[str]] | None = None, hint: str = "",
 ) -> dict[str, Array]:  # fmt: skip
-    """Return the weights as arrays by input, each of a type that an input of its name has.
+    """Return the weights as arrays by input name, after checking their types.
 
     Args:
-        ignore_extra: leave out tensors that the program does not take.
-        missing: returns the inputs that lack a value, given those that have weights; `hint` says what to do about them.
+        ignore_extra: ignore tensors that the program does not use.
+        missing: returns the inputs that still lack a value, given the inputs that have weights.
+        hint: advice in the error message about missing inputs.
     Raises:
-        ArgumentError: MG0601, with every tensor left over (and similar names), every input without a value, and every other type.
-        UsageError: MG0002, files that cannot be read.
+        ArgumentError: MG0601, lists each unused tensor (with similar names), missing input and type mismatch.
+        UsageError: MG0002, a file cannot be read.
     """
     faults: list[Diagnostic] = []
     extra: list[str] = []
@@ -163,29 +172,29 @@ def fitting_weights(
         if not fault and type_text(array) not in map(str, arguments.types[name]):
             fault = f"weight '{name}' has type {type_text(array)}, but the program takes {arguments.types[name][0]}"
         faults += [Diagnostic("MG0601", fault)] if fault else []
-    faults += _missing_told(_holder(given), arguments, missing(arrays) if missing else (), hint)
-    faults += _extra_told(_holder(given), arguments, () if ignore_extra else extra)
+    faults += _missing_faults(_holder(given), arguments, missing(arrays) if missing else (), hint)
+    faults += _extra_faults(_holder(given), arguments, () if ignore_extra else extra)
     if faults:
         raise ArgumentError(*faults)
     return arrays
 
 
-def _missing_told(holder: str, arguments: WeightArguments, missing: Sequence[str], hint: str) -> list[Diagnostic]:
-    """Return the fault for inputs without a value; no fault without any."""
+def _missing_faults(holder: str, arguments: WeightArguments, missing: Sequence[str], hint: str) -> list[Diagnostic]:
+    """Return an error for the inputs without a value, or no error if `missing` is empty."""
     if not missing:
         return []
     named = [f"'{name}' ({arguments.types[name][0]})" for name in missing]
     return [Diagnostic("MG0601", f"{holder} no value for {listed(named, MOST_LISTED)}", hint=hint)]
 
 
-def _extra_told(holder: str, arguments: WeightArguments, extra: Sequence[str]) -> list[Diagnostic]:
-    """Return the fault for tensors that the program does not take; no fault without any."""
+def _extra_faults(holder: str, arguments: WeightArguments, extra: Sequence[str]) -> list[Diagnostic]:
+    """Return an error for the tensors that the program does not use, or no error if `extra` is empty."""
     if not extra:
         return []
     near = [nearest_names(name, arguments.types, 1) for name in extra[:MOST_LISTED]]
     named = [
-        f"'{name}'" + f" (did you mean '{''.join(found)}'?)" * len(found)
-        for name, found in zip(extra, near, strict=False)
+        f"'{name}'" + f" (did you mean '{''.join(similar)}'?)" * len(similar)
+        for name, similar in zip(extra, near, strict=False)
     ]
     text = f"{holder} tensors that the program does not take: {listed([*named, *extra[MOST_LISTED:]], MOST_LISTED)}"
     hint = "to leave them out, give --ignore-extra on the command line, or ignore_extra=True to a session"
@@ -193,17 +202,17 @@ def _extra_told(holder: str, arguments: WeightArguments, extra: Sequence[str]) -
 
 
 def _holder(given: Weights) -> str:
-    """Return the subject of a sentence about weights, with its verb."""
+    """Return the start of a sentence about the weights: subject and verb."""
     if given is None or isinstance(given, Mapping):
         return "the weights have"
     if isinstance(given, str | Path):
         return f"'{given}' has"
-    names = [f"'{each}'" for each in given]
+    names = [f"'{path}'" for path in given]
     return f"{listed(names)} have"
 
 
 def type_text(array: Array) -> str:
-    """The type of an array, as messages have it: `f32[8,4]`."""
+    """Format the type of an array for messages, for example as `f32[8,4]`."""
     try:
         return str(TensorType(array.shape, dtype_name(array.dtype)))
     except KeyError:
