@@ -1,10 +1,12 @@
-"""Lines of a text that say the same of other values: of the second one an operation is made as the first was read.
+"""Replay of repeated lines: an operation whose text differs from an earlier line only in value names is copied, not
+parsed.
 
     %7 = stablehlo.add %5, %6 : tensor<8x16xf32> loc(#loc4)
     %9 = stablehlo.add %7, %5 : tensor<8x16xf32> loc(#loc9)
 
-A line is what a model's layers repeat: reading it is most of what reading a program takes. Its location does not count: lines
-that differ in that alone say the same.
+The layers of a model repeat such lines, and parsing lines is most of the time of reading a program. Locations are
+ignored
+in the comparison.
 """
 
 from __future__ import annotations
@@ -19,23 +21,23 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues, 
 _NAME = r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*"
 _LINE = re.compile(
     rf"%({_NAME}) = ([^\n]*)\n\s*(?=%|(?:\w+\.)?return\b)"
-)  # of one result, not the last one of its block
+)  # defines one result; not the last line of its block
 _VALUE = re.compile(rf"%((?:{_NAME})(?:#[0-9]+)?)")
 _ALIAS = re.compile(r" loc\((#loc\d*)\)$")
 
 
 class Line(NamedTuple):
-    """A line that starts with the name of its one result."""
+    """A line of text that defines exactly one value."""
 
     result: str
-    names: Sequence[str]  # of the values in it; `a#1` for the second one that `a` names
-    key: tuple[str, ...]  # the text around them, and which of them are the same
-    loc: str  # the alias of its location; empty where it has none
-    next: int  # where the next line begins
+    names: Sequence[str]  # SSA names on the right-hand side; `a#1` is the second value of the pack `a`
+    key: tuple[str, ...]  # the text around the names, and a pattern of repeated names
+    loc: str  # the alias of its location, or ""
+    next: int  # text offset of the following line
 
 
-class _Known(NamedTuple):
-    """What a line was read as, and the types in it."""
+class _ParsedLine(NamedTuple):
+    """A parsed operation, with the types of its operands and results."""
 
     operation: Operation
     operands: Sequence[Attribute]
@@ -43,87 +45,94 @@ class _Known(NamedTuple):
 
 
 class Lines:
-    """The operations that lines were read as."""
+    """A cache of parsed operations by the text of their lines."""
 
     def __init__(self, content: str) -> None:
         self._content = content
-        self._known: dict[tuple[str, ...], _Known] = {}
-        self.like: dict[Operation, Operation] = {}  # of what was read again: what it is like
+        self._parsed_lines: dict[tuple[str, ...], _ParsedLine] = {}
+        self.like: dict[Operation, Operation] = {}  # copied operation -> the parsed operation that it copies
 
-    def at(self, start: int, place: Sequence[str]) -> Line | None:
-        """The line that begins there; None where there is none.
+    def at(self, start: int, dialect_stack: Sequence[str]) -> Line | None:
+        """Return the line that starts at text offset `start`, or None if no cacheable line starts there.
 
         Args:
-            place: the dialects around it, which say what a name without dialect means.
+            place: the stack of enclosing dialects, which resolves names without a dialect prefix.
         """
         match = _LINE.match(self._content, start)
         if match is None:
             return None
         result, body = match.groups()
         alias = _ALIAS.search(body, max(0, body.rfind(" loc(#"))) if body.endswith(")") else None
-        parts = _VALUE.split(body[: alias.start()] if alias else body)
-        names, key = parts[1::2], (*parts[::2], *place)
+        tokens = _VALUE.split(body[: alias.start()] if alias else body)
+        names, key = tokens[1::2], (*tokens[::2], *dialect_stack)
         if len({*names}) < len(names):
             key += (str([names.index(name) for name in names]),)
         return Line(result, names, key, alias[1] if alias else "", match.end())
 
     def again(self, line: Line, values: Mapping[str, Sequence[SSAValue]]) -> Operation | None:
-        """The operation of a line that is like one before; None where there is none, or its values are of other types.
+        """Return a copy of the operation of an earlier line with the same key, on the operands that `line` names.
 
-        It has the regions of the one before, and its location, if the line has no other.
+        The copy shares the regions of the earlier operation and inherits its location. Returns None if no earlier line
+        has the key, or if an
+        operand is undefined or has another type.
         """
-        if (known := self._known.get(line.key)) is None:
+        if (parsed := self._parsed_lines.get(line.key)) is None:
             return None
         operands: list[SSAValue] = []
-        for name, type in zip(line.names, known.operands, strict=True):
-            found = _named(name, values)
-            if found is None or (found.type is not type and found.type != type):
+        for name, type in zip(line.names, parsed.operands, strict=True):
+            operand = _named(name, values)
+            if operand is None or (operand.type is not type and operand.type != type):
                 return None
-            operands.append(found)
-        made = _copied(known, operands)
-        self.like[made] = known.operation
-        return made
+            operands.append(operand)
+        copied = _copied(parsed, operands)
+        self.like[copied] = parsed.operation
+        return copied
 
     def read(self, line: Line, operation: Operation, values: Mapping[str, Sequence[SSAValue]], end: int) -> None:
-        """Keep what a line was read as: an operation on the values in it, in their order, and nothing behind the line."""
+        """Cache the operation that was parsed from a line.
+
+        Skips an operation that does not end with the line, or whose operands are not exactly the values named in the
+        line, in order.
+        """
         is_whole = end == line.next and not operation.successors and len(operation.results) == 1
         location = operation.location
         is_located = not line.loc or (isinstance(location, NameLoc) and location.desc.data == line.loc)
         if is_whole and is_located and [_named(name, values) for name in line.names] == list(operation.operands):
-            self._known[line.key] = _Known(operation, operation.operand_types, operation.result_types)
+            self._parsed_lines[line.key] = _ParsedLine(operation, operation.operand_types, operation.result_types)
 
 
 def _named(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | None:
-    """The value of this name, as `a` or `a#1`; None where there is none, or several."""
-    if (found := values.get(name)) is not None:
-        return found[0] if len(found) == 1 else None
-    name, mark, number = name.partition("#")
+    """Return the value called `a` or `a#1`, or None if it is undefined or if `a` names several values."""
+    if (results := values.get(name)) is not None:
+        return results[0] if len(results) == 1 else None
+    name, mark, index = name.partition("#")
     pack = values.get(name, ()) if mark else ()
-    return pack[int(number)] if mark and int(number) < len(pack) else None
+    return pack[int(index)] if mark and int(index) < len(pack) else None
 
 
-# What xDSL's own `create` and `add_op` do, without the checks that what was read before has passed.
+# These functions do the work of xDSL's `create` and `add_op` without their checks: the first operation has already
+# passed them.
 
 
-def _copied(known: _Known, operands: Sequence[SSAValue]) -> Operation:
-    """An operation on other values."""
-    first = known.operation
-    made: Operation = object.__new__(type(first))
-    uses = tuple([Use(made, index) for index in range(len(operands))])
+def _copied(parsed: _ParsedLine, operands: Sequence[SSAValue]) -> Operation:
+    """Return a copy of the parsed operation with other operands."""
+    first = parsed.operation
+    copied: Operation = object.__new__(type(first))
+    uses = tuple([Use(copied, index) for index in range(len(operands))])
     for operand, use in zip(operands, uses, strict=True):
         operand.add_use(use)
-    made._operands = SSAValues(operands)  # pyright: ignore[reportPrivateUsage]
-    made._operand_uses = uses  # pyright: ignore[reportPrivateUsage]
-    made.results = SSAValues([OpResult(type, made, index) for index, type in enumerate(known.results)])
-    made.properties = first.properties.copy()
-    made.attributes = first.attributes.copy()
-    made.location = first.location
-    made.regions = first.regions
-    return made
+    copied._operands = SSAValues(operands)  # pyright: ignore[reportPrivateUsage]
+    copied._operand_uses = uses  # pyright: ignore[reportPrivateUsage]
+    copied.results = SSAValues([OpResult(type, copied, index) for index, type in enumerate(parsed.results)])
+    copied.properties = first.properties.copy()
+    copied.attributes = first.attributes.copy()
+    copied.location = first.location
+    copied.regions = first.regions
+    return copied
 
 
 def append(block: Block, operation: Operation) -> None:
-    """Put a copy at the end of a block."""
+    """Append `operation` to `block` without xDSL's checks."""
     if (last := block.last_op) is None:
         block.add_op(operation)
         return

@@ -1,4 +1,4 @@
-"""An operation as xDSL has read it, under inspection: its types, regions and properties, and the faults found in them."""
+"""Checks of one xDSL operation before it is converted: its types, regions and properties."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from meshgen.ops.types.site import types_agree
 
 
 class Checked(NamedTuple):
-    """An operation, of which faults are collected."""
+    """An xDSL operation being checked, and the state of the reader that collects its faults."""
 
     reading: Reading
     operation: Operation
 
     def require(self, holds: bool, message: str, hint: str = "") -> bool:
-        """Collect a fault unless `holds`; returns `holds`."""
+        """Report a fault unless `holds`, and return `holds`."""
         if not holds:
             self.reading.fault("MG0104", f"{self.operation.name}: {message}", self.operation, hint)
         return holds
@@ -38,17 +38,17 @@ class Checked(NamedTuple):
     def property(self, name: str) -> Attribute | None:
         return self.operation.properties.get(name)
 
-    def region(self, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-        """Whether a region has arguments and yields of these types."""
-        block: Block = self.operation.regions[number].block
-        ends = block.last_op.operands if block.last_op is not None else ()
-        sound = True
-        for what, values, wanted in (("takes", block.args, inputs), ("gives", ends, outputs)):
-            found = self.types(list(values))
-            same = len(found) == len(wanted) and all(map(types_agree, found, wanted))
-            texts = (", ".join(map(str, types)) for types in (found, wanted))
-            sound &= self.require(same, "region {} {} ({}) instead of ({})".format(number, what, *texts))
-        return sound
+    def region(self, index: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
+        """Check the types of a region's arguments and terminator operands, and return whether they match."""
+        block: Block = self.operation.regions[index].block
+        yielded = block.last_op.operands if block.last_op is not None else ()
+        is_valid = True
+        for verb, values, expected in (("takes", block.args, inputs), ("gives", yielded, outputs)):
+            actual = self.types(list(values))
+            is_match = len(actual) == len(expected) and all(map(types_agree, actual, expected))
+            texts = (", ".join(map(str, types)) for types in (actual, expected))
+            is_valid &= self.require(is_match, "region {} {} ({}) instead of ({})".format(index, verb, *texts))
+        return is_valid
 
 
 def scalar(kind: TensorType) -> TensorType:

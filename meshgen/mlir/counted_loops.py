@@ -1,4 +1,4 @@
-"""Loops of a known trip count, whose first carried value is the number of the iteration."""
+"""Loops with a constant trip count whose first carried value is the iteration index."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from meshgen.mlir.conversion import Importer
 
 
 def counting_condition(importer: Importer, op: Operation, carried: Sequence[Value], trips: int) -> Graph:
-    """Return the region of a `while` that runs until the first of these carried values is `trips`."""
+    """Return the condition region of a `while` that runs until the first carried value equals `trips`."""
     region = Graph("", [Value(value.type, value.name) for value in carried])
-    builder, number = Builder(Importer(importer.reading, region, importer), op), region.inputs[0]
-    region.outputs = [builder.compare("LT", number, builder.constant(trips, number.type))]
+    builder, iteration = Builder(Importer(importer.reading, region, importer), op), region.inputs[0]
+    region.outputs = [builder.compare("LT", iteration, builder.constant(trips, iteration.type))]
     return region
 
 
-def nested_numbers(builder: Builder, number: Value, trips: Sequence[int]) -> list[Value]:
-    """Return the numbers of nested loops from the number of iterations of all of them together."""
-    found: list[Value] = []
-    for position, count in enumerate(trips):
-        below = max(1, math.prod(trips[position + 1 :]))
-        digit = builder.apply("divide", number, builder.constant(below, number.type)) if below != 1 else number
-        found.append(builder.apply("remainder", digit, builder.constant(max(1, count), number.type)) if position else digit)  # fmt: skip
-    return found
+def nested_numbers(builder: Builder, flat_index: Value, trips: Sequence[int]) -> list[Value]:
+    """Delinearize the iteration index of a flattened loop nest into one index per loop."""
+    indices: list[Value] = []
+    for level, count in enumerate(trips):
+        inner_trips = max(1, math.prod(trips[level + 1 :]))
+        index = (
+            builder.apply("divide", flat_index, builder.constant(inner_trips, flat_index.type))
+            if inner_trips != 1
+            else flat_index
+        )
+        indices.append(builder.apply("remainder", index, builder.constant(max(1, count), flat_index.type)) if level else index)  # fmt: skip
+    return indices

@@ -1,7 +1,8 @@
-"""Dense constants: the attribute `dense<...> : tensor<...>` over a NumPy array.
+"""Dense constants: the attribute `dense<...> : tensor<...>`, backed by a NumPy array.
 
-xDSL's own attribute expands a splat to all its elements and parses element by element; this one keeps a
-splat as one element and reads literals with one pass, so that large constants cost what their text costs.
+xDSL's own attribute expands a splat to all its elements and parses each element separately. This one stores a splat as
+one
+element and parses a literal in one pass, so that large constants take time proportional to their text.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ _PAIR = re.compile(r"\(\s*([^,()\s]+)\s*,\s*([^,()\s]+)\s*\)")
 COMPLEX_NAMES = {"complex<f32>": "c64", "complex<f64>": "c128"}
 ELEMENT_NAMES = {dtype: name for name, dtype in COMPLEX_NAMES.items()}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "-1": True}
-_HEX_FROM = 64  # elements; MLIR prints longer literals as one hexadecimal string
+_HEX_FROM = (
+    64  # elements; longer literals are printed as one hexadecimal string. Chosen: as MLIR does, from about one line on
+)
 
 
 @dataclass(frozen=True)
 class DenseData:
-    """Type and bytes of a constant; the bytes are those of one element where all are equal."""
+    """The type and bytes of a constant. A splat has the bytes of a single element."""
 
     type: builtin.TensorType[Any]
     dtype: str
@@ -44,7 +47,7 @@ class DenseData:
 
     @property
     def array(self) -> np.ndarray:
-        """The constant; a splat is a read-only view of one element."""
+        """Return the constant as an array; a splat is a read-only broadcast of one element."""
         elements = np.frombuffer(self.raw, DTYPES[self.dtype])
         shape = self.type.get_shape()
         return np.broadcast_to(elements[0], shape) if len(elements) == 1 else elements.reshape(shape)
@@ -52,13 +55,13 @@ class DenseData:
 
 @irdl_attr_definition
 class DenseElements(BuiltinAttribute, Data[DenseData]):
-    """A tensor constant."""
+    """The attribute of a tensor constant."""
 
     name = "meshgen.dense"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> DenseData:
-        """Builtin attributes are read by the parser itself."""
+        """Reject the generic syntax: the parser reads `dense<...>` itself."""
         return parser.raise_error("write a constant as dense<...> : tensor<...>")
 
     def print_parameter(self, printer: Printer) -> None:
@@ -70,7 +73,10 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 
 
 def dense_text(array: np.ndarray, kind: TensorType, resources: Resources | None = None) -> str:
-    """`dense<...>`; equal elements (bit for bit) are written as one. A large constant goes to `resources`, to which the text refers."""
+    """Return `dense<...>`, with bitwise equal elements printed as a splat.
+
+    If `resources` is not None, a large constant is stored there and the text refers to it.
+    """
     raw = array.astype(kind.numpy_dtype, copy=False)
     content = _content(raw)
     if resources is not None and len(content) >= LEAST_BYTES:
@@ -79,7 +85,7 @@ def dense_text(array: np.ndarray, kind: TensorType, resources: Resources | None 
 
 
 def _content(raw: np.ndarray) -> bytes | memoryview:
-    """The bytes of an array; those of one element where all are equal."""
+    """Return the bytes of an array, or of one element if all elements are equal."""
     if all(stride == 0 for stride in raw.strides) and raw.size:
         return raw.flat[:1].tobytes()
     content, width = content_of(raw), raw.itemsize
@@ -88,7 +94,9 @@ def _content(raw: np.ndarray) -> bytes | memoryview:
 
 
 def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
-    """The constant of type `type` whose text between `dense<` and `>` is `body`. Raises ValueError with the fault."""
+    """Parse the text `body` between `dense<` and `>` as a constant of this type. Raises ValueError if the text is
+    malformed.
+    """
     name = str(type.element_type)
     dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)
     if dtype not in DTYPES:
@@ -111,7 +119,7 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
 
 
 def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> DenseElements:
-    """A constant whose elements are pairs `(real, imaginary)`."""
+    """Parse a constant whose elements are pairs `(real, imaginary)`."""
     pairs = _PAIR.findall(body)
     if len(pairs) != math.prod(type.get_shape()) and body.startswith("["):
         raise ValueError(f"expected {math.prod(type.get_shape())} elements, got {len(pairs)}")
@@ -124,7 +132,7 @@ def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> Dense
 
 
 def _check_nesting(body: str, shape: Sequence[int]) -> None:
-    """The brackets of a literal must be those of a tensor of the shape."""
+    """Raise ValueError unless the brackets of the literal match the shape."""
     skeleton = ""
     for size in reversed(shape):
         skeleton = "[" + ",".join([skeleton] * size) + "]"
@@ -133,20 +141,21 @@ def _check_nesting(body: str, shape: Sequence[int]) -> None:
 
 
 def _parsed_elements(words: Sequence[str], dtype: str) -> np.ndarray:
-    """Elements from their text: decimal, `true`, or the bits of a float in hexadecimal."""
+    """Parse elements written in decimal, as `true` or `false`, or as the bits of a float in hexadecimal."""
     kind = DTYPES[dtype]
     bits = np.dtype(f"u{kind.itemsize}")
     if dtype == "i1":
-        if wrong := [word for word in words if word not in _BOOLEANS]:
-            raise ValueError(f"expected a boolean, got '{wrong[0]}'")
+        if invalid := [word for word in words if word not in _BOOLEANS]:
+            raise ValueError(f"expected a boolean, got '{invalid[0]}'")
         return np.array([_BOOLEANS[word] for word in words], kind)
     if not is_float(dtype):
         low, high = int(ml_dtypes.iinfo(kind).min), int(ml_dtypes.iinfo(kind).max)
         span = high - low + 1
         numbers = [int(word, 0) for word in words]
-        if wrong := [number for number in numbers if not low <= number < span]:
-            raise ValueError(f"{wrong[0]} is out of range for {dtype}, {low} to {high}")
-        wrapped = [number - span if number > high else number for number in numbers]  # i8 has no sign: 255 is -1
+        if invalid := [number for number in numbers if not low <= number < span]:
+            raise ValueError(f"{invalid[0]} is out of range for {dtype}, {low} to {high}")
+        # i8 is signless: 255 is read as -1
+        wrapped = [number - span if number > high else number for number in numbers]
         return np.array(wrapped, np.int64 if low < 0 else np.uint64).astype(kind)
     if not any(word.startswith("0x") for word in words):
         return np.array([float(word) for word in words], np.float64).astype(kind)
@@ -156,7 +165,7 @@ def _parsed_elements(words: Sequence[str], dtype: str) -> np.ndarray:
 
 
 def _from_hex(body: str, dtype: str, count: int) -> bytes:
-    """The elements of a hexadecimal string: all of them, or one for all."""
+    """Decode a hexadecimal string into the bytes of all elements, or of a single element for a splat."""
     raw = bytes.fromhex(body.strip('"').removeprefix("0x"))
     if dtype == "i1":
         return _unpack_bits(raw, count)
@@ -167,7 +176,7 @@ def _from_hex(body: str, dtype: str, count: int) -> bytes:
 
 
 def _unpack_bits(raw: bytes, count: int) -> bytes:
-    """MLIR packs booleans into bits, and a single byte 0x00 or 0xFF is a splat; a resource may have a byte for each."""
+    """Decode booleans: packed bits, a splat byte 0x00 or 0xFF, or one byte per element as in some resources."""
     if len(raw) == count > 1 and not raw.strip(b"\0\1"):
         return raw
     if raw in (b"\x00", b"\xff") and count != 8:
@@ -191,7 +200,7 @@ def _literal(raw: bytes | memoryview, dtype: str, shape: Sequence[int]) -> str:
 
 
 def _element_text(element: Any, dtype: str) -> str:
-    """Text from which the element is read back exactly, in MLIR's style where that is exact."""
+    """Return text that parses back to exactly this element, in MLIR's short form if that is exact."""
     if dtype == "i1":
         return "true" if element else "false"
     if is_complex(dtype):

@@ -1,7 +1,7 @@
-"""What a family of dialects contributes to reading and printing, as one record.
+"""The record of everything that a family of dialects adds to the reader and the printer.
 
-Each folder has its own in `dialect.py`, merged from the parts that its files define (`PART`); `families.py` lists
-them. What the reader and the printer look up is all of them merged:
+Each folder has such a record in `dialect.py`, merged from the `PART` records of its files. `families.py` lists the
+folders. The reader and the printer look everything up in the merged record of all folders:
 
     part     Dialect(importers={"scf.if": import_if}, ...)      of a file
     family   merged(control.PART, parallel.PART)                of a folder
@@ -45,66 +45,77 @@ WholeAxes: TypeAlias = "Callable[[Reading, Operation], tuple[str, Sequence[str]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dialect:
-    """Tables of a family of dialects. Names are those in the text: of operations, or of attributes."""
+    """Tables of a family of dialects, keyed by the names of operations or attributes in the text."""
 
     operations: tuple[type[Operation], ...] = ()
     attributes: tuple[type[Attribute], ...] = ()
 
     signatures: Mapping[str, Signature] = field(default_factory=dict[str, Signature])
-    """By operation: operands, results, regions and properties, where its definition in xDSL leaves them open."""
+    """Operation name -> operands, results, regions and properties, for operations whose xDSL definition does not fix
+    them.
+    """
     importers: Mapping[str, ImportOp] = field(default_factory=dict[str, ImportOp])
-    """By operation: adds its nodes and binds its results."""
+    """Operation name -> function that adds the nodes of the operation and binds its results."""
     self_contained: tuple[str, ...] = ()
-    """Operations whose nodes and faults follow from their types, properties and regions alone, not from what is around them."""
+    """Operations whose nodes and faults depend only on their own types, properties and regions, not on their context.
+    """
     verifiers: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
-    """By operation: faults beyond its definition in xDSL and the types of its nodes."""
+    """Operation name -> additional checks, beyond its xDSL definition and type inference."""
     writers: Mapping[str, WriteNode] = field(default_factory=dict[str, WriteNode])
-    """By `Node.op`: the text of a node."""
+    """`Node.op` -> function that prints a node."""
 
     module_ops: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
-    """By operation: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
+    """Operation name -> function that reads a module-level declaration, for example of a mesh (`Reading.declare_mesh`).
+    """
     module_op_writers: tuple[Callable[[Module], Sequence[str]], ...] = ()
-    """The declarations to print before the function."""
+    """Functions that print the module-level declarations in front of the function."""
     module_attrs: Mapping[str, ReadModuleAttr] = field(default_factory=dict[str, ReadModuleAttr])
-    """By attribute of the module operation: reads it into `Reading.module`; unknown ones are ignored."""
+    """Name of a module attribute -> function that reads it into `Reading.module`. Unknown attributes are ignored."""
     module_attr_writers: tuple[Callable[[Module], Mapping[str, str]], ...] = ()
 
     mesh_finders: tuple[OnModule, ...] = ()
-    """Called for a module that declares no mesh: each declares the one that its shardings imply."""
+    """Functions that declare the mesh implied by the shardings of a module without mesh declarations."""
     device_finders: tuple[OnModule, ...] = ()
-    """Called for a module whose shardings imply no mesh either: each declares the devices that its operations refer to."""
+    """Functions that declare the devices that operations refer to, in a module whose shardings do not imply a mesh."""
     mesh_settlers: tuple[OnModule, ...] = ()
-    """Called when all meshes are declared: each decides by the program's uses which of them have devices of their own."""
+    """Functions that run after all meshes are declared and decide, by their uses, which meshes have devices of their
+    own.
+    """
     rewriters: tuple[OnModule, ...] = ()
-    """Called for each function before it is converted: they replace operations by others that mean the same."""
+    """Functions that rewrite the operations of each function into equivalent ones before conversion."""
     whole_axes: Mapping[str, WholeAxes] = field(default_factory=dict[str, WholeAxes])
-    """By operation: the mesh that it names, and those of its axes that are not sub-axes of the program's mesh."""
+    """Operation name -> the mesh that the operation names, and its axes that must be full axes of the program's mesh,
+    not sub-axes.
+    """
 
     slot_attrs: Mapping[str, ReadSlotAttr] = field(default_factory=dict[str, ReadSlotAttr])
-    """By attribute of an argument or result: reads it, usually with `reading.annotate(slot, annotation)`."""
+    """Attribute of an argument or result -> function that reads it, usually with `reading.annotate(slot, annotation)`.
+    """
     slot_attr_writers: tuple[WriteSlotAttrs, ...] = ()
-    """The attributes of all arguments, or of all results."""
+    """Functions that return the attributes to print on all arguments, or on all results."""
     node_attrs: Mapping[str, ReadNodeAttr] = field(default_factory=dict[str, ReadNodeAttr])
-    """By discardable attribute of an operation: reads it into its node; unknown ones are ignored."""
+    """Discardable attribute of an operation -> function that reads it into the node. Unknown attributes are ignored."""
     node_attr_writers: tuple[WriteNodeAttrs, ...] = ()
     result_attrs: Mapping[str, ReadResultAttr] = field(default_factory=dict[str, ReadResultAttr])
-    """By discardable attribute: called when an operation that has it was imported, for example to annotate its results."""
+    """Discardable attribute -> function called after the import of an operation that has it, for example to annotate
+    results.
+    """
     type_decoders: Mapping[str, DecodeType] = field(default_factory=dict[str, DecodeType])
-    """By attribute: reads the encoding of a tensor type."""
+    """Name of an encoding attribute -> function that decodes the encoding of a tensor type."""
 
     def signature_of(self, operation: type[Operation]) -> Signature | None:
-        """The signature of an operation; None where its definition in xDSL leaves nothing open."""
+        """Return the signature of an operation, or None if its xDSL definition is complete."""
         if issubclass(operation, TextOperation):
             return operation.signature
         return self.signatures.get(operation.name)
 
     def is_read(self, operation: str) -> bool:
-        """Whether an operation of this name means something, at module level or in a function."""
+        """Whether operations of this name are supported, at module level or in a function."""
         return operation in self.importers or operation in self.module_ops
 
     @cached_property
     def context(self) -> Context:
-        """xDSL's context with these operations and attributes, and those of builtin and func."""
+        """Return an xDSL context that contains these operations and attributes, and the dialects builtin and func."""
         context = Context()
         context.load_dialect(builtin.Builtin)
         context.load_dialect(func.Func)
@@ -116,22 +127,22 @@ class Dialect:
 
 
 def merged(*parts: Dialect) -> Dialect:
-    """All parts as one, in order. Raises ValueError for a name that two of them define."""
+    """Merge several records into one, in order. Raises ValueError if two of them define the same name."""
     return Dialect(
         **{
-            each.name: _merged_tables(each.name, [getattr(part, each.name) for part in parts])
-            for each in fields(Dialect)
+            table.name: _merged_tables(table.name, [getattr(part, table.name) for part in parts])
+            for table in fields(Dialect)
         }
     )
 
 
-def _merged_tables(what: str, tables: Sequence[Any]) -> Any:
-    """Tuples or mappings as one."""
+def _merged_tables(field_name: str, tables: Sequence[Any]) -> Any:
+    """Concatenate tuples, or merge mappings."""
     if isinstance(tables[0], tuple):
         return tuple(chain.from_iterable(tables))
-    found: dict[str, Any] = {}
+    union: dict[str, Any] = {}
     for table in tables:
-        if twice := found.keys() & table.keys():
-            raise ValueError(f"{what}: {', '.join(sorted(twice))} defined twice")
-        found |= table
-    return found
+        if duplicates := union.keys() & table.keys():
+            raise ValueError(f"{field_name}: {', '.join(sorted(duplicates))} defined twice")
+        union |= table
+    return union

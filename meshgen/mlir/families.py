@@ -1,7 +1,8 @@
-"""All families of dialects that meshgen reads and prints, in the order in which their tables are asked.
+"""All dialect families that meshgen reads and prints, in lookup order.
 
-Upstream's dialects of tensors, loops and numbers, and the RFC's `mesh`, are imported with the first text that names one: programs from JAX
-do not, and defining their operations takes longer than reading a small program.
+Upstream's tensor, loop and arithmetic dialects and the RFC's `mesh` are imported when the first text uses them.
+Programs
+from JAX do not, and defining these operations takes longer than reading a small program.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ _MESH = ("mesh.", "mesh_cluster")
 
 
 def dialects(text: str | None = None) -> Dialect:
-    """All of them, or those that `text` may need."""
+    """Return the merged tables of all families, or of the families that `text` may use."""
     if text is None:
         return _dialects(has_mesh=True, has_upstream=True)
     return _dialects(has_mesh=_names_one(text, _MESH), has_upstream=_names_one(text, _UPSTREAM))
 
 
 def _names_one(text: str, names: Sequence[str]) -> bool:
-    """Whether a text has one of the names as a word; most texts do not have its letters, and may be long with constants."""
-    near = [re.escape(name) for name in names if name in text]
-    return bool(near) and re.search(rf"\b(?:{'|'.join(near)})", text) is not None
+    """Whether the text contains one of the names at a word boundary. A substring search first rejects long texts
+    cheaply.
+    """
+    candidates = [re.escape(name) for name in names if name in text]
+    return bool(candidates) and re.search(rf"\b(?:{'|'.join(candidates)})", text) is not None
 
 
 def core_dialects() -> Dialect:
-    """Those that are printed, and read without upstream's."""
+    """Return the tables of the families that are always loaded; only these are printed."""
     return _dialects(has_mesh=False, has_upstream=False)
 
 

@@ -1,4 +1,4 @@
-"""Fields of operations by kind: the text of a property, and what it is in a node's attributes."""
+"""Constructors of `Field` by type: how a property is parsed, printed, and stored in the attributes of a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.mlir.text_operation import Field, Values
 
 
 def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default: int | None = None) -> Field:
-    """An integer; with a default it may be left out."""
+    """Declare an integer property; it is optional if it has a default."""
     return Field(
         prop,
         lambda attribute: {attr: integer_of(attribute, default or 0)},
@@ -25,7 +25,7 @@ def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default:
 
 
 def listed(prop: str, attr: str, keyword: str = "") -> Field:
-    """A list of integers."""
+    """Declare a property that is a list of integers."""
     return Field(
         prop,
         lambda attribute: {attr: integers(attribute)},
@@ -38,7 +38,7 @@ def listed(prop: str, attr: str, keyword: str = "") -> Field:
 
 
 def flag(prop: str, attr: str, keyword: str = "", *, is_required: bool = False) -> Field:
-    """A boolean; false where it is left out."""
+    """Declare a boolean property that defaults to false."""
 
     def text(values: Values) -> str:
         return literals.boolean(values.get(attr))
@@ -56,7 +56,7 @@ def flag(prop: str, attr: str, keyword: str = "", *, is_required: bool = False) 
 
 
 def real(prop: str, attr: str) -> Field:
-    """A number of 64 bits."""
+    """Declare a 64-bit float property."""
 
     def value(attribute: Attribute | None) -> float:
         assert isinstance(attribute, builtin.FloatAttr)
@@ -71,7 +71,7 @@ def real(prop: str, attr: str) -> Field:
 
 
 def string(prop: str, attr: str) -> Field:
-    """A string."""
+    """Declare a string property."""
     return Field(
         prop,
         lambda attribute: {attr: string_of(attribute)},

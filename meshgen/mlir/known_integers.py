@@ -1,4 +1,4 @@
-"""Integers of a program that are known when it is read: constants, and arithmetic on them and on sizes of tensors."""
+"""Integer constant-folding during import: constants, dim sizes, and arithmetic on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, AffineMapAttr, DenseArrayBase, IntegerAttr, ShapedType
 from xdsl.ir import Operation, SSAValue
 
-# What arith has under another name; `add` is `addi` and so on.
+# Mnemonics of the index dialect -> mnemonics of arith, for example `add` -> `addi`.
 AS_ARITH = {
     **{name: f"{name}i" for name in ("add", "sub", "mul", "and", "or", "xor", "shl")},
     "divs": "divsi", "divu": "divui", "ceildivs": "ceildivsi", "ceildivu": "ceildivui", "floordivs": "floordivsi",
@@ -26,7 +26,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "maxsi": max,
     "minsi": min,
 }
-# Of numbers that are not negative: signed and unsigned division are the same, and round towards zero.
+# Only for nonnegative operands: signed and unsigned division then agree, and round toward zero.
 _DIVISIONS: dict[str, Callable[[int, int], int]] = {
     "divsi": operator.floordiv,
     "divui": operator.floordiv,
@@ -39,13 +39,13 @@ _DIVISIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def constant(value: SSAValue) -> int | None:
-    """The integer that a value always is; None where that is not known."""
+    """Constant-fold an SSA value to an integer. Returns None if it is not constant."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return None
     if owner.name in _CONSTANTS:
-        number = owner.properties.get("value")
-        return number.value.data if isinstance(number, IntegerAttr) else None
+        attribute = owner.properties.get("value")
+        return attribute.value.data if isinstance(attribute, IntegerAttr) else None
     if owner.name in _PASSES_ON:
         return constant(owner.operands[0])
     if owner.name == "tensor.dim":
@@ -65,31 +65,36 @@ def constant(value: SSAValue) -> int | None:
 
 
 def entries(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | SSAValue | None]:
-    """A list of numbers of which some are operands: those that are not known as values, and None where an operand is missing."""
-    rest = iter(dynamic)
-    found: list[int | SSAValue | None] = []
-    for number in static.get_values():
-        value = next(rest, None) if number == DYNAMIC_INDEX else None
-        known = int(number) if number != DYNAMIC_INDEX else constant(value) if value is not None else None
-        found.append(value if known is None else known)
-    return found
+    """Combine a static list and its dynamic operands, as MLIR stores mixed offsets or sizes.
+
+    Returns:
+        An integer for each static or constant-folded entry, the SSA value for other dynamic entries, or None if the
+        operand is missing.
+    """
+    operands = iter(dynamic)
+    merged: list[int | SSAValue | None] = []
+    for static_entry in static.get_values():
+        value = next(operands, None) if static_entry == DYNAMIC_INDEX else None
+        folded = int(static_entry) if static_entry != DYNAMIC_INDEX else constant(value) if value is not None else None
+        merged.append(value if folded is None else folded)
+    return merged
 
 
 def _mapped(op: Operation) -> int | None:
-    """The result of an affine map, if all of its operands are known."""
-    map, known = op.properties["map"], [constant(operand) for operand in op.operands]
-    numbers = [number for number in known if number is not None]
-    if len(numbers) < len(known) or not isinstance(map, AffineMapAttr):
+    """Constant-fold the result of an affine op, or return None if an operand is not constant."""
+    map, folded = op.properties["map"], [constant(operand) for operand in op.operands]
+    numbers = [number for number in folded if number is not None]
+    if len(numbers) < len(folded) or not isinstance(map, AffineMapAttr):
         return None
     dims = map.data.num_dims
     try:
-        return _CHOICES[op.name](each.eval(numbers[:dims], numbers[dims:]) for each in map.data.results)
+        return _CHOICES[op.name](expression.eval(numbers[:dims], numbers[dims:]) for expression in map.data.results)
     except ZeroDivisionError:
         return None
 
 
 def _static_dim_size(op: Operation) -> int | None:
-    """The size of a tensor's dim, where the type says it."""
+    """Constant-fold `tensor.dim`, or return None if the size is dynamic."""
     kind, dim = op.operands[0].type, constant(op.operands[1])
     if not isinstance(kind, ShapedType) or dim is None or not 0 <= dim < len(kind.get_shape()):
         return None

@@ -1,4 +1,4 @@
-"""MLIR's tokens: xDSL's lexer, with the three commonest kinds of token taken by one regular expression."""
+"""A lexer of MLIR text: xDSL's lexer, with a fast path for the three most frequent kinds of token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
 
-_TOKEN = re.compile(  # atomic: else the end of a comment is taken for a token where what follows is none of these
+# Atomic: otherwise backtracking could match the end of a comment as a token, if no such token follows the comment.
+_TOKEN = re.compile(
     r"(?>\s*(?://[^\n]*\s*)*)(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
     r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"
 )
@@ -15,9 +16,9 @@ _MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"
 
 
 class TextLexer(MLIRLexer):
-    """MLIR's tokens; identifiers, values and single marks on a fast path."""
+    """MLIR's lexer with a fast path for identifiers, SSA names and single-character punctuation."""
 
-    # xDSL's own takes exponential time on a string that is not closed.
+    # xDSL's regex takes exponential time on an unterminated string.
     _unescaped_characters_regex = re.compile(r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"')
 
     def lex(self) -> Token[MLIRTokenKind, str]:

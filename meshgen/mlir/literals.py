@@ -1,6 +1,6 @@
-"""Literals of MLIR text: strings, names, numbers and lists as they are printed.
+"""Printing of MLIR literals: strings, names, numbers and lists.
 
-Strings escape what is not ASCII, and are read back as bytes.
+Non-ASCII characters of a string are printed as the escaped bytes of their UTF-8 encoding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BARE = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 
 def parse_text(parser: AttrParser) -> str:
-    """A string literal, with the UTF-8 of what is escaped in it."""
+    """Parse a string literal, whose escaped bytes are decoded as UTF-8."""
     text = parser.parse_optional_str_literal()
     if text is not None:
         return text
@@ -29,50 +29,52 @@ def parse_text(parser: AttrParser) -> str:
 
 @lru_cache(1 << 12)
 def quoted(text: str) -> str:
-    """A string literal; reasons and names of files are the same on many lines."""
+    """Return a string literal. Cached, because reasons and file names repeat on many lines."""
     return f'"{text.encode().decode("latin-1").translate(_ESCAPES)}"'
 
 
 def bare_or_quoted(name: str) -> str:
+    """Return the name unquoted if it is a valid identifier, else as a string literal."""
     return name if _BARE.fullmatch(name) else quoted(name)
 
 
 def symbol(name: str) -> str:
-    """`@name`"""
+    """Return the symbol reference `@name`."""
     return f"@{bare_or_quoted(name)}"
 
 
 def array(values: Iterable[int], kind: str = "i64") -> str:
-    """`array<i64: 1, 2>`"""
+    """Return text such as `array<i64: 1, 2>`."""
     text = ", ".join(map(str, values))
     return f"array<{kind}: {text}>" if text else f"array<{kind}>"
 
 
 def flags(values: Iterable[int]) -> str:
-    """`array<i1: true, false>`"""
+    """Return text such as `array<i1: true, false>`."""
     text = ", ".join(map(boolean, values))
     return f"array<i1: {text}>" if text else "array<i1>"
 
 
 def boolean(value: object) -> str:
+    """Return `true` or `false`."""
     return "true" if value else "false"
 
 
 def listed(texts: Iterable[str]) -> str:
-    """`[a, b]`"""
+    """Return the texts as a list `[a, b]`."""
     return f"[{', '.join(texts)}]"
 
 
 def dictionary(entries: Mapping[str, str]) -> str:
-    """`{name = value, flag}`; the value of a flag is empty."""
+    """Return `{name = value, flag}`; an empty value is printed as a flag."""
     return f"{{{', '.join(f'{name} = {value}' if value else name for name, value in entries.items())}}}"
 
 
 def one_or_list(texts: Sequence[str]) -> str:
-    """`a`, or `(a, b)` of any other number."""
+    """Return `a` for a single text, else `(a, b)`."""
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def function_type(operands: Sequence[str], results: Sequence[str]) -> str:
-    """`(a, b) -> c`, `(a) -> (b, c)`"""
+    """Return a function type such as `(a, b) -> c` or `(a) -> (b, c)`."""
     return f"({', '.join(operands)}) -> {one_or_list(results)}"

@@ -1,11 +1,12 @@
-"""Whole modules between xDSL and graphs: meshes, functions, signatures, stage.
+"""Conversion of whole modules between xDSL and graphs: meshes, functions, signatures, stage.
 
-Besides the dialects' own attributes printed modules have (`mlir/func`):
+Besides the attributes of the dialects, printed modules have these (`mlir/func`):
 
     meshgen.stage       the stage, on the module
-    meshgen.arguments   "global" where the program takes global arrays
+    meshgen.arguments   "global" if the program takes global arrays
     meshgen.chunks      and other fields of `Module` by name, as JSON (`mlir/func/module_attributes.py`)
-    meshgen.kernel      on a private function: the body of a kernel, and the template it is generated from; calls of it launch the kernel
+    meshgen.kernel      on a private function: the body of a kernel, with the name of its template; a call launches the
+    kernel
     meshgen.view        on a reshape, slice or concatenation that shares memory with its operands
 """
 
@@ -39,12 +40,15 @@ from meshgen.runtime.module_file.resources import Resources
 def import_module(
     top: builtin.ModuleOp, source: Source, dialects: Dialect, given: Sequence[Mesh] = (), is_part: bool = False, entry: str = "",
 ) -> Module:  # fmt: skip
-    """The module of an xDSL module: of the function `entry`, if it is named, into which calls are inlined. `given` have sizes that meshes leave open.
+    """Convert an xDSL module, with the calls of its entry function inlined.
 
-    `is_part`: it is the program of one mesh among several.
-
-    Raises ProgramError with all faults: first those of operations that are not supported, then malformed
-    ones, then those found in the conversion.
+    Args:
+        given: the user's meshes, which define axis sizes that the text leaves open.
+        is_part: whether this is the module of one mesh of a multi-mesh program.
+        entry: name of the entry function; empty for @main or the only public function.
+    Raises:
+        ProgramError: all faults of the first stage that has any: unsupported operations, malformed operations,
+        conversion.
     """
     reading = Reading(source, dialects, given=given, is_part=is_part)
     refuse_unknown(top, reading)
@@ -86,21 +90,21 @@ def import_module(
 
 
 def _prefer_named_mesh(functions: Sequence[func.FuncOp], reading: Reading) -> None:
-    """If operations of the functions name only one of several declared meshes, it is the default mesh."""
-    is_asked = reading.is_on_several and reading.module.stage == "import"
-    walked = (operation for function in functions for operation in function.walk()) if is_asked else ()
+    """Make a mesh the default if several are declared but operations name only this one."""
+    is_ambiguous = reading.is_on_several and reading.module.stage == "import"
+    walked = (operation for function in functions for operation in function.walk()) if is_ambiguous else ()
     grids = [operation.properties.get("grid") for operation in walked]
     named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
-    found = {mesh.name: mesh for mesh in map(reading.whole, named) if mesh}
-    if len(found) == 1:
-        (reading.module.mesh,) = found.values()
+    candidates = {mesh.name: mesh for mesh in map(reading.whole, named) if mesh}
+    if len(candidates) == 1:
+        (reading.module.mesh,) = candidates.values()
 
 
 def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source, dialects: Dialect) -> Module:
-    """The module around those of several meshes, without them."""
+    """Convert the outer module of a multi-mesh program, without its inner modules `parts`."""
     reading = Reading(source, dialects)
-    others = [operation for operation in top.ops if operation not in parts]
-    for operation in others:
+    outer_operations = [operation for operation in top.ops if operation not in parts]
+    for operation in outer_operations:
         reading.fault(
             "MG0104",
             f"{operation.name} is not allowed beside modules of several meshes",
@@ -114,12 +118,12 @@ def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], sourc
 
 
 def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], reading: Reading) -> None:
-    """Convert the function to compile, and inline what it calls."""
+    """Convert the entry function and inline the functions that it calls."""
     private: dict[str, Graph] = {}
     functions = [
         function for function in functions if function is entry or function.body.blocks
-    ]  # no mere declarations
-    for function in functions:  # kernels must be known before their launches are read
+    ]  # declarations without a body are skipped
+    for function in functions:  # Register all kernels before any launch is read.
         name = function.sym_name.data
         if name in reading.module.kernels or name in private:
             reading.fault("MG0104", f"@{name} is defined twice", function)
@@ -139,7 +143,7 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
 
 
 def _read_template(function: func.FuncOp, reading: Reading) -> str:
-    """Return the template that is recorded on a kernel; empty if none is."""
+    """Return the template name that a kernel function records, or "" if it records none."""
     attribute = function.attributes.get(KERNEL, builtin.UnitAttr())
     if isinstance(attribute, builtin.StringAttr):
         return attribute.data
@@ -149,7 +153,7 @@ def _read_template(function: func.FuncOp, reading: Reading) -> str:
 
 
 def check_module(module: Module) -> None:
-    """Shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
+    """Check the shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
     is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
@@ -170,13 +174,13 @@ def _import_body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
         )  # fmt: skip
         return
     cluster = function.attributes.get("mesh_cluster")
-    own = reading.meshes.get(cluster.string_value()) if isinstance(cluster, builtin.SymbolRefAttr) else None
-    with reading.over(own or reading.meshes.get("", reading.module.mesh)):
+    cluster_mesh = reading.meshes.get(cluster.string_value()) if isinstance(cluster, builtin.SymbolRefAttr) else None
+    with reading.over(cluster_mesh or reading.meshes.get("", reading.module.mesh)):
         Importer(reading, graph).body(function.body.block)
 
 
 def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
-    """Convert the function that becomes the module's graph, its signature first."""
+    """Convert the entry function into the module's graph: first its signature, then its body."""
     module, kind = reading.module, entry.function_type
     module.graph.name = entry.sym_name.data
     module.in_annotations = [None] * len(kind.inputs.data)
@@ -202,7 +206,12 @@ def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.Array
 
 
 def print_module(module: Module, dialects: Dialect, resources: Resources | None = None, depth: int = 0) -> str:
-    """The text of a module; `depth` counts the modules around it. With `resources`, large constants go there, and the text refers to them."""
+    """Return the text of a module.
+
+    Args:
+        resources: if not None, stores large constants, to which the text refers.
+        depth: number of enclosing modules, for the indentation.
+    """
     printer = TextPrinter(module, dialects, resources, depth + 1)
     attributes = {name: text for write in dialects.module_attr_writers for name, text in write(module).items()}
     if module.parts:
@@ -213,14 +222,14 @@ def print_module(module: Module, dialects: Dialect, resources: Resources | None 
         lines.append(_printed_entry(printer))
         lines += [_printed_kernel(printer, kernel) for kernel in module.kernels.values()]
     name = f" {symbol(module.name)}" if module.name != "main" else ""
-    said = f" attributes {dictionary(attributes)}" if attributes else ""
-    return f"builtin.module{name}{said} {{{printer.newline.join(['', *lines])}\n{'  ' * depth}}}"
+    attributes_text = f" attributes {dictionary(attributes)}" if attributes else ""
+    return f"builtin.module{name}{attributes_text} {{{printer.newline.join(['', *lines])}\n{'  ' * depth}}}"
 
 
 def _printed_entry(printer: TextPrinter) -> str:
     graph = printer.module.graph
     arguments, results = (_slot_attributes(printer, side) for side in ("in", "out"))
-    types = [f"{kind}{said}" for kind, said in zip(printer.types(graph.outputs), results, strict=True)]
+    types = [f"{kind}{attributes}" for kind, attributes in zip(printer.types(graph.outputs), results, strict=True)]
     ends = f" -> ({', '.join(types)})" if any(results) else f" -> {one_or_list(types)}" if types else ""
     return printer.function(graph, f"func.func public {symbol(graph.name)}", arguments, ends, "")
 
@@ -239,12 +248,12 @@ def _printed_kernel(printer: TextPrinter, graph: Graph) -> str:
 
 
 def _slot_attributes(printer: TextPrinter, side: str) -> list[str]:
-    """The attributes of each argument or result, as ` {...}`."""
+    """Return the printed attributes ` {...}` of each argument or result."""
     graph = printer.module.graph
     values = graph.inputs if side == "in" else graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
-    found: list[dict[str, str]] = [{} for _ in slots]
+    attributes_by_slot: list[dict[str, str]] = [{} for _ in slots]
     for write in printer.dialects.slot_attr_writers:
-        for attributes, written in zip(found, write(printer.module, slots), strict=True):
+        for attributes, written in zip(attributes_by_slot, write(printer.module, slots), strict=True):
             attributes |= written
-    return [f" {dictionary(attributes)}" if attributes else "" for attributes in found]
+    return [f" {dictionary(attributes)}" if attributes else "" for attributes in attributes_by_slot]

@@ -1,11 +1,12 @@
-"""Names that operations, attributes and keywords had in older texts, and those that they have now."""
+"""Renamed operations, attributes and keywords: maps names in older texts to the current names."""
 
 from __future__ import annotations
 
 import re
 
-_ALIASES = {"mhlo": "stablehlo"}  # dialects whose operations and attributes are those of another
-# What `shard` and linalg have was called `mesh` and tensor before; the RFC's `mesh` has operations of its own.
+_ALIASES = {"mhlo": "stablehlo"}  # dialects that are spelled differently but have the same operations
+# Upstream renamed its `mesh` dialect to `shard` and moved `tensor.pack` to linalg. The RFC's `mesh` has operations of
+# its own.
 _OLD_NAMES = {
     "mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape", "mesh.cluster_shape": "shard.grid_shape",
     **{f"mesh.{name}": f"shard.{name}" for name in (
@@ -13,30 +14,31 @@ _OLD_NAMES = {
         "all_slice", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift", "update_halo", "axisarray", "partial",
     )},
     "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack", "sdy.constant": "stablehlo.constant",
-    # What only meshgen has was once in upstream's dialect.
+    # Operations specific to meshgen used to be in the `shard` dialect.
     **{f"shard.{name}": f"meshgen.{name}" for name in (
         "split", "annotation", "plan", "grouped", "to_partial", "permute", "permute_pairs", "retile", "mask_padding", "fetch_rows",
         "process_index", "axis_size", "transfer_send", "transfer_recv",
     )},
     "shard.partials": "meshgen.partial", "shard.wish": "meshgen.annotation",
 }  # fmt: skip
-OLD_PREFIX = "shard"  # of the attributes of arguments, results and operations that are now `meshgen.`
+OLD_PREFIX = "shard"  # the old prefix of attributes of arguments, results and operations that are now `meshgen.`
 OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
 OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}
 _IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")
-_ON_GRID = re.compile(  # how such an operation goes on where it is not the RFC's, in pretty and in generic form
+# matches the tail of an upstream `mesh` op (pretty or generic), to tell it from the RFC's op of the same name
+_ON_GRID = re.compile(
     r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)|\(\s*%[^()]*\)\s*<?\{[^{}]*\bmesh\s*=|\(\s*%[^(),]*,\s*%[^(),]*\)"
 )
 
 
 def base_name(name: str) -> str:
-    """The name of an operation or attribute in the dialect that defines it: `mhlo.add` is `stablehlo.add`."""
+    """Return the current name of an operation or attribute, for example `stablehlo.add` for `mhlo.add`."""
     dialect, dot, mnemonic = name.partition(".")
     return _OLD_NAMES.get(name) or _ALIASES.get(dialect, dialect) + dot + mnemonic
 
 
 def name_at(name: str, text: str, position: int) -> str:
-    """The name of an operation whose operands are at `position`: the RFC's `mesh` and the old `shard` share some names."""
+    """Return the current name of an operation, whose operand list at `position` tells upstream's `mesh` from the RFC's."""
     if name in _IN_BOTH and _ON_GRID.match(text, position):
         name = name.replace("mesh", "shard", 1)
     return base_name(name)

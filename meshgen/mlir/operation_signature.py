@@ -1,20 +1,27 @@
-"""The signature of an operation in one line: its operands, results, regions and properties.
+"""A one-line notation for operation signatures: operands, results, regions and properties.
 
     2 -> 1                                     two operands, one result
     1 float -> 1 integer                       the elements of all operands are floats, those of all results integers
-    1 tensor -> 1 shape                        the operands are tensors of any element type, the results of type `!tosa.shape`
+    1 tensor -> 1 shape                        the operands are tensors of any element type, the results of type
+    `!tosa.shape`
     1..3 -> 1                                  one to three operands; `1..` one or more, `_` any number
-    3+n -> n {1+n -> n}                        a letter is the same number everywhere. The region takes 1+n arguments and
-                                               ends with a terminator of n operands; `{1+n}` ends with whatever it ends with
+    3+n -> n {1+n -> n}                        a letter stands for the same count everywhere. The region takes 1+n
+    arguments
+                                               and its terminator has n operands; `{1+n}` does not restrict the
+                                               terminator
     1 -> n {0 -> n} {0 -> n}?                  the second region may be empty or missing; `+`: one or more such regions,
                                                `*`: any number, `m`: m of them
-    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property of a kind of `KINDS`, and one that may be left out, which is one of two words
+    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property of a kind of `KINDS`, and an optional one, which is one of two
+    words
     1 -> 1 <pad: integers(4)>                  a list of four integers
-    (1, n) -> 1 <offsets: open(n)>             operands in two segments, by `operandSegmentSizes`; a list of integers of which as
-                                               many are open as the second segment has
+    (1, n) -> 1 <offsets: open(n)>             operands in two segments (`operandSegmentSizes`), and a list of integers
+    with
+                                               one dynamic entry for each operand of the second segment
 
-`operation.verify` checks a definition; `verifying.py` then checks these lines, before anything is converted, so importers may
-rely on them. A `TextOperation` has one; `Dialect.signatures` has those of operations whose definitions in xDSL leave some of it open.
+xDSL's `operation.verify` checks the operation's definition, then `verifying.py` checks the signature, before any
+conversion: importers
+may rely on it. A `TextOperation` has a signature; `Dialect.signatures` adds those of operations that xDSL defines
+loosely.
 """
 
 from __future__ import annotations
@@ -46,7 +53,7 @@ from meshgen.mlir.attributes import integers, is_integers, is_strings
 from meshgen.mlir.dense import DenseElements
 
 Letters = dict[str, int]
-"""The numbers that letters stand for in one operation."""
+"""Values of the letters in one operation."""
 
 KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
     "any": ("anything", lambda _: True),
@@ -73,7 +80,9 @@ KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
         lambda found: isinstance(found, ArrayAttr) and all(isinstance(each, AffineMapAttr) for each in found.data),
     ),
 }
-"""Kinds of attributes, in words, and what is one. Others are words in capitals, or the names of attributes, which have a dot."""
+"""Kinds of attributes: description and predicate. Other kinds are capitalized words, or attribute names, which contain
+a dot.
+"""
 
 _SIGNATURE = re.compile(r"(\([^)]*\)|\S+)( \w+)? -> (\S+)( \w+)?((?: \{[^}]*\}[?*+a-z]?)*)(?: <(.+)>)?")
 _REGION = re.compile(r"\{(\S+)(?: -> (\S+))?\}([?*+a-z]?)")
@@ -90,7 +99,9 @@ _ELEMENTS: dict[str, Callable[[Attribute], bool]] = {
 
 
 class Count(NamedTuple):
-    """From `least` to `most` (None: any number), and as many of each letter's number as `factors` says."""
+    """The number of operands, results or arguments: `least` to `most` (None: unbounded), plus `factors` times the
+    letters.
+    """
 
     text: str
     least: int
@@ -99,7 +110,7 @@ class Count(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """`2`, `1..3`, `1..`, `_` or a sum as `1+2n`."""
+        """Parse `2`, `1..3`, `1..`, `_` or a sum such as `1+2n`."""
         least, dots, most = text.partition("..")
         if dots or text == "_":
             return cls(text, int(least) if dots else 0, int(most) if most else None)
@@ -109,19 +120,21 @@ class Count(NamedTuple):
         return cls(text, fixed, fixed, factors)
 
     def accepts(self, count: int, letters: Letters) -> bool:
-        """Whether there may be so many; the one letter that has no number yet gets one."""
+        """Whether `count` matches. Solves for the value of the one unbound letter, if there is one, and records it in
+        `letters`.
+        """
         rest = count - sum(factor * letters.get(letter, 0) for letter, factor in self.factors)
-        unknown = [(letter, factor) for letter, factor in self.factors if letter not in letters]
-        if not unknown:
+        unbound = [(letter, factor) for letter, factor in self.factors if letter not in letters]
+        if not unbound:
             return self.least <= rest and (self.most is None or rest <= self.most)
-        if len(unknown) == 1 and rest >= self.least:
-            ((letter, factor),) = unknown
+        if len(unbound) == 1 and rest >= self.least:
+            ((letter, factor),) = unbound
             letters[letter], rest = divmod(rest - self.least, factor)
             return rest == 0
         return rest >= self.least
 
     def wanted(self, letters: Letters) -> str:
-        """How many there should be, in words."""
+        """Return the expected count in words."""
         if any(letter not in letters for letter, _ in self.factors):
             return self.text
         if not self.factors and self.most != self.least:
@@ -130,34 +143,36 @@ class Count(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A region of one block with its counts of arguments and yields; `repeat` is "", "?", "*", "+" or a letter."""
+    """The expected argument and yield counts of a single-block region; `repeat` is "", "?", "*", "+" or a letter."""
 
     takes: Count
     gives: Count | None
     repeat: str
 
     def times(self, rest: int, letters: Letters) -> int:
-        """How many such regions there should be, of `rest` that others have left."""
-        known = {"": 1, "?": min(1, rest), "*": rest, "+": max(1, rest)}
-        return max(0, known[self.repeat] if self.repeat in known else letters.get(self.repeat, rest))
+        """Return the number of regions that this entry matches; `rest` regions are not matched by entries without a
+        suffix.
+        """
+        repeats = {"": 1, "?": min(1, rest), "*": rest, "+": max(1, rest)}
+        return max(0, repeats[self.repeat] if self.repeat in repeats else letters.get(self.repeat, rest))
 
-    def faults(self, region: Region, number: int, letters: Letters) -> list[str]:
+    def faults(self, region: Region, index: int, letters: Letters) -> list[str]:
         if len(region.blocks) != 1:
-            return [] if self.repeat == "?" and not region.blocks else [f"region {number} must have a single block"]
+            return [] if self.repeat == "?" and not region.blocks else [f"region {index} must have a single block"]
         arguments, last = len(region.block.args), region.block.last_op
         if not self.takes.accepts(arguments, letters):
-            return [f"region {number} has {arguments} arguments instead of {self.takes.wanted(letters)}"]
+            return [f"region {index} has {arguments} arguments instead of {self.takes.wanted(letters)}"]
         if self.gives is None:
             return []
         if last is None or not last.has_trait(IsTerminator):
-            return [f"region {number} must end with a terminator"]
+            return [f"region {index} must end with a terminator"]
         if not self.gives.accepts(count := len(last.operands), letters):
-            return [f"region {number} yields {count} values instead of {self.gives.wanted(letters)}"]
+            return [f"region {index} yields {count} values instead of {self.gives.wanted(letters)}"]
         return []
 
 
 class Property(NamedTuple):
-    """A property that is of one of `kinds`; `length` is that of a list, or how many indices a map takes."""
+    """The expected kind of a property; `length` is the length of a list, or the number of inputs of an affine map."""
 
     name: str
     is_optional: bool
@@ -168,18 +183,18 @@ class Property(NamedTuple):
         if attribute is None:
             return [] if self.is_optional else [f"needs the property {self.name}"]
         if not any(is_kind(attribute, kind) for kind in self.kinds):
-            wanted = " or ".join(KINDS[kind][0] if kind in KINDS else kind for kind in self.kinds)
-            return [f"{self.name} must be {wanted}, got {attribute}"]
+            expected = " or ".join(KINDS[kind][0] if kind in KINDS else kind for kind in self.kinds)
+            return [f"{self.name} must be {expected}, got {attribute}"]
         if self.length is None:
             return []
-        what, count = ("open entries", _open(attribute)) if "open" in self.kinds else ("entries", _length(attribute))
+        entries, count = ("open entries", _open(attribute)) if "open" in self.kinds else ("entries", _length(attribute))
         if not self.length.accepts(count, letters):
-            return [f"{self.name} has {count} {what} instead of {self.length.wanted(letters)}"]
+            return [f"{self.name} has {count} {entries} instead of {self.length.wanted(letters)}"]
         return []
 
 
 class Values(NamedTuple):
-    """Operands, in segments where there are several counts, or results; `element` is a key of `_ELEMENTS`."""
+    """The expected counts and element type of the operands (in segments if there are several counts) or results."""
 
     what: str
     counts: tuple[Count, ...]
@@ -190,17 +205,17 @@ class Values(NamedTuple):
         counts = self.counts if len(sizes) == len(self.counts) else (_total_count(self.counts),)
         if sum(sizes) != len(values) or len(sizes) != len(counts):
             return [f"operandSegmentSizes {list(sizes)} do not fit {len(values)} {self.what}"]
-        found = [
-            f"has {size} {self.what}{f' in segment {number}' if len(sizes) > 1 else ''} instead of {count.wanted(letters)}"
-            for number, (size, count) in enumerate(zip(sizes, counts, strict=True))
+        faults = [
+            f"has {size} {self.what}{f' in segment {segment}' if len(sizes) > 1 else ''} instead of {count.wanted(letters)}"
+            for segment, (size, count) in enumerate(zip(sizes, counts, strict=True))
             if not count.accepts(size, letters)
         ]
         wrong = next((value.type for value in values if not _ELEMENTS[self.element](value.type)), None)
-        return found + ([f"{self.what} must be {self.element}s, got {wrong}"] if wrong is not None else [])
+        return faults + ([f"{self.what} must be {self.element}s, got {wrong}"] if wrong is not None else [])
 
 
 class Signature(NamedTuple):
-    """The signature of an operation."""
+    """The parsed signature of an operation."""
 
     operands: Values
     results: Values
@@ -209,34 +224,34 @@ class Signature(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read from one line, as the module's docstring has it."""
-        found = _SIGNATURE.fullmatch(text)
-        assert found is not None, text
+        """Parse a signature in the notation of this module."""
+        match = _SIGNATURE.fullmatch(text)
+        assert match is not None, text
         regions = [
             Body(Count.read(takes), Count.read(gives) if gives else None, repeat)
-            for takes, gives, repeat in _REGION.findall(found[5])
+            for takes, gives, repeat in _REGION.findall(match[5])
         ]
         properties = [
             Property(name, bool(optional), tuple(kinds.split("|")), Count.read(length) if length else None)
-            for name, optional, kinds, length in _PROPERTY.findall(found[6] or "")
+            for name, optional, kinds, length in _PROPERTY.findall(match[6] or "")
         ]
-        operands = tuple(Count.read(word.strip()) for word in found[1].strip("()").split(","))
+        operands = tuple(Count.read(word.strip()) for word in match[1].strip("()").split(","))
         return cls(
-            Values("operands", operands, (found[2] or "").strip()),
-            Values("results", (Count.read(found[3]),), (found[4] or "").strip()),
+            Values("operands", operands, (match[2] or "").strip()),
+            Values("results", (Count.read(match[3]),), (match[4] or "").strip()),
             tuple(regions),
             tuple(properties),
         )
 
     def faults(self, operation: Operation) -> list[str]:
-        """The faults of an operation; regions are checked if the counts are right."""
+        """Return the faults of an operation. Regions are checked only if everything else is valid."""
         letters: Letters = {}
         segments = integers(operation.properties.get("operandSegmentSizes"))
-        found = self.results.faults(operation.results, (), letters)
-        found += self.operands.faults(operation.operands, segments, letters)
-        for each in self.properties:
-            found += each.faults(operation.properties.get(each.name), letters)
-        return found or self._region_faults(operation.regions, letters)
+        faults = self.results.faults(operation.results, (), letters)
+        faults += self.operands.faults(operation.operands, segments, letters)
+        for property in self.properties:
+            faults += property.faults(operation.properties.get(property.name), letters)
+        return faults or self._region_faults(operation.regions, letters)
 
     def _region_faults(self, regions: Sequence[Region], letters: Letters) -> list[str]:
         rest = len(regions) - sum(body.repeat == "" for body in self.regions)
@@ -244,17 +259,17 @@ class Signature(NamedTuple):
         if len(bodies) != len(regions):
             return [f"has {len(regions)} regions instead of {len(bodies)}"]
         pairs = enumerate(zip(bodies, regions, strict=True))
-        return [fault for number, (body, region) in pairs for fault in body.faults(region, number, letters)]
+        return [fault for index, (body, region) in pairs for fault in body.faults(region, index, letters)]
 
 
 def signatures_of(dialect: str, rows: Mapping[str, str]) -> dict[str, Signature]:
-    """Signatures by operation; each line of `rows` is that of the mnemonics after it."""
+    """Parse a table from signature to mnemonics (separated by blanks) into signatures by operation name."""
     read = ((Signature.read(text), words) for text, words in rows.items())
     return {f"{dialect}.{word}": signature for signature, words in read for word in words.split()}
 
 
 def is_kind(attribute: Attribute, kind: str) -> bool:
-    """Whether an attribute is of a kind of `KINDS`, is this word, or has this name."""
+    """Whether the attribute is of this kind: an entry of `KINDS`, an attribute name, or a literal word."""
     if kind in KINDS:
         return KINDS[kind][1](attribute)
     if "." in kind:
@@ -269,7 +284,7 @@ def _length(attribute: Attribute) -> int:
 
 
 def _open(attribute: Attribute) -> int:
-    """How many entries of a list are not known before the program runs."""
+    """Return the number of dynamic entries of a list."""
     return integers(attribute).count(DYNAMIC_INDEX)
 
 
@@ -284,7 +299,7 @@ def _element(kind: Attribute) -> Attribute:
 
 
 def _total_count(counts: Sequence[Count]) -> Count:
-    """As many as all segments have."""
+    """Return the sum of the counts of all segments."""
     if len(counts) == 1:
         return counts[0]
     letters = Counter[str]()

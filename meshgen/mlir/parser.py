@@ -1,8 +1,8 @@
-"""The parser of MLIR text: xDSL's, with positions, names and locations kept, and its hot paths made short.
+"""A parser of MLIR text: xDSL's parser, extended by source positions, value names and locations, with faster hot paths.
 
-xDSL forgets where an operation stood and strips the names of values; both are needed for diagnostics. Lines that say
-what others before have said are not split into tokens (`alike.py`), tensor types are parsed once per spelling, and
-dense constants are read by `dense.py`.
+xDSL drops the position of an operation and the names of values; diagnostics need both. Lines that repeat an earlier
+line are not
+tokenized (`alike.py`), each spelling of a tensor type is parsed once, and dense constants are read by `dense.py`.
 """
 
 from __future__ import annotations
@@ -38,61 +38,63 @@ _RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
-_PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
+_PACKS = {"shard.neighbors_linear_indices": 2}  # operations whose results share one name, with their result count
 
 
 class TextParser(Parser):
-    """Parses a module and remembers for each operation and argument its location, for each value its name."""
+    """Parser of a module that records the location of each operation and argument, and the name of each value."""
 
     def __init__(self, context: Context, text: str, file: str) -> None:
         text, self._locations = Locations.taken_out(text)
-        super().__init__(context, "", file)  # its own lexer would read the first token of a text
+        super().__init__(context, "", file)  # the default lexer would read the first token of the text
         self._parser_state.lexer = TextLexer(Input(text, file))
         self._parser_state.current_token = self._parser_state.lexer.lex()
         self._file = file
         self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
         self._positions: dict[Operation | SSAValue, int] = {}
-        self._aliases: dict[Operation | SSAValue, str] = {}  # of the locations of repeated lines
+        self._aliases: dict[Operation | SSAValue, str] = {}  # locations of repeated lines
         self._names: dict[SSAValue, str] = {}
         self._tensor_types: dict[str, TypeAttribute] = {}
         self._first_uses: dict[str, int] = {}
         self.lines = Lines(text)
 
     def location_at(self, position: int) -> Location:
-        """Line and column of a position in the text."""
+        """Return the line and column of a text offset."""
         line = bisect_right(self._line_starts, position)
         return Location(self._file, line, position - self._line_starts[line - 1] + 1)
 
     def locate(self, item: Operation | SSAValue) -> Location | None:
-        """The location of an operation or argument: that of its `loc`, otherwise in this text."""
-        if (found := self.named_location(item)) is not None:
-            return found
+        """Return the location of an operation or argument: from its `loc(...)`, else its position in this text."""
+        if (location := self.named_location(item)) is not None:
+            return location
         position = self._positions.get(item)
         return None if position is None else self.location_at(position)
 
     def named_location(self, item: Operation | SSAValue) -> Location | None:
-        """The location in the `loc` of an operation or argument."""
+        """Return the location in the `loc(...)` of an operation or argument, or None if it has none."""
         if (alias := self._aliases.get(item)) is not None:
             return self._locations.place(alias)
         location = item.location if isinstance(item, Operation | BlockArgument) else None
         return self._locations.place(location.desc.data) if isinstance(location, NameLoc) else None
 
     def location_name(self, argument: BlockArgument) -> str:
-        """The name in the `loc` of an argument, as `loc("x")`; empty for other locations."""
+        """Return the name in the `loc("x")` of an argument, or "" for other locations."""
         return self._locations.name(argument.location.desc.data) if isinstance(argument.location, NameLoc) else ""
 
     def name_of(self, value: SSAValue) -> str:
-        """The name of a value in the text, without `%`; empty for parts of a pack."""
+        """Return the name of a value in the text, without `%`, or "" for the results of a pack."""
         return self._names.get(value, "")
 
     def undefined_at(self) -> int | None:
-        """At the end of the text: where the first value that was never defined is used."""
+        """Return the text offset of the first use of an undefined value, or None if parsing has not reached the end of
+        the text.
+        """
         if self._current_token.kind is not MLIRTokenKind.EOF:
             return None
         uses = (self._first_uses[name] for name in self.forward_ssa_references if name in self._first_uses)
         return min(uses, default=None)
 
-    # Replacements of methods of xDSL's parser.
+    # Overrides of xDSL's parser.
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
@@ -110,10 +112,10 @@ class TextParser(Parser):
             self._parse_repeated(block)
 
     def _parse_repeated(self, block: Block) -> None:
-        """The lines from here on that are like others before, which are not split into tokens."""
+        """Append the next lines as long as they repeat earlier lines; these are copied, not tokenized."""
         start = position = self._current_token.span.start
-        place = tuple(self._parser_state.dialect_stack)
-        while (line := self.lines.at(position, place)) and (operation := self._again(line)):
+        dialect_stack = tuple(self._parser_state.dialect_stack)
+        while (line := self.lines.at(position, dialect_stack)) and (operation := self._again(line)):
             append(block, operation)
             self._positions[operation] = self._positions[operation.results[0]] = position
             if line.loc:
@@ -123,7 +125,9 @@ class TextParser(Parser):
             self._resume_from(position)
 
     def _again(self, line: Line) -> Operation | None:
-        """The operation of a line that is like one before, whose result is named; None where it has to be read."""
+        """Return a copy of the operation of an earlier equal line, with its result named, or None if the line must be
+        parsed.
+        """
         name = line.result
         if name in self.ssa_values or name in self.forward_ssa_references:
             return None
@@ -141,14 +145,14 @@ class TextParser(Parser):
         return super()._parse_block()
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
-        """One name may denote all results of operations that are documented so."""
-        found = super()._parse_op_result_list()
-        if len(found) == 1 and found[0][1] == 1:
-            return [(found[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
-        return found
+        """Parse result names. For the operations in `_PACKS`, one name may denote all results."""
+        results = super()._parse_op_result_list()
+        if len(results) == 1 and results[0][1] == 1:
+            return [(results[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
+        return results
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Keeps the text of `loc(...)`, which is resolved lazily."""
+        """Store the text of `loc(...)`, which is resolved lazily."""
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
@@ -162,9 +166,9 @@ class TextParser(Parser):
         operation = super()._parse_generic_operation(op_type)
         if operation.name.startswith(("shard.", "meshgen.")):
             for old, new in OLD_PROPERTIES.items():
-                found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
-                if found is not None:
-                    operation.properties[new] = found
+                property = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
+                if property is not None:
+                    operation.properties[new] = property
         return operation
 
     def parse_optional_keyword(self, keyword: str) -> str | None:
@@ -198,9 +202,9 @@ class TextParser(Parser):
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "tensor":
             return super().parse_optional_type()
         match = _TENSOR.match(self.lexer.input.content, token.span.start)
-        if match is not None and (found := self._tensor_types.get(match[0])) is not None:
+        if match is not None and (known_type := self._tensor_types.get(match[0])) is not None:
             self._resume_from(match.end())
-            return found
+            return known_type
         parsed = super().parse_optional_type()
         if match is not None and parsed is not None and not self.lexer.input.content[match.end() : self.pos].strip():
             self._tensor_types[match[0]] = parsed
@@ -212,12 +216,13 @@ class TextParser(Parser):
         if type is None:
             self.parse_punctuation(":")
             type = self.parse_type()
-        if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
+        # Lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`.
+        if isinstance(type, builtin.VectorType):
             type = builtin.TensorType(type.element_type, type.get_shape())
         return self._constant(match[1], type, start)
 
     def _parse_builtin_dense_resource_attr(self) -> Any:
-        """A constant whose bytes are in the metadata at the end of the text, after four bytes of alignment."""
+        """Parse a constant whose bytes are in the resource section at the end of the text, after a 4-byte alignment."""
         start = self._current_token.span.start
         name = self.scan(_RESOURCE_NAME, "expected the name of a resource")[1]
         self.parse_punctuation(":")
@@ -237,15 +242,15 @@ class TextParser(Parser):
 
     @cached_property
     def _blobs(self) -> dict[str, tuple[int, int]]:
-        """Where the hexadecimal digits of each resource are in the text."""
-        return {found[1].strip('"'): found.span(2) for found in _RESOURCE.finditer(self.lexer.input.content)}
+        """Map each resource name to the span of its hexadecimal digits in the text."""
+        return {match[1].strip('"'): match.span(2) for match in _RESOURCE.finditer(self.lexer.input.content)}
 
     def at(self, pattern: re.Pattern[str]) -> bool:
-        """Whether raw text matches at the current token."""
+        """Whether the raw text at the current token matches `pattern`."""
         return pattern.match(self.lexer.input.content, self._current_token.span.start) is not None
 
     def scan(self, pattern: re.Pattern[str], message: str) -> re.Match[str]:
-        """Match raw text at the current token and skip it."""
+        """Match `pattern` against the raw text at the current token and advance past the match."""
         match = pattern.match(self.lexer.input.content, self._current_token.span.start)
         if match is None:
             self.raise_error(message)
@@ -253,7 +258,7 @@ class TextParser(Parser):
         return match
 
     def parse_bracketed(self, opening: str = "<") -> str:
-        """The text between the bracket at the current token and the closing one, which is skipped."""
+        """Return the raw text between the bracket at the current token and its closing bracket, and advance past both."""
         if self._current_token.text != opening:
             self.fail(f"'{opening}' expected")
         start, open_brackets = self._current_token.span.end, [opening]
@@ -269,18 +274,20 @@ class TextParser(Parser):
         return self.raise_error(f"this '{opening}' is not closed")
 
     def parse_integers(self) -> tuple[int, ...]:
-        """`[1, 2]`"""
+        """Parse a list of integers such as `[1, 2]`."""
         body = self.scan(_INTEGERS, "expected a list of integers")[1].strip()
         return tuple(int(word) for word in body.split(",")) if body else ()
 
     def parse_clause(self, keyword: str) -> None:
-        """`, keyword =`"""
+        """Parse `, keyword =`."""
         self.parse_punctuation(",")
         self.parse_keyword(keyword)
         self.parse_punctuation("=")
 
     def parse_signature(self, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
-        """`: type` of all operands and the result, or `: (types) -> types`; resolves the operands."""
+        """Parse `: type`, shared by all operands and the result, or `: (types) -> types`. Returns the resolved operands
+        and result types.
+        """
         self.parse_punctuation(":")
         start = self.pos
         if self._current_token.kind is MLIRTokenKind.L_PAREN:
@@ -290,7 +297,7 @@ class TextParser(Parser):
         return [self.resolve_operand(operand, type) for operand in operands], [type]
 
     def parse_values(self) -> list[UnresolvedOperand]:
-        """`%a, %b`: one or more values, up to what does not start with `%`."""
+        """Parse one or more SSA names such as `%a, %b`, up to a comma that is not followed by `%`."""
         values = [self.parse_unresolved_operand()]
         while self._current_token.kind is MLIRTokenKind.COMMA and self._next_is_value():
             self.parse_punctuation(",")
@@ -298,22 +305,22 @@ class TextParser(Parser):
         return values
 
     def parse_typed_values(self) -> list[SSAValue]:
-        """`%a, %b : type, type`"""
+        """Parse `%a, %b : type, type` and resolve the values."""
         names, start = self.parse_values(), self.pos
         self.parse_punctuation(":")
         types = self.parse_comma_separated_list(self.Delimiter.NONE, self.parse_type)
         return list(self.resolve_operands(names, types, start))
 
     def at_value(self) -> bool:
-        """Whether the current token is `%name`."""
+        """Whether the current token is an SSA name."""
         return self._current_token.kind is MLIRTokenKind.PERCENT_IDENT
 
     def at_mark(self, mark: str) -> bool:
-        """Whether the current token starts with this character, such as `<` or `#`."""
+        """Whether the current token starts with the character `mark`."""
         return self._current_token.text.startswith(mark)
 
     def at_block_label(self) -> bool:
-        """Whether the current token opens a region whose first block is named."""
+        """Whether the current token opens a region whose first block has a label."""
         return self.at(_LABEL)
 
     def _next_is_value(self) -> bool:
@@ -323,13 +330,13 @@ class TextParser(Parser):
         return content[position : position + 1] == "%"
 
     def parse_region_argument(self) -> Parser.Argument:
-        """`%a: type {attributes} loc(...)`; the attributes mean nothing here."""
-        found = self.parse_argument()
+        """Parse `%a: type {attributes} loc(...)`; the attributes are ignored."""
+        argument = self.parse_argument()
         self.parse_optional_attr_dict()
-        return replace(found, location=self.parse_optional_location())
+        return replace(argument, location=self.parse_optional_location())
 
     def parse_named_region(self, arguments: Sequence[tuple[UnresolvedOperand, Attribute]]) -> Region:
-        """A region in braces whose entry block has the given arguments."""
+        """Parse a region in braces whose entry block has the given arguments."""
         return self.parse_region([Parser.Argument(value.span, type) for value, type in arguments])
 
     def fail(self, message: str) -> NoReturn:

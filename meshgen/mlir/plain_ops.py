@@ -1,4 +1,6 @@
-"""Operations of upstream MLIR by the form of their text; their semantics are in the importers. They are read, never printed."""
+"""Upstream operations grouped by their textual form. They are parsed but never printed; importers define their
+semantics.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_
 
 
 class Plain(TextOperation):
-    """Operands, attributes and, after a colon, one type that all operands and results have."""
+    """An op with operands, attributes and, after a colon, a single type shared by all operands and results."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -32,12 +34,14 @@ class Plain(TextOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
-        """Operands, and properties between them."""
+        """Parse the operands, and any properties between them."""
         return parser.parse_values(), {}
 
     @classmethod
     def _attributes(cls, parser: TextParser) -> dict[str, Attribute]:
-        """The attribute dictionary; flags of fast math and overflow say nothing that is used, and are skipped."""
+        """Parse the attribute dictionary. Fast-math and overflow flags have no effect and are skipped; a rounding mode
+        is returned.
+        """
         rounding: dict[str, Attribute] = {}
         while word := next(filter(parser.parse_optional_keyword, (*_SKIPPED, *ROUNDING)), None):
             if word in ROUNDING:
@@ -48,13 +52,13 @@ class Plain(TextOperation):
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
-        """Types of operands and results, from the text after the colon."""
+        """Parse the types after the colon. Returns the types of the `count` operands and of the results."""
         kind = parser.parse_type()
         return [kind] * count, [kind]
 
 
 class Test(Plain):
-    """`%x : type`; the result says for each element whether something holds."""
+    """An element-wise predicate `%x : type` with boolean results."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -63,7 +67,7 @@ class Test(Plain):
 
 
 class TwoResults(Plain):
-    """`%a, %b : type`, or `: type, type of the second result`"""
+    """An op with two results, written `%a, %b : type`, or `: type, type of the second result`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -72,7 +76,7 @@ class TwoResults(Plain):
 
 
 class TwoTypes(Plain):
-    """`%a, %b : type, type of the second operand`"""
+    """An op whose second operand may have another type: `%a, %b : type, type of the second operand`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -81,7 +85,7 @@ class TwoTypes(Plain):
 
 
 class Clamp(Plain):
-    """`%x to [%low, %high] : type`"""
+    """An op of the form `%x to [%low, %high] : type`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -92,7 +96,7 @@ class Clamp(Plain):
 
 
 class Cast(Plain):
-    """`%x : type to type`"""
+    """A conversion `%x : type to type`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -102,7 +106,7 @@ class Cast(Plain):
 
 
 class Compare(Plain):
-    """`ogt, %a, %b : type`"""
+    """A comparison `ogt, %a, %b : type`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -117,7 +121,7 @@ class Compare(Plain):
 
 
 class Select(Plain):
-    """`%c, %a, %b : type`, or `: condition type, type`"""
+    """A selection `%c, %a, %b : type`, or with the type of the condition: `: condition type, type`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -129,27 +133,27 @@ class Select(Plain):
 
 
 def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dict[str, Attribute]:
-    """An optional dictionary, as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
+    """Parse an optional attribute dictionary such as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
 
-    `value` reads what stands for an attribute of that name where it is written otherwise than attributes are.
+    `value` parses values that are not in attribute syntax, by entry name. It returns None for ordinary attributes.
     """
-    found: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
     if parser.parse_optional_punctuation("{") is None:
-        return found
+        return attributes
     while parser.parse_optional_punctuation("}") is None:
         name = parser.parse_identifier()
         if parser.parse_optional_punctuation("=") is None:
-            found[name] = UnitAttr()
+            attributes[name] = UnitAttr()
         else:
-            found[name] = value(name) or parser.parse_attribute()
+            attributes[name] = value(name) or parser.parse_attribute()
         if parser.parse_optional_punctuation(",") is None:
             parser.parse_punctuation("}")
             break
-    return found
+    return attributes
 
 
 def _truth(kind: Attribute) -> Attribute:
-    """The type of truth values for the elements of a type."""
+    """Return the boolean type of the same shape as `kind`."""
     return TensorType(i1, kind.get_shape()) if isinstance(kind, TensorType) else i1
 
 

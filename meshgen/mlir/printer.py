@@ -1,6 +1,7 @@
-"""The printer of MLIR text, from graphs: the state of printing one module.
+"""The printer of MLIR text: the state of printing the graphs of one module.
 
-The record of each dialect (`dialect.py`) has a writer for each op, which gives the text of a node: its results, the name of
+The record of each dialect (`dialect.py`) has one writer per op. A writer returns the text of a node: its results, the
+name of
 the operation, and the rest in the form that the class of the operation parses.
 """
 
@@ -25,29 +26,30 @@ _NAME = re.compile(r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*")
 
 
 class TextPrinter:
-    """Prints the functions of a module. Values are called by the names they have in the graph.
+    """Prints the functions of a module. Values keep the names that they have in the graph.
 
-    A name that is taken already in the function gets a suffix, a number the next free one. With `resources`, large constants go
-    there, and the text refers to them.
+    A name that the function already uses gets a suffix; a numeric name becomes the next free number. If `resources` is
+    not None,
+    large constants are stored there and the text refers to them.
     """
 
     def __init__(self, module: Module, dialects: Dialect, resources: Resources | None, depth: int) -> None:
         self.module = module
         self.dialects = dialects
         self.resources = resources
-        self.mesh = module.mesh  # of what names none
+        self.mesh = module.mesh  # the mesh of nodes and shardings that name none
         self.newline = "\n" + "  " * depth
         self._enter(Graph(""))
 
     def _enter(self, graph: Graph) -> None:
-        """Names of a function do not meet those of another."""
+        """Reset the name tables: names are unique within one function."""
         self._names: dict[Value, str] = {}
         self._taken: set[str] = set()
         self._number = 0
         self._suffixes: dict[str, int] = {}
         self._preferred: dict[Value, str] = {}
         members = {node.result: node.operands[0] for node in all_nodes(graph) if node.op == "sharding_group"}
-        for result, value in members.items():  # a value of a group is called as the last one that says that it is of it
+        for result, value in members.items():  # A value takes the name of the result of its last `sharding_group`.
             while value in members:
                 value = members[value]
             self._preferred[value] = result.name
@@ -55,27 +57,27 @@ class TextPrinter:
     # Values and types.
 
     def name(self, value: Value) -> str:
-        """`%name`"""
+        """Return the name of a value in the text, `%name`; defines it on first use."""
         return self._names.get(value) or self.define(value)
 
     def define(self, value: Value) -> str:
-        """Give a value its name in the text, which is new also where a region is printed again."""
+        """Assign a new unique name to a value, also if a region that defines it is printed a second time."""
         name = self._names[value] = f"%{self.new_name(self._preferred.get(value, value.name))}"
         return name
 
     def share_name(self, value: Value, name: str) -> None:
-        """Let a value print under a name that another one has."""
+        """Print a value under the name of another value."""
         self._names[value] = name
 
     def names(self, values: Iterable[Value]) -> list[str]:
         return [self.name(value) for value in values]
 
     def results(self, node: Node) -> str:
-        """`%a, %b = `"""
+        """Return the left-hand side of a node, `%a, %b = `, or "" for a node without results."""
         return f"{', '.join([self.define(value) for value in node.results])} = " if node.results else ""
 
     def type(self, value: Value) -> str:
-        """The tensor type of a value; it carries the value's sharding, where there is one."""
+        """Return the tensor type of a value, with its sharding as the encoding."""
         return tensor_text(value.type, value.sharding, self.mesh.name)
 
     def types(self, values: Iterable[Value]) -> list[str]:
@@ -83,13 +85,13 @@ class TextPrinter:
         return [tensor_text(value.type, value.sharding, mesh) for value in values]
 
     def argument(self, value: Value) -> str:
-        """`%a: type`"""
+        """Return the declaration `%a: type` of a block argument."""
         return f"{self.define(value)}: {self.type(value)}"
 
     # Lines.
 
     def line(self, node: Node) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         write = self.dialects.writers[node.op]
         if not self.module.meshes:
             return write(self, node)
@@ -97,14 +99,14 @@ class TextPrinter:
             return write(self, node)
 
     def attributes(self, node: Node, own: Mapping[str, str] | None = None) -> str:
-        """` {name = value}`: what the operation says of itself, and what is said of all nodes."""
-        found = {**own} if own else {}
+        """Return ` {name = value}`: the attributes in `own`, and the attributes that any node may have, such as notes."""
+        attributes = {**own} if own else {}
         for write in self.dialects.node_attr_writers:
-            found |= write(self, node)
-        return f" {dictionary(found)}" if found else ""
+            attributes |= write(self, node)
+        return f" {dictionary(attributes)}" if attributes else ""
 
     def region(self, graph: Graph, end: str = "stablehlo.return", names: Sequence[str] | None = None) -> str:
-        """`{...}`, closed by the operation `end`. The inputs are the arguments of its block, or printed as `names`."""
+        """Return `{...}` with the terminator `end`. The inputs are block arguments, or are printed as `names` if given."""
         header = ""
         if names is not None:
             for value, name in zip(graph.inputs, names, strict=True):
@@ -114,7 +116,7 @@ class TextPrinter:
         return f"{{{header}{self.block(graph, end)}{self.newline}}}"
 
     def block(self, graph: Graph, end: str) -> str:
-        """The lines of a graph, each after a line break."""
+        """Return the nodes of a graph, each on a line of its own that starts with a line break."""
         outer, self.newline = self.newline, f"{self.newline}  "
         lines = ["", *[self.line(node) for node in graph.nodes], self._end(end, graph.outputs)]
         text = self.newline.join(lines)
@@ -122,24 +124,31 @@ class TextPrinter:
         return text
 
     def _end(self, name: str, values: Sequence[Value]) -> str:
-        """`stablehlo.return %a : type`"""
+        """Return the terminator, such as `stablehlo.return %a : type`."""
         return f"{name} {', '.join(self.names(values))} : {', '.join(self.types(values))}" if values else name
 
     def function(self, graph: Graph, head: str, arguments: Sequence[str], results: str, attributes: str) -> str:
-        """`func.func public @main(%a: type {...}) -> type attributes {...} {...}`; `arguments` are the attributes of each."""
+        """Return `func.func public @main(%a: type {...}) -> type attributes {...} {...}`.
+
+        `head` is the text up to the name, `arguments` the printed attributes of each argument, and `results` the result
+        types.
+        """
         self._enter(graph)
-        texts = [f"{self.argument(value)}{said}" for value, said in zip(graph.inputs, arguments, strict=True)]
+        texts = [
+            f"{self.argument(value)}{attributes_text}"
+            for value, attributes_text in zip(graph.inputs, arguments, strict=True)
+        ]
         return f"{head}({', '.join(texts)}){results}{attributes} {{{self.block(graph, 'func.return')}{self.newline}}}"
 
     # Meshes.
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
-        """The mesh that a sharding is over."""
+        """Return the mesh of a sharding."""
         return next((mesh for mesh in self.module.meshes if mesh.name == sharding.mesh), self.mesh)
 
     @contextmanager
     def over(self, mesh: Mesh) -> Generator[None]:
-        """Inside, what names no mesh is over this one."""
+        """Make `mesh` the default mesh inside the context."""
         outer, self.mesh = self.mesh, mesh
         try:
             yield
@@ -147,14 +156,14 @@ class TextPrinter:
             self.mesh = outer
 
     def _mesh_of_node(self, node: Node) -> Mesh:
-        """Where values say on which of several meshes they are, that of the results, else of the operands."""
+        """Return the mesh that a node's shardings name: first those of the results, then those of the operands."""
         shardings = (value.sharding for value in (*node.results, *node.operands))
-        return self.mesh_of(next((each for each in shardings if each and each.mesh), Sharding(())))
+        return self.mesh_of(next((sharding for sharding in shardings if sharding and sharding.mesh), Sharding(())))
 
     # Names.
 
     def new_name(self, wanted: str) -> str:
-        """A name that nothing in the function has, without `%`."""
+        """Reserve a name, without `%`, that is unique in the function: `wanted` if possible."""
         taken = self._taken
         if wanted in taken if wanted.isdecimal() and wanted.isascii() else not _NAME.fullmatch(wanted):
             wanted = self._free_number()
@@ -171,14 +180,14 @@ class TextPrinter:
     def _suffixed(self, wanted: str) -> str:
         stem = re.sub(r"_\d+$", "", wanted) or wanted
         while True:
-            number = self._suffixes[stem] = self._suffixes.get(stem, -1) + 1
-            if (name := f"{stem}_{number}") not in self._taken:
+            suffix = self._suffixes[stem] = self._suffixes.get(stem, -1) + 1
+            if (name := f"{stem}_{suffix}") not in self._taken:
                 return name
 
 
 @lru_cache(1 << 12)
 def tensor_text(kind: TensorType, sharding: Sharding | None = None, mesh: str = "") -> str:
-    """`tensor<8x?xf32, #meshgen.split<@mesh, [["dp"], []]>>`"""
+    """Return the text of a tensor type, such as `tensor<8x?xf32, #meshgen.split<@mesh, [["dp"], []]>>`."""
     sizes = "".join("?x" if size is None else f"{size}x" for size in kind.shape)
     encoding = f", {split_text(sharding, mesh)}" if sharding else ""
     return f"tensor<{sizes}{ELEMENT_NAMES.get(kind.dtype, kind.dtype)}{encoding}>"

@@ -1,4 +1,4 @@
-"""The state of reading one module from xDSL: its meshes, types, annotations, and all faults found."""
+"""The state of reading one module from xDSL: its meshes, types, annotations, and all faults found so far."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPE_HINTS = {
 
 @dataclass(frozen=True)
 class Slot:
-    """One argument (`side` is "in") or result ("out") of the function that becomes `Module.graph`."""
+    """An argument (`side` is "in") or a result ("out") of the function that becomes `Module.graph`."""
 
     side: str
     index: int
@@ -42,9 +42,9 @@ class Slot:
 
 @dataclass(frozen=True)
 class Source:
-    """What the text says beyond the IR: where operations and arguments stand and what values are called.
+    """Lookups from xDSL objects to the text: locations, value names, and repeated lines.
 
-    `like` gives the operation before one that is the same but for the values, where the text tells.
+    `like` returns the earlier operation that an operation repeats on other values (`alike.py`), or None.
     """
 
     locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
@@ -52,7 +52,7 @@ class Source:
     like: Callable[[Operation], Operation | None] = lambda _: None
 
     def with_origins(self, operations: Mapping[Operation, Operation], values: Mapping[SSAValue, SSAValue]) -> Source:
-        """The source in which operations and values that the text does not have stand for those that they were made of."""
+        """Return a source that resolves derived operations and values, which the text lacks, to their originals."""
 
         def locate(item: Operation | SSAValue) -> Location | None:
             return self.locate(operations.get(item, item) if isinstance(item, Operation) else values.get(item, item))
@@ -62,43 +62,42 @@ class Source:
 
 @dataclass
 class Reading:
-    """State of reading one module: the module so far, its meshes, and all faults found."""
+    """The state of reading one module: the module so far, its meshes, and all faults found.
+
+    Attributes:
+        picked: sub-mesh that is one fixed slice of its parent -> the positions of its devices in the parent.
+        shardy: meshes that share devices with each other if they have the same size.
+        reordered: mesh whose device order is dropped -> its device ids, in an order that axes of its host can express.
+        numbering: the reordered mesh whose device numbers operations use; empty for the default mesh.
+    """
 
     source: Source
-    dialects: Dialect  # all that the text may name
+    dialects: Dialect  # the dialects that the text may use
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
-    parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
-    picked: dict[str, Sequence[int]] = field(
-        default_factory=dict[str, Sequence[int]]
-    )  # places in the parent, of one part of it
-    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
-    single: dict[str, int] = field(default_factory=dict[str, int])  # meshes that are one device: which
-    shardy: list[str] = field(
-        default_factory=list[str]
-    )  # meshes which, where they are equally large, have the same devices
-    named: set[str] = field(default_factory=set[str])  # meshes that shardings of Shardy name
-    sound: set[Operation] = field(default_factory=set[Operation])  # operations without faults
-    recipes: dict[Operation, Recipe] = field(
-        default_factory=dict[Operation, Recipe]
-    )  # of operations that others are like
-    reordered: dict[str, list[int]] = field(
-        default_factory=dict[str, list[int]]
-    )  # devices of meshes whose order is dropped, in an order that axes of their hosts have
-    numbering: str = ""  # the reordered mesh whose device numbers operations use; empty: the default mesh's
-    guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
-    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
+    parents: dict[str, str] = field(default_factory=dict[str, str])  # sub-mesh -> the mesh that it is a part of
+    picked: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # mesh -> listed device ids
+    single: dict[str, int] = field(default_factory=dict[str, int])  # mesh of one device -> the id of the device
+    shardy: list[str] = field(default_factory=list[str])
+    named: set[str] = field(default_factory=set[str])  # meshes that Shardy shardings refer to
+    sound: set[Operation] = field(default_factory=set[Operation])  # operations that were verified without a fault
+    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])  # conversions to replay
+    reordered: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    numbering: str = ""
+    guests: frozenset[str] = frozenset()  # meshes over the devices of another mesh (their host), with other axes
+    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # mesh -> why it is unusable
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    replicas: int = 1  # the number of replicas of the program, each on its own partitions
+    replicas: int = 1  # number of replicas of the program, each of which runs on its own partitions
     given: Sequence[Mesh] = ()  # the user's meshes
-    is_part: bool = False  # whether it is the program of one mesh among several
+    is_part: bool = False  # whether this is the module of one mesh of a multi-mesh program
     _originals: list[Operation] = field(default_factory=list[Operation])
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
     _types: dict[Attribute, _Decoded] = field(default_factory=dict[Attribute, "_Decoded"])
     _same: dict[int, tuple[Attribute, _Decoded]] = field(default_factory=dict[int, "tuple[Attribute, _Decoded]"])
 
     def originals(self, top: Operation) -> Sequence[Operation]:
-        """The operations of the module that is read, in order, without those that are like one before."""
+        """Return the operations of the module in order, without those that repeat an earlier operation."""
         if not self._originals:
             self._add_originals(top)
         return self._originals
@@ -112,24 +111,24 @@ class Reading:
                 self._add_originals(inner)
 
     def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
-        """Collect a fault, once; all are reported together when the module has been read."""
+        """Record a fault unless it is already recorded. All faults are raised together when the module has been read."""
         self.refuse([Diagnostic(code, message, hint=hint)], source)
 
     def refuse(self, faults: Iterable[Diagnostic], source: Operation | SSAValue | None, prefix: str = "") -> None:
-        """Collect faults that were found without their location, each once."""
+        """Record faults that have no location yet at the location of `source`, each only once."""
         loc = None if source is None else self.source.locate(source)
         located = (replace(fault, message=prefix + fault.message, loc=loc) for fault in faults)
         self.faults += [fault for fault in dict.fromkeys(located) if fault not in self.faults]
 
     def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
-        """Add a mesh, with sizes that it leaves open from the user.
+        """Add a mesh. Axis sizes that it leaves open are taken from the user's meshes.
 
-        The first one with axes is that of what names none. One without axes is only known by name.
+        The first mesh with axes becomes the default. A mesh without axes is only recorded by name.
         """
-        for given in self.given:
-            is_meant = given.name in (symbol, DEFAULT_NAME) and set(given.names) <= set(mesh.names)
-            if is_meant and not mesh.is_static:
-                mesh = replace(mesh.completed(given), name=mesh.name)
+        for user_mesh in self.given:
+            is_match = user_mesh.name in (symbol, DEFAULT_NAME) and set(user_mesh.names) <= set(mesh.names)
+            if is_match and not mesh.is_static:
+                mesh = replace(mesh.completed(user_mesh), name=mesh.name)
         if symbol in self.meshes:
             self.fault(
                 "MG0201", f"@{symbol} is declared twice", source, "declare each mesh once, or give it another name"
@@ -140,39 +139,43 @@ class Reading:
 
     @property
     def known_meshes(self) -> str:
-        """The names of the declared meshes, for hints."""
+        """Return the names of the declared meshes, for hints."""
         return ", ".join(f"@{name}" for name in self.meshes if name) or "none"
 
     def device_ids(self, symbol: str) -> tuple[int, ...] | None:
         """Return the device ids of a declared mesh, or None if its declaration has none."""
-        found = (self.single[symbol],) if symbol in self.single else self.devices.get(symbol)
-        return None if found is None else tuple(found)
+        ids = (self.single[symbol],) if symbol in self.single else self.devices.get(symbol)
+        return None if ids is None else tuple(ids)
 
     @property
     def distinct(self) -> tuple[Mesh, ...]:
-        """The meshes that have devices of their own: not those that are a part of another."""
+        """Return the meshes that have devices of their own, which excludes sub-meshes."""
         return tuple(
             mesh for symbol, mesh in self.meshes.items() if mesh.axes and symbol and symbol not in self.parents
         )
 
     def on(self, symbol: str, sharding: Sharding) -> Sharding:
-        """The sharding with the mesh that it is over, where a program that is not in parts declares several."""
+        """Name the mesh in a sharding, if different values of the program may be on different meshes."""
         if not self.is_on_several:
             return sharding
         mesh = self.whole(symbol)
         return replace(sharding, mesh=mesh.name) if mesh else sharding
 
-    def share_devices(self, partitions: int | None, wholes: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
-        """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on.
+    def share_devices(self, partitions: int | None, full_axes: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
+        """Merge meshes over the same devices into one host mesh.
 
-        `wholes` are axes of meshes that must be whole axes of the one: where they are parts, its axes are cut.
+        Args:
+            partitions: the number of partitions that the program declares, or None.
+            wholes: pairs of mesh and axes that must be full axes of the host, which is refined so that they are.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
-        same = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
+        equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
         devices = {
             symbol: self.devices.get(symbol, range(mesh.size))
             for symbol, mesh in self.meshes.items()
-            if symbol and mesh.is_static and (symbol in self.devices or symbol in same or mesh.size == partitions)
+            if symbol
+            and mesh.is_static
+            and (symbol in self.devices or symbol in equally_large or mesh.size == partitions)
         }
         hosts, self.reordered, self.refused = shared_devices(self.meshes, devices, self.named)
         self.parents |= hosts
@@ -180,18 +183,18 @@ class Reading:
         self.module.reordered |= {symbol: tuple(devices[symbol]) for symbol in self.reordered if symbol in listed}
         self.guests = frozenset(hosts)
         for host in dict.fromkeys(hosts.values()):
-            parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
+            parts = [ref for symbol, refs in full_axes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
             if any(split_ref(ref)[2] is not None for ref in parts):
                 self._replace_by_parts(host, parts)
         if (mesh := self.whole(self.module.mesh.name)) is not None:
             self.module.mesh = mesh
 
     def part_ways(self, named: Collection[str]) -> None:
-        """Let parts of a mesh be meshes with devices of their own, where these are all that a program names of it and share none."""
+        """Make sub-meshes independent if the program uses no other part of their parent, and they share no devices."""
         for whole in dict.fromkeys(self.parents[symbol] for symbol in self.picked):
             parts = [symbol for symbol in named if self.parents.get(symbol) == whole]
-            places = [place for symbol in parts for place in self.picked.get(symbol, ())]
-            are_apart = all(symbol in self.picked for symbol in parts) and len(set(places)) == len(places)
+            positions = [place for symbol in parts for place in self.picked.get(symbol, ())]
+            are_apart = all(symbol in self.picked for symbol in parts) and len(set(positions)) == len(positions)
             if not parts or whole in named or not are_apart:
                 continue
             for symbol in parts:
@@ -200,7 +203,7 @@ class Reading:
                 self.module.mesh = self.meshes[parts[0]]
 
     def _replace_by_parts(self, host: str, parts: Sequence[str]) -> None:
-        """Put a mesh whose axes are these parts in the place of the one of which they are."""
+        """Replace a host mesh by one whose axes are refined into these sub-axes."""
         symbol = f"{host}_replace_by_parts"
         while symbol in self.meshes:
             symbol += "_"
@@ -209,54 +212,54 @@ class Reading:
         self.meshes[symbol] = mesh
         if host in self.devices:
             self.devices[symbol] = self.devices[host]
-        members = [host, *(each for each, over in self.parents.items() if over == host)]
+        members = [host, *(guest for guest, guest_host in self.parents.items() if guest_host == host)]
         self.parents |= dict.fromkeys(members, symbol)
         self.guests |= {host}
 
     def axes(self, symbol: str, refs: Sequence[str]) -> tuple[str, ...]:
-        """Axes as a sharding over the mesh of this name has them: those of the mesh whose devices it shares."""
+        """Translate axes of the mesh `symbol` into axes of its host mesh, as shardings use them."""
         if symbol not in self.guests:
             return tuple(refs)
         host = self.parents[symbol]
-        places = places_in(self._devices_of(host), self.reordered.get(symbol) or self._devices_of(symbol))
-        return refs_over(self.meshes[host], self.meshes[symbol], refs, places)
+        positions = places_in(self._devices_of(host), self.reordered.get(symbol) or self._devices_of(symbol))
+        return refs_over(self.meshes[host], self.meshes[symbol], refs, positions)
 
     def _devices_of(self, symbol: str) -> Sequence[int]:
-        """The devices of a mesh of static size."""
+        """Return the device ids of a mesh of static size."""
         return self.devices.get(symbol) or range(self.meshes[symbol].size)
 
     @property
     def order(self) -> Sequence[int]:
-        """The devices of the mesh that is meant, by their places in it; empty where they are in order, or it does not say them."""
-        found = self.devices.get(self.module.mesh.name, ())
+        """Return the device ids of the current mesh by position, or () if they are in ascending order or not listed."""
+        ids = self.devices.get(self.module.mesh.name, ())
         if self.numbering:
-            own = dict(zip(self.reordered[self.numbering], self._devices_of(self.numbering), strict=True))
-            found = [own[device] for device in self._devices_of(self.parents[self.numbering])]
-        return () if list(found) == list(range(len(found))) else found
+            renumbering = dict(zip(self.reordered[self.numbering], self._devices_of(self.numbering), strict=True))
+            ids = [renumbering[device] for device in self._devices_of(self.parents[self.numbering])]
+        return () if list(ids) == list(range(len(ids))) else ids
 
     def placed(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Rows of devices as rows of places in the mesh that is meant; a number that is none of its devices stays."""
-        places = {device: place for place, device in enumerate(self.order)}
-        return [tuple(places.get(device, device) for device in row) for row in rows]
+        """Translate groups of device ids into positions in the current mesh. An unknown id is unchanged."""
+        positions = {device: position for position, device in enumerate(self.order)}
+        return [tuple(positions.get(device, device) for device in row) for row in rows]
 
     @property
     def is_on_several(self) -> bool:
-        """Whether values may be on one mesh or another."""
+        """Whether different values may be on different meshes."""
         return not self.is_part and self.module.stage in ("import", "materialize") and len(self.distinct) > 1
 
     def whole(self, symbol: str) -> Mesh | None:
-        """The mesh of this name, or of which it names a part."""
+        """Return the mesh of this name, or the mesh that contains it if it is a sub-mesh."""
         while symbol in self.parents:
             symbol = self.parents[symbol]
         return self.meshes.get(symbol)
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
-        """The mesh that a sharding is over."""
+        """Return the mesh of a sharding."""
         return self.meshes.get(sharding.mesh, self.module.mesh) if sharding.mesh else self.module.mesh
 
     @contextmanager
     def over(self, default: Mesh) -> Generator[None]:
-        """Inside, what names no mesh is over this one; where it is a part of another, its axes are the whole one's."""
+        """Make `default` the default mesh inside the context. A sub-mesh uses the axes of the mesh that contains it."""
         outer = self.module.mesh, self.meshes.get("", self.module.mesh)
         self.module.mesh, self.meshes[""] = self.whole(default.name) or default, default
         try:
@@ -266,7 +269,7 @@ class Reading:
 
     @contextmanager
     def numbered_by(self, symbol: str) -> Generator[None]:
-        """Inside, operations use the device numbers of this mesh; an empty symbol keeps those of the mesh around."""
+        """Read device numbers of operations as those of mesh `symbol` inside the context; "" changes nothing."""
         outer = self.numbering
         if symbol:
             self.numbering = symbol if symbol in self.reordered else ""
@@ -276,50 +279,53 @@ class Reading:
             self.numbering = outer
 
     def callee(self, name: str) -> str:
-        """Return the name of the graph of a function: it has one for each numbering of devices."""
+        """Return the name of the graph of a function, which is converted once per device numbering."""
         return f"{name}@{self.numbering}" if self.numbering else name
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
-        """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
-        is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")  # the annotation is of the global value
+        """Set the annotation of an argument or result. Reports a fault if the sharding does not fit its type."""
+        # The annotation describes the global value.
+        is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")
         shape = (None,) * slot.type.rank if is_local else slot.type.shape
         wrong = annotation.sharding.faults(shape, self.mesh_of(annotation.sharding))
-        for found in (*wrong, *kind_faults(annotation.sharding, slot.type.dtype)):
-            place = "argument" if slot.side == "in" else "result"
-            message = f"{place} {slot.index} ({slot.type}): {found.message}"
-            self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))
+        for fault in (*wrong, *kind_faults(annotation.sharding, slot.type.dtype)):
+            slot_name = "argument" if slot.side == "in" else "result"
+            message = f"{slot_name} {slot.index} ({slot.type}): {fault.message}"
+            self.faults.append(Diagnostic(fault.code, message, slot.loc, hint=fault.hint))
         table = self.module.in_annotations if slot.side == "in" else self.module.out_annotations
         table[slot.index] = annotation
 
     def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
-        """The tensor type of an xDSL type; a scalar is a 0-d tensor, an index an i64. Collects a fault at `source` for others."""
+        """Return the tensor type of an xDSL type; a scalar is 0-d, an index i64. Reports unsupported types at `source`."""
         return self._decoded(attribute, source)[0]
 
     def is_readable(self, attribute: Attribute) -> bool:
-        """Whether an xDSL type is supported for values; others are refused at their definition."""
+        """Whether no fault was reported for this type. Values of unsupported types are refused at their definition."""
         return attribute not in self._unreadable
 
     def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:
-        """The sharding that a tensor type carries as its encoding; what is wrong with it is a fault at `source`, once."""
+        """Decode the sharding in a tensor type's encoding, if it has one. Reports each fault at `source` once."""
         kind, encoding = self._decoded(attribute)
         if encoding is None:
             return None
-        known = len(self.faults)
-        found = self.dialects.type_decoders[encoding.name](self, encoding, kind)
-        if wrong := self.faults[known:]:
-            said = {fault.message for fault in self.faults[:known]}
+        fault_count = len(self.faults)
+        sharding = self.dialects.type_decoders[encoding.name](self, encoding, kind)
+        if new_faults := self.faults[fault_count:]:
+            earlier_messages = {fault.message for fault in self.faults[:fault_count]}
             loc = None if source is None else self.source.locate(source)
-            self.faults[known:] = [replace(fault, loc=fault.loc or loc) for fault in wrong if fault.message not in said]
-        return found
+            self.faults[fault_count:] = [
+                replace(fault, loc=fault.loc or loc) for fault in new_faults if fault.message not in earlier_messages
+            ]
+        return sharding
 
     def _decoded(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> _Decoded:
-        """By identity first: a type is an object of its own for each spelling, and its hash is that of all its parts."""
-        if (same := self._same.get(id(attribute))) is not None:
-            return same[1]
-        if (found := self._types.get(attribute)) is None:
-            found = self._types[attribute] = self._decode(attribute, source)
-        self._same[id(attribute)] = attribute, found
-        return found
+        """Decode a type, with a cache by identity: each spelling is parsed into one object, and hashing a type is slow."""
+        if (cached := self._same.get(id(attribute))) is not None:
+            return cached[1]
+        if (decoded := self._types.get(attribute)) is None:
+            decoded = self._types[attribute] = self._decode(attribute, source)
+        self._same[id(attribute)] = attribute, decoded
+        return decoded
 
     def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> _Decoded:
         if attribute.name == "stablehlo.token":

@@ -1,4 +1,4 @@
-"""The nodes of an operation, to be made again for operations that say the same of other values (`alike.py`).
+"""Replay of converted nodes for operations that repeat an earlier line on other values (`alike.py`).
 
 %7 = chlo.square %5 : tensor<4xf32> -> tensor<4xf32>       multiply(5, 5)
 %9 = chlo.square %8 : tensor<4xf32> -> tensor<4xf32>       multiply(8, 8)
@@ -17,7 +17,7 @@ from meshgen.spec import Sharding
 
 
 class _Step(NamedTuple):
-    """A node: the numbers of its operands, and of each result type, sharding and name."""
+    """A node of a recipe: the indices of its operands, and the type, sharding and name of each result."""
 
     op: str
     operands: tuple[int, ...]
@@ -27,31 +27,38 @@ class _Step(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The nodes of an operation with one result. Values go by number: first its operands, then the results of the nodes."""
+    """The nodes of one converted operation. Values have indices: first its operands, then the results of the nodes."""
 
     steps: tuple[_Step, ...]
     result: int
 
     @classmethod
     def of(cls, nodes: Sequence[Node], operands: Sequence[Value], result: Value) -> Self | None:
-        """The recipe of nodes that make `result` of `operands`; None where they need, or say, more than a recipe does."""
-        numbers, count = {value: number for number, value in enumerate(operands)}, len(operands)
+        """Record the nodes that compute `result` from `operands`. Returns None if they have regions, options, shardings
+        or captured values.
+        """
+        indices, count = {value: index for index, value in enumerate(operands)}, len(operands)
         steps: list[_Step] = []
         for node in nodes:
-            if node.regions or node.option or node.sharding or any(value not in numbers for value in node.operands):
+            if node.regions or node.option or node.sharding or any(value not in indices for value in node.operands):
                 return None
-            taken = tuple([numbers[value] for value in node.operands])
-            kinds = tuple([(each.type, each.sharding, "" if each is result else each.name) for each in node.results])
-            steps.append(_Step(node.op, taken, kinds, node.attrs, node.notes))
-            numbers |= {value: number for number, value in enumerate(node.results, count)}
+            operand_indices = tuple([indices[value] for value in node.operands])
+            result_kinds = tuple(
+                [
+                    (value_result.type, value_result.sharding, "" if value_result is result else value_result.name)
+                    for value_result in node.results
+                ]
+            )
+            steps.append(_Step(node.op, operand_indices, result_kinds, node.attrs, node.notes))
+            indices |= {value: index for index, value in enumerate(node.results, count)}
             count += len(node.results)
-        return cls(tuple(steps), numbers[result]) if result in numbers else None
+        return cls(tuple(steps), indices[result]) if result in indices else None
 
     def follow(self, operands: Sequence[Value], loc: Location | None, graph: Graph) -> Value:
-        """Add the nodes for other operands, at another place; returns the value of the result."""
+        """Append the nodes to `graph` with other operands and a new location. Returns the result."""
         values = [*operands]
-        for op, numbers, kinds, attrs, notes in self.steps:
+        for op, operand_indices, kinds, attrs, notes in self.steps:
             results = [Value(kind, name, sharding, loc) for kind, sharding, name in kinds]
-            graph.nodes.append(Node(op, [values[number] for number in numbers], results, attrs, loc, notes=notes))
+            graph.nodes.append(Node(op, [values[index] for index in operand_indices], results, attrs, loc, notes=notes))
             values += results
         return values[self.result]

@@ -1,4 +1,4 @@
-"""Values whose dims are loops of a structured operation."""
+"""Values whose dims are indexed by the loops of a structured operation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Loops = tuple[int, ...]
 
 
 class Spread(NamedTuple):
-    """A value whose dims are loops, in this order."""
+    """A value whose dim d is indexed by the loop `loops[d]`."""
 
     value: Value
     loops: Loops
 
 
 def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
-    """The value with its dims in another order."""
+    """Transpose a value so that its dims are in this order."""
     if list(order) == list(range(len(order))):
         return value
     kind = value.type.with_shape(value.type.shape[dim] for dim in order)
@@ -27,7 +27,7 @@ def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
 
 
 def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence[int | None]) -> Value:
-    """A value over more loops, or the same in another order."""
+    """Transpose and broadcast a value so that its dims are `loops`, in this order."""
     order = sorted(range(len(spread.loops)), key=lambda dim: loops.index(spread.loops[dim]))
     value = transposed(builder, spread.value, order)
     if len(order) == len(loops):
@@ -36,7 +36,7 @@ def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence
 
 
 def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence[int], stride: Sequence[int]) -> Value:
-    """A slice; nothing where all is taken."""
+    """Slice a value, or return it unchanged if the slice covers all of it."""
     if not any(start) and tuple(limit) == value.type.shape and all(step == 1 for step in stride):
         return value
     shape = [max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, stride, strict=True)]
@@ -45,12 +45,12 @@ def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence
 
 
 def reshaped_dim(builder: Builder, value: Value, dim: int, parts: Sequence[int | None]) -> Value:
-    """The value with one dim as several, or none where it has size 1."""
+    """Reshape one dim into the dims `parts`. If it has size 1, `parts` may be empty."""
     return builder.reshape(value, (*value.type.shape[:dim], *parts, *value.type.shape[dim + 1 :]))
 
 
 def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) -> Spread:
-    """A value folded over the loops that are not to be kept."""
+    """Reduce a value over all loops that are not in `kept`."""
     dims = tuple(dim for dim, loop in enumerate(spread.loops) if loop not in kept)
     if not dims:
         return spread
@@ -62,13 +62,13 @@ def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) ->
     return Spread(builder.reduce(kind, value, dims), loops)
 
 
-def in_order(builder: Builder, spread: Spread, place: Loops) -> Value:
-    """A value over the loops of `place`, in its order."""
-    return transposed(builder, spread.value, [spread.loops.index(loop) for loop in place])
+def in_order(builder: Builder, spread: Spread, order: Loops) -> Value:
+    """Transpose a value so that its dims are the loops `order`, in this order."""
+    return transposed(builder, spread.value, [spread.loops.index(loop) for loop in order])
 
 
 def fold_region(kind: str, dtype: str) -> Graph:
-    """The region of a reduction with one operation."""
+    """Return the region of a reduction that applies one binary op."""
     scalar = TensorType((), dtype)
     region = Graph("", [Value(scalar), Value(scalar)])
     region.outputs = list(region.add(kind, region.inputs, [scalar]).results)

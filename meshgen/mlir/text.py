@@ -1,4 +1,4 @@
-"""MLIR text to modules and back, at every stage and in every spelling that a dialect reads."""
+"""Conversion between MLIR text and modules, at every stage and in every supported spelling."""
 
 from __future__ import annotations
 
@@ -49,15 +49,22 @@ def parse_text(
     text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True,
     called: Callable[[str], str] | None = None, is_global: bool = False,
 ) -> Module:  # fmt: skip
-    """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
+    """Parse MLIR text into a module.
 
-    `called` makes the name of an input of what the `loc` of an argument `%arg0` calls it; without it that says nothing.
-    Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
-    With `is_global` the text is about whole arrays, whatever collectives in groups of one device are outside of manual computations.
-    `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
-    (MG0001) for an unknown function, ProgramError: MG0102 for an empty text,
-    MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
-    not parse, MG0104 and MG02xx for what is malformed (all that was found).
+    Args:
+        file: name of the text in diagnostics.
+        meshes: meshes that define axis sizes which the text leaves open.
+        entry: the function to compile; empty for @main or the only public one. Its calls are inlined.
+        is_written: whether a user wrote the text. If not, only operations with a `loc` have a location.
+        called: converts the name in the `loc` of an argument `%arg0` to the name of the input; None ignores these
+        names.
+        is_global: whether values are global arrays even if collectives outside of manual computations have groups of
+        one device.
+    Raises:
+        UsageError: MG0001 for an unknown entry function.
+        ProgramError: MG0102 for an empty text, MG0103 with all unsupported operations, MG0101 with line and caret for a
+        syntax
+            error, MG0104 and MG02xx with all malformed operations.
     """
     if not re.sub(r"//[^\n]*", "", text).strip():
         raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
@@ -72,18 +79,20 @@ def parse_text(
         message = "the program is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
-    inner = [each for each in _operations(top, source) if isinstance(each, builtin.ModuleOp)]
+    inner = [operation for operation in _operations(top, source) if isinstance(operation, builtin.ModuleOp)]
     if not inner:
         module = _complete(top, source, known, meshes, entry=entry, is_global=is_global)
         if called is not None:
             _call_inputs(module, top, parser, called)
         return module
     module = import_parts(top, inner, source, known)
-    return read_parts(module, [_complete(each, source, known, meshes, is_part=True) for each in inner])
+    return read_parts(module, [_complete(operation, source, known, meshes, is_part=True) for operation in inner])
 
 
 def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
-    """What the block of a module has; the generic form may write none or several."""
+    """Return the operations of a module. Raises ProgramError unless it has exactly one block, as the generic form may
+    not.
+    """
     blocks = top.regions[0].blocks
     if len(blocks) != 1:
         message = f"builtin.module has {len(blocks)} blocks"
@@ -92,17 +101,18 @@ def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
 
 
 def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
-    """Give inputs the names that locations of arguments are, unless two would then be alike.
+    """Rename inputs to the names in the locations of their arguments, if the resulting names are unique.
 
-    JAX exports a program whose sizes are symbols as a function around the one that has the names, which takes sizes first.
+    JAX exports a program with symbolic sizes as a wrapper around the function that has the names; its first arguments
+    are the sizes.
     """
-    functions = {each.sym_name.data: each for each in top.ops if isinstance(each, func.FuncOp)}
-    told, inputs = functions.get(_WRAPPED, functions[module.graph.name]), module.graph.inputs
-    arguments = list(told.args)[len(told.args) - len(inputs) :]
+    functions = {function.sym_name.data: function for function in top.ops if isinstance(function, func.FuncOp)}
+    named_function, inputs = functions.get(_WRAPPED, functions[module.graph.name]), module.graph.inputs
+    arguments = list(named_function.args)[len(named_function.args) - len(inputs) :]
     names = [value.name for value in inputs]
-    for number, argument in enumerate(arguments):
+    for index, argument in enumerate(arguments):
         if _UNNAMED.fullmatch(parser.name_of(argument)) and (name := parser.location_name(argument)):
-            names[number] = called(name)
+            names[index] = called(name)
     if len({*names}) == len(names):
         for value, name in zip(inputs, names, strict=True):
             value.name = name
@@ -117,45 +127,45 @@ def _complete(
     entry: str = "",
     is_global: bool = False,
 ) -> Module:
-    """The program of one module in the text."""
-    # Shardy writes per device in computations only, and JAX with it.
+    """Convert and check one module of the text."""
+    # Shardy, and hence JAX, writes per-device code only inside manual computations.
     operations = _operations(top, source)
-    is_global = is_global or any(each.name == "sdy.mesh" or _is_of_jax(each) for each in operations)
+    is_global = is_global or any(operation.name == "sdy.mesh" or _is_of_jax(operation) for operation in operations)
     module = complete(import_module(top, source, known, meshes, is_part, entry), is_global)
     check_module(module)
     return module
 
 
 def _is_of_jax(operation: Operation) -> bool:
-    """Whether JAX lowered the function: it names its results."""
+    """Whether JAX lowered the function, which then has result names."""
     results = operation.res_attrs if isinstance(operation, func.FuncOp) else None
     return results is not None and any("jax.result_info" in entry.data for entry in results.data)
 
 
 def print_text(module: Module, resources: Resources | None = None) -> str:
-    """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same.
+    """Return the text of a module, deterministically; `parse_text` reads it back into an equivalent module.
 
-    With `resources`, large constants go there, and the text refers to them.
+    If `resources` is not None, large constants are stored there and the text refers to them.
     """
     return print_module(module, core_dialects(), resources) + "\n"
 
 
 def _parse_fault(error: ParseError) -> str:
-    """xDSL's message, in which a character may not have been filled in."""
+    """Return xDSL's message, with the placeholder that some of its messages leave unfilled."""
     return error.msg.replace("{first_char}", f"'{error.span.input.at(error.span.start)}'")
 
 
 def _parser(context: Context, text: str, file: str) -> TextParser:
     try:
         return TextParser(context, text, file)
-    except ParseError as error:  # the first token is none
+    except ParseError as error:  # The first token is invalid.
         raise ProgramError(_diagnostic(_parse_fault(error), text, Location(file, 1, 1))) from error
 
 
 def _refuse_unsupported(text: str, known: Dialect, parser: TextParser) -> None:
-    """A fault for each kind of unknown or unsupported operation, at its first location.
+    """Raise a fault for each unsupported operation name, at its first location.
 
-    Where there is one, calls without a known meaning are listed too: who mends a program needs the whole list.
+    If there is any, unsupported custom calls are reported too, so that the user sees the complete list.
     """
     first: dict[str, int] = {}
     for match in _OPERATION.finditer(text):
@@ -176,13 +186,13 @@ def _refuse_unsupported(text: str, known: Dialect, parser: TextParser) -> None:
 
 
 def _call_faults(text: str) -> dict[int, tuple[str, str]]:
-    """The faults of the targets of custom calls, by first location."""
+    """Return the faults of custom-call targets by the text offset of the first call."""
     first: dict[str, int] = {}
     for match in _CALL.finditer(text):
         group = 1 if match[1] else 2
         first.setdefault(match[group], match.start(group))
-    found = ((at, call_fault(name)) for name, at in first.items())
-    return {at: fault for at, fault in found if fault}
+    faults = ((at, call_fault(name)) for name, at in first.items())
+    return {at: fault for at, fault in faults if fault}
 
 
 def _is_supported(name: str, known: Dialect) -> bool:
@@ -194,12 +204,12 @@ def _located(message: str, parser: TextParser, position: int) -> ProgramError:
     content = parser.lexer.input.content
     loc = parser.location_at(
         min(position, len(content.rstrip()))
-    )  # an error at the end is located after the last character
+    )  # An error at the end is located after the last character.
     return ProgramError(_diagnostic(message, content, loc))
 
 
 def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:
-    """A fault of the text. If the file cannot be read again (stdin), the line is in a note."""
+    """Return a syntax error. If the file cannot be read again (stdin), a note shows the line."""
     message = " ".join(message.split())
     if Path(loc.file).is_file():
         return Diagnostic("MG0101", message, loc)

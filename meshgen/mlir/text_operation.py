@@ -1,9 +1,10 @@
-"""Operations that are read: a signature says what an operation is made of, `read` how its pretty form is written.
+"""Base class of operations that a signature defines and that parse their own pretty form.
 
     define(Plain, "arith", {"2 float -> 1": "addf subf", "2 integer -> 1": "addi subi"})
 
-defines four operations of the form `Plain`. xDSL's own definitions (IRDL) cover a part of these dialects and reject tensors in
-some of it; to define an operation by IRDL takes longer than to read several lines of a program.
+defines four operations in the textual form `Plain`. xDSL's own definitions (IRDL) cover only some of these operations
+and often
+reject tensors. Defining an operation with IRDL takes longer than reading several lines of a program.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ def _nothing(_: Values) -> str:
 
 
 class Field(NamedTuple):
-    """The property `prop` of an operation that is one node; `kind` is in the notation of signatures.
+    """A property `prop` of an operation that corresponds to one node.
 
-    `values` gives the attributes of a node that a property (or none) says. In the pretty form a property follows its
-    keyword, at a position that the form defines, as `read` parses it and `text` writes it; one without a keyword is among the
-    attributes in braces, as `entry` writes it. Both are empty where the node's attributes do not say it.
+    Attributes:
+        values: maps the property, or None if it is missing, to node attributes.
+        entry: prints the property in the attribute dictionary; "" if it is not printed.
+        keyword: the word in front of the property in the pretty form; without one, the property is printed by `entry`.
+        read: parses the property after its keyword.
+        text: prints the property after its keyword; "" if it is not printed.
+        kind: the attribute kind, in the notation of signatures.
     """
 
     prop: str
@@ -51,14 +56,14 @@ class Field(NamedTuple):
 
 
 class TextOperation(Operation):
-    """An operation that its signature defines. Without `read` it has the generic form only."""
+    """Base class of operations defined by a signature. A subclass without `read` has only the generic form."""
 
     signature: ClassVar[Signature]
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     traits = traits_def()
 
     def verify_(self) -> None:
-        names = {each.name for each in self.signature.properties}
+        names = {property.name for property in self.signature.properties}
         if unknown := [name for name in self.properties if name not in names]:
             raise VerifyException(f"property '{unknown[0]}' is not defined; attributes in braces may be anything")
         for trait in self.traits:
@@ -76,7 +81,7 @@ class TextOperation(Operation):
 
     @classmethod
     def create(cls, *, properties: Mapping[str, Attribute] = {}, attributes: Mapping[str, Attribute] = {}, **others: Any) -> Self:  # fmt: skip
-        """Create an operation; older text has properties among the attributes, from where they are moved."""
+        """Create an operation. Older texts have properties among the attributes; these are moved."""
         names = {each.name for each in cls.signature.properties} - properties.keys()
         moved = {name: attribute for name, attribute in attributes.items() if name in names}
         rest = {name: attribute for name, attribute in attributes.items() if name not in names}
@@ -85,7 +90,7 @@ class TextOperation(Operation):
     @classmethod
     def of(cls, operands: Sequence[SSAValue], results: Sequence[Attribute], attributes: Mapping[str, Attribute],
            properties: Mapping[str, Attribute] | None = None, regions: Sequence[Region] = ()) -> Self:  # fmt: skip
-        """Create an operation that a pretty form says."""
+        """Create an operation from the parts of its pretty form."""
         return cls.create(operands=operands, result_types=results, properties=properties or {}, attributes=attributes, regions=regions)  # fmt: skip
 
 
@@ -93,7 +98,7 @@ _Form = TypeVar("_Form", bound=TextOperation)
 
 
 class Yield(TextOperation):
-    """`linalg.yield %a, %b : type, type`"""
+    """A terminator of the form `linalg.yield %a, %b : type, type`."""
 
     traits = traits_def(IsTerminator())
 
@@ -103,31 +108,31 @@ class Yield(TextOperation):
 
 
 def define(form: type[_Form], dialect: str, rows: Mapping[str, str], **members: Any) -> tuple[type[_Form], ...]:
-    """Operations of one form: each row is a signature, and the mnemonics of the operations that have it.
+    """Define operations of one textual form, from a table of signatures and mnemonics (separated by blanks).
 
     `members` are class attributes of all of them, for example their `FIELDS`.
     """
     fields: Sequence[Field] = members.get("FIELDS", form.FIELDS)
-    found: list[type[_Form]] = []
+    operations: list[type[_Form]] = []
     for line, words in rows.items():
         read = Signature.read(line)
         signature = read._replace(properties=(*read.properties, *(field.property for field in fields)))
         for word in words.split():
             body = {"name": f"{dialect}.{word}", "signature": signature, "__module__": form.__module__, **members}
-            found.append(cast("type[_Form]", type(word, (form,), body)))
-    return tuple(found)
+            operations.append(cast("type[_Form]", type(word, (form,), body)))
+    return tuple(operations)
 
 
 def values_of(operation: Operation) -> dict[str, Any]:
-    """The attributes of a node that the properties of an operation say."""
-    found: dict[str, Any] = {}
+    """Return the node attributes that the properties of an operation define."""
+    values: dict[str, Any] = {}
     for field in type(operation).FIELDS if isinstance(operation, TextOperation) else ():
-        found |= field.values(operation.properties.get(field.prop))
-    return found
+        values |= field.values(operation.properties.get(field.prop))
+    return values
 
 
 def assignments(parser: Parser) -> tuple[list[UnresolvedOperand], list[UnresolvedOperand]]:
-    """`(%a = %x, %b = %y)`: the names inside and the values outside; none without parentheses."""
+    """Parse `(%a = %x, %b = %y)` into the inner and the outer names. Returns empty lists without parentheses."""
 
     def assignment() -> tuple[UnresolvedOperand, UnresolvedOperand]:
         inner = parser.parse_unresolved_operand()
@@ -139,11 +144,11 @@ def assignments(parser: Parser) -> tuple[list[UnresolvedOperand], list[Unresolve
 
 
 def one_or_more_types(parser: Parser) -> list[Attribute]:
-    """`(type, type)`, or `type`"""
-    found = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return [parser.parse_type()] if found is None else list(found)
+    """Parse `(type, type)` or `type`."""
+    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return [parser.parse_type()] if types is None else list(types)
 
 
 def result_types(parser: Parser) -> list[Attribute]:
-    """`-> type`, `-> (type, type)`, or nothing."""
+    """Parse `-> type`, `-> (type, type)` or nothing."""
     return one_or_more_types(parser) if parser.parse_optional_punctuation("->") is not None else []

@@ -1,4 +1,4 @@
-"""Meaning of affine's maps of indices."""
+"""Conversion of affine index maps to arithmetic on values."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _ROUNDED = {AffineBinaryOpKind.FloorDiv: "floordivsi", AffineBinaryOpKind.CeilDi
 
 
 def mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """The result of an affine operation's map for indices; of several results the least or greatest."""
+    """Compute the result of `affine.apply`, `affine.min` or `affine.max`, the last two over all results of the map."""
     map = op.properties["map"]
     assert isinstance(map, AffineMapAttr)
-    found = [_evaluated(builder, each, operands, map.data.num_dims) for each in map.data.results]
-    if op.name == "affine.apply" and len(found) > 1:
-        builder.importer.fault("MG0104", f"{op.name}: expected a map with 1 result, got {len(found)}", op)
+    results = [_evaluated(builder, expression, operands, map.data.num_dims) for expression in map.data.results]
+    if op.name == "affine.apply" and len(results) > 1:
+        builder.importer.fault("MG0104", f"{op.name}: expected a map with 1 result, got {len(results)}", op)
     kind = "minimum" if op.name == "affine.min" else "maximum"
-    return reduce(lambda a, b: builder.apply(kind, a, b), found)
+    return reduce(lambda a, b: builder.apply(kind, a, b), results)
 
 
 def _evaluated(builder: Builder, expression: AffineExpr, operands: Sequence[Value], dims: int) -> Value:
-    """An affine expression over values: those of its dims, then of its symbols."""
+    """Compute an affine expression. The first `dims` operands are its dims, the others its symbols."""
     if isinstance(expression, AffineConstantExpr):
         return builder.constant(expression.value, TensorType((), "i64"))
     if isinstance(expression, AffineDimExpr):

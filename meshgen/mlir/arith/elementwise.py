@@ -1,7 +1,8 @@
-"""Element-wise operations of arith, math, linalg and tosa on values of the graph.
+"""Conversion of element-wise operations of arith, math, linalg and tosa.
 
-The same functions serve whole tensors and the scalars of a `linalg` body: there every scalar is a tensor over
-the loops that it depends on, or a 0-d one, which is broadcast where it meets the others.
+The same functions serve whole tensors and the scalars of a `linalg` body. There a scalar is a tensor over the loops
+that it
+depends on, or a 0-d tensor, which is broadcast when combined with others.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ COMPARE = {
     "eq": "EQ", "ne": "NE", "slt": "LT", "sle": "LE", "sgt": "GT", "sge": "GE", "ult": "LT", "ule": "LE", "ugt": "GT",
     "uge": "GE", "oeq": "EQ", "ogt": "GT", "oge": "GE", "olt": "LT", "ole": "LE", "une": "NE",
 }  # fmt: skip
-OPPOSITE = {"ugt": "LE", "uge": "LT", "ult": "GE", "ule": "GT"}  # true where unordered: not the ordered opposite
+# predicate -> ordered opposite, whose negation is also true for unordered operands
+OPPOSITE = {"ugt": "LE", "uge": "LT", "ult": "GE", "ule": "GT"}
 TOSA_COMPARE = {"equal": "EQ", "greater": "GT", "greater_equal": "GE"}
 PREDICATES = {
     "cmpi": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
@@ -51,7 +53,7 @@ PREDICATES = {
 
 
 def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) -> list[Value] | None:
-    """The results of an element-wise operation on the given operands; None for an unknown operation."""
+    """Emit an element-wise operation on these operands. Returns its results, or None for an unknown operation."""
     name = mnemonic(op)
     _check_rounding(builder, op)
     if name in OF_BITS and operands[0].type.dtype == "i1":
@@ -65,19 +67,19 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
 
 
 def _check_rounding(builder: Builder, op: Operation) -> None:
-    """A fault for any rounding mode but to-nearest-even; generic text has numbers for the modes."""
+    """Report a fault for any rounding mode but to-nearest-even. The generic form has the number of the mode."""
     mode = op.properties.get("roundingmode")
-    number = scalar_of(mode)
+    mode_number = scalar_of(mode)
     word = string_of(mode)
-    if number is not None and 0 <= number < len(ROUNDING):
-        word = ROUNDING[int(number)]
+    if mode_number is not None and 0 <= mode_number < len(ROUNDING):
+        word = ROUNDING[int(mode_number)]
     if mode is not None and word != ROUNDING[0]:
         message = f"{op.name} with rounding mode {word or str(mode)} is not supported"
         builder.importer.fault("MG0103", message, op, f"the supported mode is {ROUNDING[0]}")
 
 
 def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """`arith.constant`"""
+    """Emit the value of `arith.constant`."""
     value, kind = op.properties["value"], builder.importer.type(op.results[0])
     if isinstance(value, DenseElements):
         return builder.lazy("constant", [], kind, value=value.data.array)
@@ -85,35 +87,36 @@ def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Valu
 
 
 def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Conversions; unsigned ones go by way of the unsigned type of the same width."""
+    """Emit a conversion. Unsigned conversions go through the unsigned type of the same width."""
     (value,), name = operands, mnemonic(op)
     dtype = builder.importer.type(op.results[0]).dtype
     source = value.type.dtype
     if name == "bitcast":
         return builder.bits(value, dtype)
-    if dtype == "i1" and source.startswith("i") and source != dtype:  # the last bit, not whether there is any
+    # truncation keeps the last bit; it does not compare with 0
+    if dtype == "i1" and source.startswith("i") and source != dtype:
         value = builder.apply("and", value, builder.constant(1, value.type.with_shape(())))
     if name in ("extui", "uitofp", "index_castui") and source != "i1":
         value = builder.bits(value, f"u{source}")
     if name in ("extui", "fptoui", "index_castui") and dtype != "i1":
         return builder.bits(builder.convert(value, f"u{dtype}"), dtype)
-    if name in ("extsi", "sitofp", "index_cast") and source == "i1":  # a signed bit that is set is -1
+    if name in ("extsi", "sitofp", "index_cast") and source == "i1":  # a set signed bit is -1
         return builder.apply("negate", builder.convert(value, dtype))
     return builder.convert(value, dtype)
 
 
 def predicate_of(op: Operation) -> str:
-    """The word of a comparison; generic text has its number."""
+    """Return the name of a comparison's predicate. The generic form has its number."""
     predicate = op.properties.get("predicate")
     words = PREDICATES.get(mnemonic(op), ())
     if isinstance(predicate, StringAttr):
         return predicate.data
-    number = scalar_of(predicate)
-    return words[int(number)] if number is not None and 0 <= number < len(words) else ""
+    predicate_number = scalar_of(predicate)
+    return words[int(predicate_number)] if predicate_number is not None and 0 <= predicate_number < len(words) else ""
 
 
 def _comparison_value(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """`cmpf` and `cmpi`"""
+    """Emit `cmpf` or `cmpi`."""
     left, right = operands
     text = predicate_of(op)
     if mnemonic(op) == "cmpi":
@@ -129,12 +132,12 @@ def _comparison_value(builder: Builder, op: Operation, operands: Sequence[Value]
         return builder.constant(text == "true", TensorType(left.type.shape, "i1"))
     ordered = builder.apply("and", builder.compare("EQ", left, left), builder.compare("EQ", right, right))
     unequal = builder.apply("and", ordered, builder.compare("NE", left, right))
-    found = {"ord": ordered, "one": unequal}.get(text)
-    if found is None and text in ("uno", "ueq"):
-        found = builder.apply("not", ordered if text == "uno" else unequal)
-    if found is None:
+    result = {"ord": ordered, "one": unequal}.get(text)
+    if result is None and text in ("uno", "ueq"):
+        result = builder.apply("not", ordered if text == "uno" else unequal)
+    if result is None:
         builder.importer.fault("MG0103", f"predicate '{text}' of {op.name} is not supported", op)
-    return found or ordered
+    return result or ordered
 
 
 def _select(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
@@ -146,31 +149,31 @@ def _tosa_compare(builder: Builder, op: Operation, operands: Sequence[Value]) ->
 
 
 def _rounded_shift(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """`tosa.arithmetic_right_shift`: with rounding the last bit that falls out is added."""
+    """Emit `tosa.arithmetic_right_shift`. With rounding, the last bit that is shifted out is added."""
     value, amount = operands
-    found = builder.apply("shift_right_arithmetic", value, amount)
+    shifted = builder.apply("shift_right_arithmetic", value, amount)
     if not scalar_of(op.properties.get("round")):
-        return found
+        return shifted
     one = builder.constant(1, value.type.with_shape(()))
     last = builder.apply("shift_right_arithmetic", value, builder.apply("subtract", amount, one))
     last = builder.apply("and", last, one)
     none = builder.compare("EQ", amount, builder.constant(0, value.type.with_shape(())))
-    return builder.apply("add", found, builder.select(none, builder.constant(0, value.type.with_shape(())), last))
+    return builder.apply("add", shifted, builder.select(none, builder.constant(0, value.type.with_shape(())), last))
 
 
 def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: Value) -> Value:
-    """value * factor / 2^shift of 64-bit integers, rounded as the operation says."""
+    """Emit value * factor / 2^shift for 64-bit integers, with the operation's rounding mode."""
     one = builder.constant(1, TensorType((), "i64"))
     half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
     is_double = string_of(op.properties.get("rounding_mode")) == "DOUBLE_ROUND"
     if is_double or scalar_of(op.properties.get("double_round")):
-        half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
+        half = builder.apply("add", *builder.together([half, _double_rounding_addend(builder, value, shift)]))
     product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))
     return builder.apply("shift_right_arithmetic", *builder.together([product, shift]))
 
 
-def _second(builder: Builder, value: Value, shift: Value) -> Value:
-    """The first rounding of double rounding: 2^30 away from 0 where more than 31 bits are shifted out."""
+def _double_rounding_addend(builder: Builder, value: Value, shift: Value) -> Value:
+    """Return the addend of tosa's double rounding: 2^30 away from 0 if more than 31 bits are shifted out, else 0."""
     scalar = TensorType((), "i64")
     step, zero = builder.constant(1 << 30, scalar), builder.constant(0, scalar)
     away = builder.select(builder.compare("GE", value, zero), step, builder.apply("negate", step))
@@ -181,7 +184,7 @@ def _second(builder: Builder, value: Value, shift: Value) -> Value:
 
 
 def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """`tosa.apply_scale`: value, multiplier, shift."""
+    """Emit `tosa.apply_scale` of value, multiplier and shift."""
     return builder.convert(scaled(builder, op, *(builder.convert(x, "i64") for x in operands)), "i32")
 
 
@@ -193,12 +196,12 @@ SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
 }  # fmt: skip
-"""By mnemonic: functions of more than the operands."""
+"""Mnemonic -> function that emits an operation which also needs its attributes or types."""
 
 
 def elementwise(builder: Builder, *operands: Value) -> Sequence[Value]:
-    """An operation of arith or math on tensors or scalars outside of `linalg` bodies."""
-    found = apply_operation(builder, builder.source, operands)
-    if found is None:
+    """Emit an operation of arith or math on tensors or scalars outside of `linalg` bodies."""
+    results = apply_operation(builder, builder.source, operands)
+    if results is None:
         raise Refused("MG0103", "not supported here")
-    return found
+    return results

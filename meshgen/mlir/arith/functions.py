@@ -1,4 +1,4 @@
-"""Functions of arith and math that StableHLO has no operation for, by the operations that it has."""
+"""Expansions of arith and math functions that StableHLO lacks into StableHLO's operations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def _scalar(builder: Builder, number: float, like: Value) -> Value:
 
 
 def one(function: Callable[..., Value]) -> Function:
-    """A function with one result."""
+    """Wrap a function with one result so that it returns a list."""
     return lambda builder, operands: [function(builder, *operands)]
 
 
 def ignoring_nan(builder: Builder, kind: str, left: Value, right: Value) -> Value:
-    """The greater or lesser of two values; a NaN gives way to the other."""
+    """Emit the maximum or minimum of two values, where a NaN loses against a number."""
     left, right = builder.together([left, right])
     both = builder.apply(kind, left, right)
     rest = builder.select(builder.compare("NE", right, right), left, both)
@@ -49,7 +49,7 @@ def _copysign(builder: Builder, x: Value, sign: Value) -> Value:
 
 
 def _cttz(builder: Builder, x: Value) -> Value:
-    """The bits below the last one that is set."""
+    """Count the bits below the lowest set bit."""
     below = builder.apply("and", builder.apply("not", x), builder.apply("subtract", x, _scalar(builder, 1, x)))
     return builder.apply("popcnt", below)
 
@@ -70,9 +70,9 @@ def _is_infinite(builder: Builder, x: Value) -> Value:
 
 
 def _divided(builder: Builder, x: Value, y: Value, corrects: Callable[[Value, Value], Value], step: str) -> Value:
-    """A truncated quotient, one further where the rest asks for it."""
-    quotient, rest = builder.apply("divide", x, y), builder.apply("remainder", x, y)
-    is_off = builder.apply("and", builder.compare("NE", rest, _scalar(builder, 0, x)), corrects(rest, y))
+    """Emit a truncated quotient, adjusted by one `step` if there is a remainder for which `corrects` holds."""
+    quotient, remainder = builder.apply("divide", x, y), builder.apply("remainder", x, y)
+    is_off = builder.apply("and", builder.compare("NE", remainder, _scalar(builder, 0, x)), corrects(remainder, y))
     return builder.apply(step, quotient, builder.convert(is_off, x.type.dtype))
 
 
@@ -100,7 +100,9 @@ def _opposite_signs(builder: Builder, x: Value, y: Value) -> Value:
 
 
 def _extended_product(unsigned: str) -> Function:
-    """The low and the high half of a product, without a wider type for 64-bit integers."""
+    """Return a function that emits the low and high halves of a product. 64-bit integers are unsupported: no wider type
+    exists.
+    """
 
     def product(builder: Builder, operands: Sequence[Value]) -> list[Value]:
         dtype = operands[0].type.dtype
@@ -110,15 +112,15 @@ def _extended_product(unsigned: str) -> Function:
             builder.importer.fault("MG0103", message, builder.source, "use 32-bit integers")
             return [operands[0], operands[0]]
         wide = [builder.convert(builder.bits(x, unsigned + dtype), f"{unsigned}i{2 * width}") for x in operands]
-        whole = builder.apply("multiply", *wide)
-        high = builder.apply("shift_right_logical", whole, _scalar(builder, width, whole))
-        return [builder.convert(builder.bits(half, f"i{2 * width}"), dtype) for half in (whole, high)]
+        wide_product = builder.apply("multiply", *wide)
+        high = builder.apply("shift_right_logical", wide_product, _scalar(builder, width, wide_product))
+        return [builder.convert(builder.bits(half, f"i{2 * width}"), dtype) for half in (wide_product, high)]
 
     return product
 
 
 def _extended_sum(builder: Builder, operands: Sequence[Value]) -> list[Value]:
-    """A sum, and whether it is too large."""
+    """Emit a sum and its carry."""
     x, y = builder.together(operands)
     total = builder.apply("add", x, y)
     wide = [builder.bits(side, f"u{x.type.dtype}") for side in (total, x)]

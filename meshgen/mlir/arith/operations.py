@@ -1,4 +1,4 @@
-"""The dialects arith, math, index and affine: their operations by the form of their text."""
+"""The operations of arith, math, index and affine, grouped by their textual form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from meshgen.mlir.text_operation import TextOperation, define
 
 
 class Constant(TextOperation):
-    """`arith.constant 1.0 : f32`, `arith.constant dense<0> : tensor<4xi32>`, `arith.constant true`"""
+    """A constant, such as `arith.constant 1.0 : f32`, `arith.constant dense<0> : tensor<4xi32>` or `arith.constant
+    true`.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -28,7 +30,7 @@ class Constant(TextOperation):
 
 
 class OfIndices(Plain):
-    """`%a, %b`: indices, without types."""
+    """An op on indices, written without types: `%a, %b`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -38,7 +40,7 @@ class OfIndices(Plain):
 
 
 class IndexCompare(OfIndices):
-    """`slt(%a, %b)`"""
+    """A comparison of indices: `slt(%a, %b)`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -48,7 +50,7 @@ class IndexCompare(OfIndices):
 
 
 class IndexConstant(TextOperation):
-    """`3`, or `true`"""
+    """An index or boolean constant: `3` or `true`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -58,13 +60,15 @@ class IndexConstant(TextOperation):
 
 
 class Mapped(TextOperation):
-    """`affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`"""
+    """An affine map applied to indices: `affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         map = parser.parse_attribute()
         brackets = (parser.Delimiter.PAREN, parser.Delimiter.SQUARE)
-        lists = [parser.parse_optional_comma_separated_list(each, parser.parse_unresolved_operand) for each in brackets]
+        lists = [
+            parser.parse_optional_comma_separated_list(bracket, parser.parse_unresolved_operand) for bracket in brackets
+        ]
         operands = [parser.resolve_operand(name, IndexType()) for names in lists for name in names or ()]
         if not isinstance(map, AffineMapAttr) or len(operands) != map.data.num_dims + map.data.num_symbols:
             parser.raise_error("expected an affine map, and an index for each of its dims and symbols")

@@ -1,4 +1,4 @@
-"""Nodes for operations of upstream's payload dialects: shared parts of their readers."""
+"""Shared helpers of the importers of upstream's dialects: a node builder, and importers made from functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "
 
 
 class Builder(GraphBuilder):
-    """Adds nodes in place of the operation `source`, with its discardable attributes."""
+    """A node builder for the conversion of one operation: each node gets its location and discardable attributes."""
 
     def __init__(self, importer: Importer, source: Operation) -> None:
         super().__init__(importer.graph)
@@ -35,44 +35,44 @@ class Builder(GraphBuilder):
 
     @property
     def result(self) -> TensorType:
-        """The type of the first result of the operation."""
+        """Return the type of the operation's first result."""
         return self.importer.type(self.source.results[0])
 
     def attribute(self, name: str) -> Attribute | None:
-        """A property of the operation."""
+        """Return a property of the operation, or None."""
         return self.source.properties.get(name)
 
     def number(self, name: str) -> float | int | None:
-        """The number that an attribute of the operation is."""
+        """Return the value of an integer or float property, or None."""
         return scalar_of(self.attribute(name))
 
     def word(self, name: str) -> str:
-        """The string that an attribute of the operation is; empty for others."""
+        """Return the value of a string property, or ""."""
         return string_of(self.attribute(name))
 
     def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-        """The list of integers that an attribute of the operation is."""
+        """Return the values of an integer list property, or `default` if it is missing."""
         attribute = self.attribute(name)
         return tuple(default) if attribute is None else integers(attribute)
 
     def append(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
                regions: tuple[Graph, ...] = (), notes: Notes = NO_NOTES) -> list[Value]:  # fmt: skip
         results = self.importer.emit(op, operands, types, attrs, self.source, regions)
-        if op in MOVEMENT:  # an option is meant for what the operation computes
+        if op in MOVEMENT:  # An option applies to the computation, not to data movement.
             self.importer.graph.nodes[-1].option = None
         if notes is not NO_NOTES:
             self.importer.graph.nodes[-1].notes = notes
         return results
 
     def lazy(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
-        """The result of one node that goes again where nothing reads it."""
+        """Emit a node that `drop_lazy` removes again if its result is unused."""
         value = self.emit(op, operands, result, **attrs)
         node = self.importer.graph.nodes[-1]
         node.notes = replace(node.notes, lazy=True)
         return value
 
     def constant(self, number: float, kind: TensorType) -> Value:
-        """A tensor of one number; a fault for an integer beyond 64 bits, which text may have in indices and maps."""
+        """Emit a splat constant. Reports a fault for an integer beyond 64 bits, which indices and maps may contain."""
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
             self.importer.fault("MG0104", f"{self.source.name}: {number} does not fit into 64 bits", self.source)
             number = 0
@@ -83,24 +83,24 @@ class Builder(GraphBuilder):
         return self.lazy("constant", [], kind, value=array)
 
     def bits(self, value: Value, dtype: str) -> Value:
-        """The same bits as another element type of the same width; booleans have no unsigned one."""
+        """Bitcast to another element type of the same width. Booleans, which have no unsigned type, are unchanged."""
         return super().bits(value, dtype) if dtype in DTYPES else value
 
     def broadcast(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
-        """The value as a tensor of `shape` whose dims `dims` are its own."""
+        """Broadcast a value to `shape`; `dims` are the dims of `shape` that correspond to its own."""
         if value.type.shape == tuple(shape) and list(dims) == list(range(len(shape))):
             return value
         return self.lazy("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims))
 
     def size(self, value: Value, dim: int) -> int | Value:
-        """The size of a dim: a number, or a 0-d value where it is open."""
-        if (known := value.type.shape[dim]) is not None:
-            return known
-        found = self.lazy("get_dimension_size", [value], TensorType((), "i32"), dim=dim)
-        return self.lazy("convert", [found], TensorType((), "i64"))
+        """Return the size of a dim: an integer, or a 0-d value if the size is dynamic."""
+        if (static_size := value.type.shape[dim]) is not None:
+            return static_size
+        dynamic_size = self.lazy("get_dimension_size", [value], TensorType((), "i32"), dim=dim)
+        return self.lazy("convert", [dynamic_size], TensorType((), "i64"))
 
     def listed(self, entries: Sequence[int | Value]) -> Value:
-        """Numbers and 0-d values as a list."""
+        """Combine integers and 0-d values into a 1-d i64 tensor."""
         kind = TensorType((len(entries),), "i64")
         if all(isinstance(entry, int) for entry in entries):
             return self.lazy("constant", [], kind, value=np.array(entries, np.int64))
@@ -112,57 +112,58 @@ class Builder(GraphBuilder):
         return self.lazy("concatenate", parts, kind, dim=0)
 
     def filled(self, value: Value, kind: TensorType, sizes: Sequence[int | Value]) -> Value:
-        """A tensor of these sizes that is the 0-d value everywhere; `kind` has the sizes that are known."""
+        """Fill a tensor with a 0-d value; `kind` has the static sizes, and `sizes` all of them."""
         if None not in kind.shape:
             return self.broadcast(value, kind.shape)
         return self.lazy("dynamic_broadcast_in_dim", [value, self.listed(sizes)], kind, dims=())
 
     def together(self, values: Sequence[Value]) -> list[Value]:
-        """The values over one shape: 0-d ones are broadcast."""
+        """Broadcast 0-d values to the shape of the others."""
         shape = next((value.type.shape for value in values if value.type.rank), ())
         return [value if value.type.rank or not shape else self.broadcast(value, shape) for value in values]
 
     def apply(self, op: str, *operands: Value, dtype: str | None = None, **attrs: Any) -> Value:
-        """An element-wise node; the result's element type is the first operand's unless given."""
+        """Emit an element-wise node. The result has the element type of the first operand unless `dtype` is given."""
         values = self.together(operands)
         kind = TensorType(values[0].type.shape, dtype or values[0].type.dtype)
         return self.emit(op, values, kind, **attrs)
 
     def unsigned(self, op: str, *operands: Value) -> Value:
-        """An element-wise node on integers taken as unsigned ones."""
+        """Emit an element-wise node on integers reinterpreted as unsigned."""
         dtype = operands[0].type.dtype
         return self.bits(self.apply(op, *(self.bits(x, f"u{dtype}") for x in operands)), dtype)
 
     def reshape(self, value: Value, shape: Sequence[int | None]) -> Value:
-        """The same elements in another shape."""
+        """Reshape a value, unless it already has this shape."""
         kind = value.type.with_shape(shape)
         return value if kind == value.type else self.lazy("reshape", [value], kind)
 
     def reduce(self, kind: str, value: Value, dims: Sequence[int]) -> Value:
-        """The value folded over dims."""
+        """Reduce a value over `dims`."""
         init = self.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
         shape = value.type.with_shape(size for dim, size in enumerate(value.type.shape) if dim not in dims)
         return self.emit("reduce", [value, init], shape, dims=tuple(dims), kind=kind)
 
     def dot(self, left: Value, right: Value, result: TensorType, contract: tuple[Sequence[int], Sequence[int]],
             batch: tuple[Sequence[int], Sequence[int]] = ((), ()), precision: tuple[str, ...] = EXACT) -> Value:  # fmt: skip
-        """A `dot_general`; `contract` and `batch` are dims of the left and of the right side."""
+        """Emit a `dot_general`; `contract` and `batch` are pairs of the dims of the left and the right operand."""
         names = ("lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch")
         dims = dict(zip(names, map(tuple, (*contract, *batch)), strict=True))
         return self.emit("dot_general", [left, right], result, **dims, precision=precision)
 
     def gather(self, table: Value, indices: Value, dims: Sequence[int], vector: int, batch: Sequence[int] = (),
                sizes: Sequence[int] | None = None, result: TensorType | None = None) -> Value:  # fmt: skip
-        """Slices at computed indices of `dims`: result[indices[:vector], rest of the table's dims].
+        """Gather slices at indices into `dims`: result[indices[:vector], remaining dims of the table].
 
         Args:
-            vector: the dim of the indices that has an index for each of `dims`; past the last one where there is one index.
-            batch: dims of the table that go together with the first dims of the indices.
-            sizes: how much of each dim of the table is taken; all by default.
+            vector: the dim of `indices` that holds one index for each of `dims`, or its rank if there is a single
+            index.
+            batch: batch dims of the table, which correspond to the first dims of `indices`.
+            sizes: the slice size along each dim of the table; the full size by default.
         """
-        taken = {*dims, *batch}
-        slices = tuple(1 if d in taken else size for d, size in enumerate(sizes or table.type.sizes))
-        shape = [*indices.type.shape[:vector], *(size for d, size in enumerate(slices) if d not in taken)]
+        collapsed = {*dims, *batch}
+        slices = tuple(1 if d in collapsed else size for d, size in enumerate(sizes or table.type.sizes))
+        shape = [*indices.type.shape[:vector], *(size for d, size in enumerate(slices) if d not in collapsed)]
         numbering = {
             "offset_dims": tuple(range(vector, len(shape))), "collapsed_slice_dims": tuple(dims), "operand_batching_dims": tuple(batch),
             "start_indices_batching_dims": tuple(range(len(batch))), "start_index_map": tuple(dims), "index_vector_dim": vector,
@@ -171,7 +172,7 @@ class Builder(GraphBuilder):
 
     def replaced(self, table: Value, indices: Value, rows: Value, dims: Sequence[int], vector: int,
                  batch: Sequence[int] = ()) -> Value:  # fmt: skip
-        """The table with slices at different indices of `dims` replaced by `rows`; the inverse of `gather`."""
+        """Replace the slices of `table` at unique indices into `dims` by `rows`: the inverse of `gather`."""
         attrs = {
             "update_window_dims": tuple(range(vector, rows.type.rank)), "inserted_window_dims": tuple(dims), "input_batching_dims": tuple(batch),
             "scatter_indices_batching_dims": tuple(range(len(batch))), "scatter_dims_to_operand_dims": tuple(dims), "index_vector_dim": vector,
@@ -182,12 +183,12 @@ class Builder(GraphBuilder):
         return self.append("scatter", [table, indices, rows], [table.type], attrs, (region,))[0]
 
     def entry(self, table: np.ndarray[Any, Any], dtype: str, index: Value) -> Value:
-        """The element of a constant list at a computed index."""
+        """Emit the element of a constant 1-d table at a dynamic index."""
         listed = self.emit("constant", [], TensorType(table.shape, dtype), value=table)
         return self.reshape(self.emit("dynamic_slice", [listed, index], TensorType((1,), dtype), slice_sizes=(1,)), ())
 
     def process_index(self, axes: Sequence[str]) -> Value:
-        """The number of the device in its group over mesh axes, an i32."""
+        """Emit the i32 position of the device in its group along these mesh axes."""
         return self.emit("process_index", [], TensorType((), "i32"), axes=tuple(axes))
 
     def compare(self, direction: str, left: Value, right: Value) -> Value:
@@ -202,30 +203,32 @@ class Builder(GraphBuilder):
 
 
 Compute = Callable[..., Value | Sequence[Value]]
-"""Emits the nodes of an operation with a `Builder` and its operands; returns its results."""
+"""A function that emits the nodes of an operation, given a `Builder` and the operands, and returns its results."""
 
 
 def computed(compute: Compute) -> ImportOp:
-    """The importer of an operation whose results are `compute(builder, *operands)`.
+    """Return an importer that binds the results of an operation to `compute(builder, *operands)`.
 
-    Only tensors and scalars are among the operands: not the shapes of tosa.
+    Only tensors and scalars are passed as operands, not tosa's shapes.
     """
 
     def import_computed(importer: Importer, op: Operation) -> None:
         operands = importer.values([operand for operand in op.operands if isinstance(operand.type, OF_VALUES)])
-        found = compute(Builder(importer, op), *operands)
-        importer.bind_results(op, [found] if isinstance(found, Value) else found)
+        results = compute(Builder(importer, op), *operands)
+        importer.bind_results(op, [results] if isinstance(results, Value) else results)
 
     return import_computed
 
 
 def all_computed(dialect: str, functions: Mapping[str, Compute]) -> dict[str, ImportOp]:
-    """Importers by the names of operations, from what computes them by mnemonic."""
+    """Return importers by operation name, given `Compute` functions by mnemonic."""
     return {f"{dialect}.{mnemonic}": computed(function) for mnemonic, function in functions.items()}
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
-    """A region of scalar operations applied to whole arrays of one shape; else the unsupported operation."""
+    """Apply a region of scalar operations to whole arrays of one shape. Returns the result, or the name of an
+    unsupported op.
+    """
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))
     for node in needed_nodes(body.nodes, body.outputs, lambda _: False):
@@ -235,25 +238,25 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
         if node.op == "constant":
             values[node.result] = builder.constant(np.asarray(node.attrs.value).item(), kind)
         else:
-            taken = [values[v] for v in node.operands]
+            operand_values = [values[v] for v in node.operands]
             add = builder.lazy if node.notes.lazy else builder.emit
-            values[node.result] = add(node.op, taken, kind, **node.attrs)
+            values[node.result] = add(node.op, operand_values, kind, **node.attrs)
     return values[body.outputs[0]]
 
 
 def mnemonic(op: Operation) -> str:
-    """Name without the dialect; of index what arith calls it."""
+    """Return the name without the dialect. An index operation is named like its arith equivalent."""
     dialect, _, name = op.name.partition(".")
     return AS_ARITH.get(name, name) if dialect == "index" else name
 
 
 def scalar_of(attribute: Attribute | None) -> float | int | None:
-    """The number of an integer or float attribute."""
+    """Return the value of an integer or float attribute, or None for other attributes."""
     return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
 
 
 def fill_number(value: SSAValue) -> float | int | None:
-    """The number of a splat value; None for other values."""
+    """Return the number that a splat value consists of, or None for other values."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return None
@@ -269,7 +272,7 @@ def fill_number(value: SSAValue) -> float | int | None:
 
 
 def drop_lazy(graph: Graph) -> None:
-    """Take out nodes that were made for what then did not read them, and their marks."""
+    """Remove the lazy nodes whose results are unused, and the marks of the others."""
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):

@@ -1,4 +1,4 @@
-"""The dialect `chlo`: functions and forms that StableHLO lacks."""
+"""The dialect `chlo`: functions that StableHLO lacks, implicit broadcasts, ragged dots and scans."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""CHLO: functions that StableHLO lacks, and its element-wise operations with implicit broadcasts.
+"""CHLO functions that StableHLO lacks, and element-wise operations with implicit broadcasts.
 
-Functions with a node of their own become it; the others are expanded to StableHLO's operations.
+A function that is also a graph op becomes one node; other functions are expanded into StableHLO's operations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ChloType = enumeration("chlo.comparison_type")
 
 
 class TopK(HloOperation):
-    """`%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`"""
+    """The largest k elements: `%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (number("k", "k", "k"),)
     TYPES: ClassVar[TypesForm] = ARROW
@@ -42,9 +42,9 @@ class TopK(HloOperation):
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
         parser.parse_punctuation("(")
-        found = super().read_head(parser)
+        head = super().read_head(parser)
         parser.parse_punctuation(")")
-        return found
+        return head
 
     @classmethod
     def head(cls, operands: Sequence[str], attrs: Values) -> str:
@@ -59,12 +59,12 @@ def _real_and_imag(builder: Builder, x: Value) -> list[Value]:
 
 
 def _atan(builder: Builder, z: Value) -> Value:
-    """Of complex numbers -i atanh(iz), which is exact also near the poles at i and -i."""
+    """Emit atan; for complex numbers as -i atanh(iz), which is exact also near the poles at i and -i."""
     if not is_complex(z.type.dtype):
         return builder.apply("atan2", z, builder.constant(1, z.type))
     real, imaginary = _real_and_imag(builder, z)
-    turned = builder.apply("complex", builder.apply("negate", imaginary), real, dtype=z.type.dtype)
-    real, imaginary = _real_and_imag(builder, builder.apply("atanh", turned))
+    rotated = builder.apply("complex", builder.apply("negate", imaginary), real, dtype=z.type.dtype)
+    real, imaginary = _real_and_imag(builder, builder.apply("atanh", rotated))
     return builder.apply("complex", imaginary, builder.apply("negate", real), dtype=z.type.dtype)
 
 
@@ -76,7 +76,7 @@ def _conj(builder: Builder, x: Value) -> Value:
 
 
 def _is_infinity(sign: int) -> Compute:
-    """+1 or -1: that infinity; 0: either."""
+    """Return a function that compares with +infinity (`sign` 1), -infinity (-1) or either (0)."""
 
     def is_infinity(builder: Builder, x: Value) -> Value:
         value = x if sign else builder.apply("abs", x)
@@ -88,11 +88,11 @@ def _is_infinity(sign: int) -> Compute:
 def _constant_like(builder: Builder, x: Value) -> Value:
     attribute = builder.attribute("value")
     kind, result = x.type, builder.source.results[0].type
-    said = (
+    value_type = (
         attribute.data.type.element_type if isinstance(attribute, DenseElements) else getattr(attribute, "type", None)
     )
-    if isinstance(result, builtin.TensorType) and said != result.element_type:
-        raise Refused("MG0104", f"its value must be of type {result.element_type}, got {said}")
+    if isinstance(result, builtin.TensorType) and value_type != result.element_type:
+        raise Refused("MG0104", f"its value must be of type {result.element_type}, got {value_type}")
     if isinstance(attribute, builtin.FloatAttr | builtin.IntegerAttr):
         return builder.constant(attribute.value.data, kind)
     if isinstance(attribute, DenseElements) and attribute.data.array.ndim == 0:
@@ -100,7 +100,7 @@ def _constant_like(builder: Builder, x: Value) -> Value:
     raise Refused("MG0104", "expected a number as its value")
 
 
-_WRITTEN: dict[str, dict[str, Compute]] = {  # by their signature
+_WRITTEN: dict[str, dict[str, Compute]] = {  # signature -> expansions by mnemonic
     "1 -> 1": {
         "atan": _atan, "conj": _conj, "square": lambda builder, x: builder.apply("multiply", x, x),
         "tan": lambda builder, x: builder.apply("tan", x),
@@ -115,7 +115,9 @@ _FUNCTIONS = define(HloOperation, "chlo", {line: " ".join(functions) for line, f
 
 
 def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
-    """Operands are broadcast to the result's shape; the smaller one's dims are its last unless they are listed."""
+    """Broadcast the operands to the result's shape and apply the op. Missing dims are the major ones unless
+    `broadcast_dimensions` lists dims.
+    """
     result, attrs = builder.result, values_of(builder.source)
     listed_dims, rank = attrs.pop("dims"), builder.result.rank
     values: list[Value] = []
@@ -132,7 +134,7 @@ def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
     return builder.emit(builder.source.name.removeprefix("chlo.broadcast_"), values, result, **attrs)
 
 
-# CHLO's words are its own, `#chlo<comparison_direction EQ>`; those of StableHLO are read too.
+# CHLO has its own enums, `#chlo<comparison_direction EQ>`. Those of StableHLO are accepted too.
 _DIRECTION = word("comparison_direction", ChloDirection, "direction")
 _KIND = word("compare_type", ChloType, "compare_type", is_required=False)
 _WORDS = (

@@ -1,4 +1,4 @@
-"""chlo.ragged_dot: a dot of which each row takes the matrix of its group."""
+"""Importer of `chlo.ragged_dot`, a grouped matmul: each group of rows is multiplied with its own matrix."""
 
 from __future__ import annotations
 

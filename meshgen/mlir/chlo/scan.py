@@ -1,7 +1,8 @@
-"""`chlo.scan`: a step after the other along a dim, with values carried from step to step.
+"""Importer of `chlo.scan`, a sequential loop over slices along one dim, with carried values.
 
-A region gets a slice of each input and what is carried; it gives a slice of each result and what is carried on. Cumulative
-sums, products, maxima and minima become a `reduce_window`, which needs no loop; everything else becomes a `while`.
+The region maps a slice of each input and the carried values to a slice of each output and the new carried values.
+Cumulative
+sums, products, maxima and minima become a `reduce_window`, which needs no loop; other scans become a `while`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _INDEX = TensorType((), "i32")
 
 
 class Scan(TextOperation):
-    """`%0:2 = chlo.scan(%x) inits(%c) dimension=0 attributes {is_reverse = true} {...} : (types) -> (types)`"""
+    """The op `%0:2 = chlo.scan(%x) inits(%c) dimension=0 attributes {is_reverse = true} {...} : (types) -> (types)`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -42,15 +43,15 @@ class Scan(TextOperation):
             "dimension": integer(parser.parse_integer()),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(inits)]),
         }
-        given = parser.parse_optional_attr_dict_with_keyword()
-        attributes = dict(given.data) if given is not None else {}
+        attribute_dict = parser.parse_optional_attr_dict_with_keyword()
+        attributes = dict(attribute_dict.data) if attribute_dict is not None else {}
         body = parser.parse_region()
         values, results = parser.parse_signature([*inputs, *inits])
         return cls.of(values, results, attributes, properties, [body])
 
 
 class _Site(NamedTuple):
-    """A scan as it is read: `steps` along `dim`, over `inputs`, carrying what starts as `inits`."""
+    """A parsed scan: it runs `steps` iterations along `dim` over `inputs`, with carried values that start as `inits`."""
 
     importer: Importer
     operation: Operation
@@ -60,11 +61,11 @@ class _Site(NamedTuple):
     inputs: list[Value]
     inits: list[Value]
     body: Graph
-    outside: list[Value]  # what the region uses from around it: the last inputs of `body`
+    outside: list[Value]  # captured values of the region: the last inputs of `body`
 
     @property
     def outputs(self) -> list[TensorType]:
-        """The types of what is not carried."""
+        """Return the types of the results that are not carried."""
         results = self.operation.results
         return [self.importer.type(result) for result in results[: len(results) - len(self.inits)]]
 
@@ -78,7 +79,7 @@ def _import_scan(importer: Importer, operation: Operation) -> None:
 
 
 def _read(importer: Importer, operation: Operation) -> _Site:
-    """The scan. Raises Refused where it is malformed."""
+    """Parse a scan. Raises Refused if it is malformed."""
     values, dim = importer.values(operation.operands), integer_of(operation.properties["dimension"])
     sizes = integers(operation.properties.get("operandSegmentSizes"))
     count = sizes[0] if len(sizes) == 2 and sum(sizes) == len(values) else len(values) // 2
@@ -98,26 +99,26 @@ def _read(importer: Importer, operation: Operation) -> _Site:
     return site
 
 
-def _check_region(site: _Site, own: int) -> None:
-    """Raise Refused unless the region takes and gives what belongs to a step."""
+def _check_region(site: _Site, argument_count: int) -> None:
+    """Raise Refused unless the argument and yield types of the region are those of one iteration."""
     carried = [value.type for value in site.inits]
     takes = [*(site.slice_of(value.type) for value in site.inputs), *carried]
     gives = [*map(site.slice_of, site.outputs), *carried]
     results = [site.importer.type(result) for result in site.operation.results[len(site.outputs) :]]
     pairs = (
-        ("takes", [value.type for value in site.body.inputs[:own]], takes),
+        ("takes", [value.type for value in site.body.inputs[:argument_count]], takes),
         ("gives", [value.type for value in site.body.outputs], gives),
         ("carries", results, carried),
     )
-    for what, said, wanted in pairs:
-        if said != wanted:
-            texts = [", ".join(map(str, types)) for types in (said, wanted)]
-            message = f"a step {what} ({texts[0]}), but its operands and results require ({texts[1]})"
+    for verb, actual, expected in pairs:
+        if actual != expected:
+            texts = [", ".join(map(str, types)) for types in (actual, expected)]
+            message = f"a step {verb} ({texts[0]}), but its operands and results require ({texts[1]})"
             raise Refused("MG0104", message)
 
 
 def _folded(site: _Site) -> list[Value] | None:
-    """A cumulative sum, product, maximum or the like, without a loop; None where the scan is none."""
+    """Convert a cumulative sum, product, maximum or minimum without a loop. Returns None for other scans."""
     body = Graph("", site.body.inputs, site.body.nodes, site.body.outputs[:1])
     kind = fold_kind(body)
     is_plain = len(site.inputs) == len(site.inits) == 1 and not site.outside and site.steps > 0
@@ -125,63 +126,70 @@ def _folded(site: _Site) -> list[Value] | None:
         return None
     (value,), (init,) = site.inputs, site.inits
     builder, dtype = Builder(site.importer, site.operation), value.type.dtype
-    fill, known = neutral(kind, dtype), known_array(site.importer, site.operation.operands[1])
-    found = _cumulative_window(site, builder, kind, builder.constant(fill.item(), TensorType((), dtype)))
-    if known is None or not bool((known == fill).all()):
+    fill, init_array = neutral(kind, dtype), known_array(site.importer, site.operation.operands[1])
+    cumulative = _cumulative_window(site, builder, kind, builder.constant(fill.item(), TensorType((), dtype)))
+    if init_array is None or not bool((init_array == fill).all()):
         dims = [dim for dim in range(value.type.rank) if dim != site.dim]
-        found = builder.apply(kind, builder.broadcast(init, value.type.shape, dims), found)
+        cumulative = builder.apply(kind, builder.broadcast(init, value.type.shape, dims), cumulative)
     last = 0 if site.is_reverse else site.steps - 1
     starts = [last if dim == site.dim else 0 for dim in range(value.type.rank)]
     ends = [last + 1 if dim == site.dim else size for dim, size in enumerate(value.type.sizes)]
-    row = sliced(builder, found, starts, ends, [1] * value.type.rank)
-    return [found, builder.reshape(row, site.slice_of(value.type).shape)]
+    last_slice = sliced(builder, cumulative, starts, ends, [1] * value.type.rank)
+    return [cumulative, builder.reshape(last_slice, site.slice_of(value.type).shape)]
 
 
 def _cumulative_window(site: _Site, builder: Builder, kind: str, init: Value) -> Value:
-    """Every element combined with all before it, or after it."""
+    """Emit a `reduce_window` that combines every element with all elements before it, or after it for a reverse scan."""
     value, rank = site.inputs[0], site.inputs[0].type.rank
 
     def along(number: int, other: int) -> tuple[int, ...]:
         return tuple(number if dim == site.dim else other for dim in range(rank))
 
-    before, behind = (0, site.steps - 1) if site.is_reverse else (site.steps - 1, 0)
+    before, after = (0, site.steps - 1) if site.is_reverse else (site.steps - 1, 0)
     ones = (1,) * rank
     attrs = {
-        "window_dimensions": along(site.steps, 1), "low": along(before, 0), "high": along(behind, 0),
+        "window_dimensions": along(site.steps, 1), "low": along(before, 0), "high": along(after, 0),
         "window_strides": ones, "base_dilations": ones, "window_dilations": ones,
     }  # fmt: skip
     region = fold_region(kind, value.type.dtype)
-    (found,) = site.importer.emit("reduce_window", [value, init], [value.type], attrs, site.operation, (region,))
-    return found
+    (result,) = site.importer.emit("reduce_window", [value, init], [value.type], attrs, site.operation, (region,))
+    return result
 
 
 def _looped(site: _Site) -> list[Value]:
-    """`for n in range(steps)` over the number of the step, what is carried, the results so far, inputs, and the outside."""
+    """Emit `for n in range(steps)` as a `while` over n, the carried values, the outputs so far, the inputs, and the
+    captures.
+    """
     outer = Builder(site.importer, site.operation)
     results = [outer.constant(0, kind) for kind in site.outputs]
     carried = [outer.constant(0, _INDEX), *site.inits, *results, *site.inputs, *site.outside]
     condition = counting_condition(site.importer, site.operation, carried, site.steps)
     body = Graph("", [Value(value.type) for value in carried])
     _build_step(site, body)
-    found = site.importer.emit("while", carried, [v.type for v in carried], {}, site.operation, (condition, body))
+    loop_results = site.importer.emit(
+        "while", carried, [v.type for v in carried], {}, site.operation, (condition, body)
+    )
     first = 1 + len(site.inits)
-    return [*found[first : first + len(results)], *found[1:first]]
+    return [*loop_results[first : first + len(results)], *loop_results[1:first]]
 
 
 def _build_step(site: _Site, body: Graph) -> None:
-    """One step of the loop."""
+    """Build the loop body, which is one iteration."""
     builder = Builder(Importer(site.importer.reading, body, site.importer), site.operation)
-    number, *rest = body.inputs
+    iteration, *rest = body.inputs
     counts = (len(site.inits), len(site.outputs), len(site.inputs), len(site.outside))
     carried, results, inputs, outside = ([rest.pop(0) for _ in range(count)] for count in counts)
-    place = number
+    position = iteration
     if site.is_reverse:
-        place = builder.apply("subtract", builder.constant(site.steps - 1, _INDEX), number)
-    slices = [_sliced(site, builder, value, place) for value in inputs]
-    made = copy_nodes(site.body, [*slices, *carried, *outside], body)
-    grown = [_put(site, builder, *pair, place) for pair in zip(results, made[: len(results)], strict=True)]
-    following = builder.apply("add", number, builder.constant(1, _INDEX))
-    body.outputs = [following, *made[len(results) :], *grown, *inputs, *outside]
+        position = builder.apply("subtract", builder.constant(site.steps - 1, _INDEX), iteration)
+    slices = [_sliced(site, builder, value, position) for value in inputs]
+    step_results = copy_nodes(site.body, [*slices, *carried, *outside], body)
+    updated_results = [
+        _update_slice(site, builder, *pair, position)
+        for pair in zip(results, step_results[: len(results)], strict=True)
+    ]
+    next_iteration = builder.apply("add", iteration, builder.constant(1, _INDEX))
+    body.outputs = [next_iteration, *step_results[len(results) :], *updated_results, *inputs, *outside]
 
 
 def _starts(site: _Site, builder: Builder, rank: int, place: Value) -> list[Value]:
@@ -189,15 +197,15 @@ def _starts(site: _Site, builder: Builder, rank: int, place: Value) -> list[Valu
 
 
 def _sliced(site: _Site, builder: Builder, value: Value, place: Value) -> Value:
-    """The slice of a value at a place along the dim, without it."""
+    """Emit the slice of a value at position `place` along the scanned dim, which is dropped."""
     sizes = tuple(1 if dim == site.dim else size for dim, size in enumerate(value.type.sizes))
     starts = _starts(site, builder, value.type.rank, place)
     one = builder.emit("dynamic_slice", [value, *starts], value.type.with_shape(sizes), slice_sizes=sizes)
     return builder.reshape(one, site.slice_of(value.type).shape)
 
 
-def _put(site: _Site, builder: Builder, whole: Value, part: Value, place: Value) -> Value:
-    """A value with this slice at a place along the dim."""
+def _update_slice(site: _Site, builder: Builder, whole: Value, part: Value, place: Value) -> Value:
+    """Write the slice `part` into `whole` at position `place` along the scanned dim."""
     shape = (*part.type.shape[: site.dim], 1, *part.type.shape[site.dim :])
     starts = _starts(site, builder, whole.type.rank, place)
     return builder.emit("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)

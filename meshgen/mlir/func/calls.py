@@ -1,4 +1,4 @@
-"""Calls of functions, launches of kernels, and operations that share memory with their operands (`meshgen.view`)."""
+"""Calls of functions, kernel launches, and operations that share memory with their operands (`meshgen.view`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ def _import_call(importer: Importer, operation: Operation) -> None:
         importer.convert(operation, "call", {"callee": importer.reading.callee(callee)})
         return
     node, body = importer.convert(operation, "kernel", {"kernel": callee}), importer.reading.module.kernels[callee]
-    for what, here, there in (("operands", node.operands, body.inputs), ("results", node.results, body.outputs)):
-        if (given := [str(v.type) for v in here]) != (wanted := [str(v.type) for v in there]):
-            message = f"the {what} of @{callee} are ({', '.join(wanted)}), but the launch has ({', '.join(given)})"
+    for side, launch_values, kernel_values in (
+        ("operands", node.operands, body.inputs),
+        ("results", node.results, body.outputs),
+    ):
+        if (launch_types := [str(v.type) for v in launch_values]) != (
+            kernel_types := [str(v.type) for v in kernel_values]
+        ):
+            message = f"the {side} of @{callee} are ({', '.join(kernel_types)}), but the launch has ({', '.join(launch_types)})"
             importer.fault("MG0104", message, operation)
 
 

@@ -1,4 +1,4 @@
-"""What builtin and func hold of a program: calls, donated arguments, and attributes of the module."""
+"""The dialects builtin and func: calls, donated arguments, and attributes of the module."""
 
 from __future__ import annotations
 

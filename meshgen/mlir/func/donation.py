@@ -1,7 +1,8 @@
-"""Donated arguments in MLIR text, as XLA spells them: `tf.aliasing_output = N : i32` and `jax.buffer_donor = true`.
+"""Donated arguments in MLIR text, in XLA's spelling: `tf.aliasing_output = N : i32` and `jax.buffer_donor = true`.
 
-The text of JAX names the place of each result (`jax.result_info = "result[1]['w']"`). Its aliasing then only says which arguments
-are donated: JAX pairs arrays by their types, in order, and `frontend/next_values.py` by their places.
+JAX names the tree path of each result (`jax.result_info = "result[1]['w']"`). In its programs, aliasing then only says
+which
+arguments are donated: JAX pairs them with results by type, in order, but `frontend/next_values.py` pairs them by path.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ def _read_donor(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def _read_result(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """The arguments have been read before the results."""
+    """Read a result's path. Arguments are read before results, so their donations are complete here."""
     if isinstance(attribute, builtin.StringAttr) and slot.side == "out":
         reading.module.result_paths[slot.index] = attribute.data
         reading.module.donations = dict.fromkeys(reading.module.donations)
 
 
 def _refuse(reading: Reading, slot: Slot, text: str) -> None:
-    what = "argument" if slot.side == "in" else "result"
-    reading.faults.append(Diagnostic("MG0110", f"{what} {slot.index}: {text}", slot.loc))
+    slot_name = "argument" if slot.side == "in" else "result"
+    reading.faults.append(Diagnostic("MG0110", f"{slot_name} {slot.index}: {text}", slot.loc))
 
 
 def _only_on_arguments(name: str, read: ReadSlotAttr) -> ReadSlotAttr:

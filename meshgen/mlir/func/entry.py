@@ -12,11 +12,14 @@ from xdsl.ir import Operation
 from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
 from meshgen.mlir.reading import Reading
 
-KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel; its value is the name of the template
+# attribute of a private function that is a kernel body; its value is the name of the template
+KERNEL = "meshgen.kernel"
 
 
 def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
-    """The function to compile: the one of this name, else public `main`, or the only public one that no other function calls."""
+    """Return the function to compile: the function `name`, else public `main`, else the only public function that no
+    other function calls.
+    """
     if name:
         return _function_named(functions, name.removeprefix("@"))
     public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
@@ -44,39 +47,40 @@ def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> f
 
 
 def _function_named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
-    """The function that the user has chosen. Raises UsageError MG0001 for an unknown one, or one without a body."""
-    whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
-    found = next((each for each in whole if each.sym_name.data == name), None)
-    if found is None:
-        known = listed([f"@{each.sym_name.data}" for each in whole]) or "none"
-        raise UsageError(Diagnostic("MG0001", f"unknown function '@{name}'", hint=f"known functions are {known}"))
-    return found
+    """Return the function that the user has chosen. Raises UsageError MG0001 if it is unknown or has no body."""
+    defined = [candidate for candidate in functions if candidate.body.blocks and KERNEL not in candidate.attributes]
+    function = next((candidate for candidate in defined if candidate.sym_name.data == name), None)
+    if function is None:
+        names = listed([f"@{candidate.sym_name.data}" for candidate in defined]) or "none"
+        raise UsageError(Diagnostic("MG0001", f"unknown function '@{name}'", hint=f"known functions are {names}"))
+    return function
 
 
 def reached_from(entry: func.FuncOp, functions: Sequence[func.FuncOp]) -> list[func.FuncOp]:
-    """Return the entry function and what its operations name, directly or not, and kernels, in the order of the module.
+    """Return the entry function, all functions that it refers to directly or indirectly, and all kernels, in module
+    order.
 
-    Other public functions are programs of their own, which may be over other meshes.
+    Other public functions are separate programs, possibly over other meshes.
     """
     by_name = {function.sym_name.data: function for function in functions}
-    reached, waiting = {entry.sym_name.data}, [entry]
-    waiting += [function for function in functions if KERNEL in function.attributes]
-    reached |= {function.sym_name.data for function in waiting}
-    while waiting:
-        for name in _named_by(waiting.pop()):
+    reached, worklist = {entry.sym_name.data}, [entry]
+    worklist += [function for function in functions if KERNEL in function.attributes]
+    reached |= {function.sym_name.data for function in worklist}
+    while worklist:
+        for name in _named_by(worklist.pop()):
             if name in by_name and name not in reached:
                 reached.add(name)
-                waiting.append(by_name[name])
+                worklist.append(by_name[name])
     return [function for function in functions if function is entry or function.sym_name.data in reached]
 
 
 def _named_by(function: func.FuncOp) -> Iterator[str]:
-    """The symbols in the attributes of a function's operations."""
+    """Yield the symbols in the attributes of a function's operations."""
     for operation in function.walk():
         for attribute in (*operation.properties.values(), *operation.attributes.values()):
-            for each in attribute.data if isinstance(attribute, ArrayAttr) else (attribute,):
-                if isinstance(each, SymbolRefAttr):
-                    yield each.string_value()
+            for item in attribute.data if isinstance(attribute, ArrayAttr) else (attribute,):
+                if isinstance(item, SymbolRefAttr):
+                    yield item.string_value()
 
 
 def refuse_without_function(first: Operation, reading: Reading) -> NoReturn:

@@ -1,4 +1,6 @@
-"""Attributes of the module operation: its stage, whether arguments are whole, and fields that passes set (`meshgen.chunks`, ...)."""
+"""Attributes of the module operation: its stage, whether arguments are global arrays, and fields that passes set
+(`meshgen.chunks`, ...).
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def _by_name(read: Callable[[Any], T]) -> Callable[[Any], dict[str, T]]:
     def read_all(value: Any) -> dict[str, T]:
         if not isinstance(value, dict):
             raise ValueError("an object")
-        return {name: read(each) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: read(item) for name, item in cast("dict[str, Any]", value).items()}
 
     return read_all
 
@@ -83,7 +85,8 @@ def _is_decision(row: Any) -> bool:
     return is_typed and 0 <= row["exposed_seconds"] <= sys.float_info.max  # Python's JSON has NaN and Infinity
 
 
-# Fields of `Module` that are attributes of their own, and how each is read from JSON; ValueError says what it should be.
+# Fields of `Module` that are printed as attributes, and how each is decoded from JSON. A ValueError says what is
+# expected.
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "in_numbers": _counts,
     "out_numbers": _counts,
@@ -107,7 +110,7 @@ def _read_field(name: str, reading: Reading, attribute: Attribute) -> None:
 
 
 def field_faults(module: Module) -> Iterator[Diagnostic]:
-    """Yield the fields that do not fit the program: MG0104, and MG0202 for sizes of unknown axes."""
+    """Yield a fault for each field that does not fit the program: MG0104, or MG0202 for sizes of unknown axes."""
     for name, values in (("in_numbers", module.graph.inputs), ("out_numbers", module.graph.outputs)):
         numbers: tuple[int, ...] | None = getattr(module, name)
         if numbers is not None and (len(numbers) != len(values) or len({*numbers}) != len(numbers)):
@@ -119,14 +122,14 @@ def field_faults(module: Module) -> Iterator[Diagnostic]:
 
 
 def _write_stage(module: Module) -> Mapping[str, str]:
-    found: dict[str, str] = {"meshgen.stage": quoted(module.stage)}
+    attributes: dict[str, str] = {"meshgen.stage": quoted(module.stage)}
     if module.arguments != "local":
-        found["meshgen.arguments"] = quoted(module.arguments)
+        attributes["meshgen.arguments"] = quoted(module.arguments)
     for name in _FIELDS:
         value = getattr(module, name)
         if value not in (None, (), {}) or (value == () and name in ("in_numbers", "out_numbers")):
-            found[f"meshgen.{name}"] = quoted(json.dumps(value, sort_keys=True, default=asdict))
-    return found
+            attributes[f"meshgen.{name}"] = quoted(json.dumps(value, sort_keys=True, default=asdict))
+    return attributes
 
 
 PART = Dialect(

@@ -1,6 +1,7 @@
 """The iteration space of a structured operation, and the values that its body computes there.
 
-A value of the body is held over the loops that it depends on, not over all of them: a bias stays as long as its dim.
+A body value is stored over the loops that it depends on, not over the whole iteration space: a bias keeps its 1-d
+shape.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ WIDENING = ("extf", "extsi")
 
 @dataclass
 class Structure:
-    """A structured operation: what it reads and writes, where, and what it computes.
+    """A structured operation: its operands, their indexing maps, and its body.
 
     Attributes:
-        values: its inputs, then what its outputs hold before.
-        maps: of `values`, from the loops.
-        inputs: how many of `values` are inputs.
-        block: takes one element of each, yields one for each output.
+        values: the inputs, then the initial values of the outputs.
+        maps: the indexing maps of `values`.
+        inputs: the number of inputs in `values`.
+        block: the body: takes one element of each value and yields one element per output.
     """
 
     builder: Builder
@@ -49,18 +50,18 @@ class Structure:
         return self.block.last_op
 
     def body(self) -> Body:
-        """The body over all loops; operands are read when they are needed."""
+        """Return the body over all loops. Operands are read on demand."""
         return Body(self.builder, self.block, self.sizes, self)
 
 
 @dataclass
 class Body:
-    """Values of a block over loops of the given sizes.
+    """The values of a block over loops of the given sizes, computed on demand.
 
     Attributes:
-        structure: where operands and numbers of loops come from; None: only from what is known.
-        indices: numbers of loops that are other values.
-        known: what has been computed.
+        structure: the operation whose operands the block arguments are; None if all arguments are in `known`.
+        indices: loop -> value of its index, for loops that are executed sequentially.
+        known: SSA value -> its computed value.
     """
 
     builder: Builder
@@ -71,17 +72,21 @@ class Body:
     known: dict[SSAValue, Spread] = field(default_factory=dict[SSAValue, Spread])
 
     def value(self, ssa: SSAValue) -> Spread | None:
-        """Convert an SSA value and its operands. None: not supported. Raises UnreadableMap."""
-        if ssa not in self.known and (found := self._computed(ssa)) is not None:
-            self.known[ssa] = found
+        """Return the value of `ssa`, converting its operands first. Returns None if it is unsupported. Raises
+        UnreadableMap.
+        """
+        if ssa not in self.known and (spread := self._computed(ssa)) is not None:
+            self.known[ssa] = spread
         return self.known.get(ssa)
 
     def full(self, ssa: SSAValue, loops: Sequence[int]) -> Value | None:
-        """The value with its dims in this order of loops; None also where it depends on others."""
-        found = self.value(ssa)
-        if found is None or not set(found.loops) <= set(loops):
+        """Return the value with `loops` as its dims, in this order. Returns None if it is unsupported or depends on
+        other loops.
+        """
+        spread = self.value(ssa)
+        if spread is None or not set(spread.loops) <= set(loops):
             return None
-        return over(self.builder, found, loops, self.sizes)
+        return over(self.builder, spread, loops, self.sizes)
 
     def _computed(self, ssa: SSAValue) -> Spread | None:
         owner = ssa.owner
@@ -98,7 +103,7 @@ class Body:
         return self._applied(owner, ssa)
 
     def _is_inside(self, owner: Operation | Block) -> bool:
-        """Whether a value is made in the body, also in a region of it."""
+        """Whether a definition is inside the body or one of its nested regions."""
         block = owner if isinstance(owner, Block) else owner.parent_block()
         while block is not None and block is not self.block:
             outer = block.parent_op()
@@ -106,12 +111,12 @@ class Body:
         return block is self.block
 
     def _argument(self, ssa: BlockArgument) -> Spread | None:
-        """An element of an operand."""
+        """Read the operand of a block argument over the loops of its map."""
         structure = self.structure
-        number = ssa.index
-        if structure is None or number >= len(structure.values):
+        index = ssa.index
+        if structure is None or index >= len(structure.values):
             return None
-        return read(self.builder, structure.values[number], structure.maps[number].results, self.sizes)
+        return read(self.builder, structure.values[index], structure.maps[index].results, self.sizes)
 
     def _index(self, op: Operation) -> Spread | None:
         dim = getattr(getattr(op.properties.get("dim"), "value", None), "data", -1)
@@ -126,85 +131,89 @@ class Body:
         return Spread(self.builder.emit("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
 
     def _applied(self, op: Operation, result: SSAValue) -> Spread | None:
-        """An element-wise operation over the loops of its operands."""
+        """Apply an element-wise operation over the union of its operands' loops."""
         operands = [self.value(operand) for operand in op.operands]
-        found = [operand for operand in operands if operand is not None]
-        if len(found) != len(operands):
+        supported = [operand for operand in operands if operand is not None]
+        if len(supported) != len(operands):
             return None
-        loops = union(found)
-        values = [over(self.builder, x, loops, self.sizes) if x.loops else x.value for x in found]
+        loops = union(supported)
+        values = [over(self.builder, x, loops, self.sizes) if x.loops else x.value for x in supported]
         results = apply_operation(self.builder, op, values)
-        for each, value in zip(op.results, results or (), strict=False):
-            self.known[each] = Spread(value, loops)
+        for op_result, value in zip(op.results, results or (), strict=False):
+            self.known[op_result] = Spread(value, loops)
         return self.known.get(result)
 
     def _chosen(self, op: scf.IfOp, result: SSAValue) -> Spread | None:
-        """A conditional of scalars: both sides, and a choice for each element."""
-        number = next(n for n, each in enumerate(op.results) if each is result)
+        """Convert a conditional on scalars: compute both branches and select element-wise."""
+        index = next(n for n, op_result in enumerate(op.results) if op_result is result)
         ends = [region.block.last_op for region in (op.true_region, op.false_region) if region.blocks]
-        sides = [self.value(end.operands[number]) for end in ends if end is not None]
+        sides = [self.value(end.operands[index]) for end in ends if end is not None]
         parts = [self.value(op.cond), *sides]
-        found = [part for part in parts if part is not None]
-        if len(found) != 3:
+        supported = [part for part in parts if part is not None]
+        if len(supported) != 3:
             return None
-        loops = union(found)
-        return Spread(self.builder.select(*(over(self.builder, x, loops, self.sizes) for x in found)), loops)
+        loops = union(supported)
+        return Spread(self.builder.select(*(over(self.builder, x, loops, self.sizes) for x in supported)), loops)
 
     def _extracted(self, op: tensor.ExtractOp) -> Spread | None:
-        """An element of a whole tensor at computed places: a gather. A dim read at a loop's own number is taken whole."""
+        """Convert an element of a tensor at computed indices into a gather. A dim indexed by just a loop is sliced, not
+        gathered.
+        """
         table = self.builder.importer.value(op.tensor)
-        places = [self.value(index) for index in op.indices]
-        found = [place for place in places if place is not None]
-        if self._is_inside(op.tensor.owner) or len(found) != len(places) or None in table.type.shape:
+        spreads = [self.value(index) for index in op.indices]
+        positions = [position for position in spreads if position is not None]
+        if self._is_inside(op.tensor.owner) or len(positions) != len(spreads) or None in table.type.shape:
             return None
         plain = [self._own_loop(index) for index in op.indices]
-        computed = [place for place, loop in zip(found, plain, strict=True) if loop is None]
+        computed = [position for position, loop in zip(positions, plain, strict=True) if loop is None]
         loops = union(computed)
         kept = [loop if plain.count(loop) == 1 and loop not in loops else None for loop in plain]
-        computed = [place for place, loop in zip(found, kept, strict=True) if loop is None]
+        computed = [position for position, loop in zip(positions, kept, strict=True) if loop is None]
         loops = union(computed)
         return self._gathered(table, kept, [over(self.builder, x, loops, self.sizes) for x in computed], loops)
 
     def _own_loop(self, index: SSAValue) -> int | None:
         owner = index.owner
-        found = self.value(index) if isinstance(owner, Operation) and owner.name == "linalg.index" else None
-        return found.loops[0] if found and found.loops else None
+        index_spread = self.value(index) if isinstance(owner, Operation) and owner.name == "linalg.index" else None
+        return index_spread.loops[0] if index_spread and index_spread.loops else None
 
     def _gathered(self, table: Value, kept: Sequence[int | None], indices: Sequence[Value], loops: Loops) -> Spread:
-        """`table` at `indices`, one per dim that is not `kept` as the loop it is."""
+        """Gather from `table` at `indices`, one for each dim whose entry in `kept` is None. Other dims are indexed by
+        the loop in `kept`.
+        """
         builder, shape = self.builder, table.type.sizes
-        taken = tuple(loop for loop in kept if loop is not None)
+        kept_loops = tuple(loop for loop in kept if loop is not None)
         sizes = [1 if loop is None else self.sizes[loop] or 0 for loop in kept]
-        if any(size > whole for size, whole in zip(sizes, shape, strict=True)):
+        if any(size > dim_size for size, dim_size in zip(sizes, shape, strict=True)):
             raise UnreadableMap("reads outside of the tensor")
         if not indices:
-            return Spread(sliced(builder, table, [0] * len(shape), sizes, [1] * len(shape)), taken)
-        looked = tuple(dim for dim, loop in enumerate(kept) if loop is None)
+            return Spread(sliced(builder, table, [0] * len(shape), sizes, [1] * len(shape)), kept_loops)
+        gathered_dims = tuple(dim for dim, loop in enumerate(kept) if loop is None)
         batch = indices[0].type.sizes
         columns = [reshaped_dim(builder, builder.convert(x, "i64"), len(batch), [1]) for x in indices]
         joined = columns[0]
         if len(columns) > 1:
             kind = joined.type.with_shape((*batch, len(columns)))
             joined = builder.emit("concatenate", columns, kind, dim=len(batch))
-        return Spread(builder.gather(table, joined, looked, len(batch), sizes=sizes), loops + taken)
+        return Spread(builder.gather(table, joined, gathered_dims, len(batch), sizes=sizes), loops + kept_loops)
 
 
 def depends_on(value: SSAValue, argument: SSAValue) -> bool:
-    """Whether a value of a body is computed from an argument of it."""
+    """Whether a body value is computed from the block argument `argument`."""
     seen: set[SSAValue] = set()
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if each is argument:
+    worklist = [value]
+    while worklist:
+        current = worklist.pop()
+        if current is argument:
             return True
-        if each not in seen and not isinstance(each.owner, Block):
-            seen.add(each)
-            waiting += [operand for inner in each.owner.walk() for operand in inner.operands]
+        if current not in seen and not isinstance(current.owner, Block):
+            seen.add(current)
+            worklist += [operand for operation in current.owner.walk() for operand in operation.operands]
     return False
 
 
 def narrow(factor: SSAValue) -> SSAValue:
-    """A factor before it was widened: a product accumulates in the wider type anyway."""
+    """Strip widening casts from a factor: a contraction accumulates in the wider type anyway."""
     while isinstance(owner := factor.owner, Operation) and mnemonic(owner) in WIDENING:
         source = owner.operands[0]
         if isinstance(source.type, IntegerType) and source.type.width.data == 1:
@@ -214,14 +223,16 @@ def narrow(factor: SSAValue) -> SSAValue:
 
 
 def union(spreads: Sequence[Spread]) -> Loops:
-    """The loops of all values, in order."""
+    """Return the loops that any of the values depends on, in ascending order."""
     return tuple(sorted({loop for spread in spreads for loop in spread.loops}))
 
 
 def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes:
-    """The sizes of the loops from the dims that are just one loop. Raises Refused where they are not said, or differ."""
+    """Infer the loop sizes from the dims that are indexed by one plain loop. Raises Refused if sizes are missing or
+    differ.
+    """
     count = maps[0].num_dims if maps else 0
-    found: list[int | None] = [None] * count
+    sizes: list[int | None] = [None] * count
     seen = [False] * count
     for value, map in zip(values, maps, strict=True):
         if map.num_symbols or map.num_dims != count or len(map.results) != value.type.rank:
@@ -231,9 +242,9 @@ def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes:
             if line is None or (loop := line.loop) is None:
                 continue
             seen[loop] = True
-            if None not in (size, found[loop]) and size != found[loop]:
-                raise Refused("MG0103", f"loop {loop} has the sizes {found[loop]} and {size}")
-            found[loop] = size if found[loop] is None else found[loop]
+            if None not in (size, sizes[loop]) and size != sizes[loop]:
+                raise Refused("MG0103", f"loop {loop} has the sizes {sizes[loop]} and {size}")
+            sizes[loop] = size if sizes[loop] is None else sizes[loop]
     if not all(seen):
         raise Refused("MG0103", f"no operand determines the trip count of loop {seen.index(False)}")
-    return tuple(found)
+    return tuple(sizes)

@@ -1,4 +1,4 @@
-"""Joint reductions: outputs that one comparison chooses together, as in an argmax, become one `reduce_region`."""
+"""Joint reductions: outputs that one comparison selects together, as in an argmax, become one `reduce_region`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.mlir.linalg.body import Body, Structure, depends_on
 from meshgen.mlir.spread import Loops, Spread, in_order
 from meshgen.ops.evaluate.common import neutral
 
-# Predicates by which a new element is taken: whether it must be greater, and whether an equal one is taken.
+# Comparison of the new element with the accumulator -> whether a greater element wins, and whether an equal one wins.
 ORDERS = {"ogt": (True, False), "oge": (True, True), "olt": (False, False), "ole": (False, True),
           "sgt": (True, False), "sge": (True, True), "slt": (False, False), "sle": (False, True)}  # fmt: skip
 FLIPPED = {"ogt": "olt", "olt": "ogt", "oge": "ole", "ole": "oge", "sgt": "slt", "slt": "sgt", "sge": "sle", "sle": "sge"}  # fmt: skip
@@ -25,12 +25,12 @@ EXTREMES = {"maximumf": True, "maxsi": True, "minimumf": False, "minsi": False}
 
 @dataclass(frozen=True)
 class Choice:
-    """All accumulators are replaced by `terms` where the term `key` goes before its accumulator.
+    """A joint reduction: all accumulators are replaced by `terms` if term `key` wins against its accumulator.
 
     Attributes:
-        greater: whether greater elements go first.
-        equal: whether of equal elements the later one is kept.
-        extreme: numbers of outputs that are the greatest (least) element itself: a NaN stays there.
+        greater: whether the greater element wins.
+        equal: whether the later of equal elements wins.
+        extreme: indices of outputs that are the maximum or minimum itself, which a NaN sticks to.
     """
 
     terms: tuple[SSAValue, ...]
@@ -41,29 +41,33 @@ class Choice:
 
 
 def choice_of(structure: Structure) -> Choice | None:
-    """The choice that a body makes; None if it makes none, or one whose result depends on the grouping."""
+    """Match the body as a joint reduction. Returns None if it is none, or if its result would depend on the order of
+    reduction.
+    """
     accumulators = structure.block.args[structure.inputs :]
     roots = structure.terminator.operands
     pairs = [_picked(root, acc) for root, acc in zip(roots, accumulators, strict=True)]
-    known = [pair for pair in pairs if pair is not None]
-    conditions = {(c, first) for _, c, first in known if c is not None}
-    terms = tuple(term for term, _, _ in known)
-    if len(known) != len(pairs) or len(conditions) != 1:
+    matched = [pair for pair in pairs if pair is not None]
+    conditions = {(c, first) for _, c, first in matched if c is not None}
+    terms = tuple(term for term, _, _ in matched)
+    if len(matched) != len(pairs) or len(conditions) != 1:
         return None
     if any(depends_on(term, acc) for term in terms for acc in accumulators):
         return None
     ((condition, taken_if_true),) = conditions
-    found = _order(condition, terms, accumulators, taken_if_true) if condition else None
-    if found is None:
+    order = _order(condition, terms, accumulators, taken_if_true) if condition else None
+    if order is None:
         return None
-    key, (greater, equal) = found
-    extreme = tuple(n for n, (_, c, _) in enumerate(known) if c is None)
+    key, (greater, equal) = order
+    extreme = tuple(n for n, (_, c, _) in enumerate(matched) if c is None)
     agree = all(terms[n] is terms[key] and EXTREMES[_defining_mnemonic(roots[n])] == greater for n in extreme)
     return Choice(terms, key, greater, equal, extreme) if agree else None
 
 
 def _picked(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue | None, bool] | None:
-    """New value, condition (None: it is the greater or lesser of the two), and whether it is taken where that holds."""
+    """Return the new value, the condition that selects it (None for a maximum or minimum), and whether it is selected
+    if that is true.
+    """
     owner, name = root.owner, _defining_mnemonic(root)
     if not isinstance(owner, Operation):
         return None
@@ -84,53 +88,57 @@ def _defining_mnemonic(value: SSAValue) -> str:
 
 def _order(condition: SSAValue, terms: Sequence[SSAValue], accumulators: Sequence[SSAValue], taken_if_true: bool
            ) -> tuple[int, tuple[bool, bool]] | None:  # fmt: skip
-    """The output whose term and accumulator the condition compares, and how."""
+    """Return the index of the output whose term and accumulator the condition compares, and its entry in `ORDERS`."""
     comparison = condition.owner
     if not isinstance(comparison, Operation) or mnemonic(comparison) not in ("cmpf", "cmpi"):
         return None
     word = predicate_of(comparison)
     left, right = comparison.operands
-    for number, (term, accumulator) in enumerate(zip(terms, accumulators, strict=True)):
+    for index, (term, accumulator) in enumerate(zip(terms, accumulators, strict=True)):
         if (left, right) == (accumulator, term):
             word = FLIPPED.get(word, "")
         elif (left, right) != (term, accumulator):
             continue
         word = word if taken_if_true else OPPOSITE.get(word, "")
-        return (number, ORDERS[word]) if word in ORDERS else None
+        return (index, ORDERS[word]) if word in ORDERS else None
     return None
 
 
-def chosen(structure: Structure, body: Body, choice: Choice, place: Loops) -> list[Value] | None:
-    """The outputs, whose dims are the loops of `place`: the choice among all elements, then against what was there."""
+def chosen(structure: Structure, body: Body, choice: Choice, out_loops: Loops) -> list[Value] | None:
+    """Emit a joint reduction over all loops but `out_loops`, the loops of the outputs, and combine it with the initial
+    values of the outputs.
+    """
     builder, loops = structure.builder, tuple(range(len(structure.sizes)))
     elements = [body.full(term, loops) for term in choice.terms]
-    known = [element for element in elements if element is not None]
-    if len(known) != len(elements):
+    supported = [element for element in elements if element is not None]
+    if len(supported) != len(elements):
         return None
     before = structure.values[structure.inputs :]
-    filled = [fill_number(ssa) for ssa in structure.op.operands[structure.inputs :]]
-    starts = [number for number in filled if number is not None]
-    is_filled = len(starts) == len(filled)
+    fill_values = [fill_number(ssa) for ssa in structure.op.operands[structure.inputs :]]
+    starts = [number for number in fill_values if number is not None]
+    is_filled = len(starts) == len(fill_values)
     if not is_filled:
-        if choice.equal:  # what was there could not be told from a start that compares equal
+        if choice.equal:  # An initial output value equal to the start value would be indistinguishable from it.
             return None
-        starts = [0] * len(filled)
+        starts = [0] * len(fill_values)
         dtype = before[choice.key].type.dtype
         starts[choice.key] = neutral("maximum" if choice.greater else "minimum", dtype).item()
-    scalars = [builder.constant(start, x.type.with_shape(())) for start, x in zip(starts, known, strict=True)]
-    known = _without_nan(builder, choice, known, scalars)
-    kept = [loop for loop in loops if loop in place]
-    types = [x.type.with_shape(structure.sizes[loop] for loop in kept) for x in known]
-    region = _choice_region(builder.importer, builder.source, choice, known)
-    dims = {"dims": tuple(loop for loop in loops if loop not in place)}
-    found = builder.importer.emit("reduce_region", [*known, *scalars], types, dims, builder.source, (region,))
-    found = [in_order(builder, Spread(value, tuple(kept)), place) for value in found]
-    found = [builder.reshape(value, old.type.shape) for value, old in zip(found, before, strict=True)]
-    return found if is_filled else _pick(builder, choice, before, found)
+    scalars = [builder.constant(start, x.type.with_shape(())) for start, x in zip(starts, supported, strict=True)]
+    supported = _without_nan(builder, choice, supported, scalars)
+    kept = [loop for loop in loops if loop in out_loops]
+    types = [x.type.with_shape(structure.sizes[loop] for loop in kept) for x in supported]
+    region = _choice_region(builder.importer, builder.source, choice, supported)
+    dims = {"dims": tuple(loop for loop in loops if loop not in out_loops)}
+    results = builder.importer.emit("reduce_region", [*supported, *scalars], types, dims, builder.source, (region,))
+    results = [in_order(builder, Spread(value, tuple(kept)), out_loops) for value in results]
+    results = [builder.reshape(value, old.type.shape) for value, old in zip(results, before, strict=True)]
+    return results if is_filled else _pick(builder, choice, before, results)
 
 
 def _without_nan(builder: Builder, choice: Choice, elements: Sequence[Value], starts: Sequence[Value]) -> list[Value]:
-    """Elements whose key is a NaN become the start: an ordered comparison never takes them. An extreme keeps them."""
+    """Replace elements whose key is NaN by the start value, since an ordered comparison never selects them. An
+    `extreme` output keeps NaN.
+    """
     key = elements[choice.key]
     if not is_float(key.type.dtype):
         return list(elements)
@@ -142,7 +150,7 @@ def _without_nan(builder: Builder, choice: Choice, elements: Sequence[Value], st
 
 
 def _choice_region(outer: Importer, op: Operation, choice: Choice, elements: Sequence[Value]) -> Graph:
-    """The region over (accumulators, elements)."""
+    """Return the reduction region over (accumulators, elements)."""
     inner = Importer(outer.reading, Graph(""), outer)
     old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))
     inner.graph.inputs = [*old, *new]
@@ -151,11 +159,11 @@ def _choice_region(outer: Importer, op: Operation, choice: Choice, elements: Seq
 
 
 def _pick(builder: Builder, choice: Choice, old: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-    """One step of the choice."""
+    """Emit one step of the joint reduction."""
     direction = ("GE" if choice.equal else "GT") if choice.greater else ("LE" if choice.equal else "LT")
     taken = builder.compare(direction, new[choice.key], old[choice.key])
     extreme = "maximum" if choice.greater else "minimum"
     return [
-        builder.apply(extreme, o, n) if number in choice.extreme else builder.select(taken, n, o)
-        for number, (o, n) in enumerate(zip(old, new, strict=True))
+        builder.apply(extreme, o, n) if index in choice.extreme else builder.select(taken, n, o)
+        for index, (o, n) in enumerate(zip(old, new, strict=True))
     ]

@@ -1,4 +1,4 @@
-"""Reductions whose order cannot be changed for all we know: a loop over the reduced elements, one after the other."""
+"""Fallback for reductions that are not known to be associative: a sequential loop over the reduced elements."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from meshgen.mlir.spread import Loops, Spread, over
 INDEX = TensorType((), "i64")
 
 
-def looped(structure: Structure, places: Sequence[Loops]) -> list[Value] | None:
-    """The outputs at the end of a `while` over the loops that no output has; None where the body cannot be computed.
+def looped(structure: Structure, out_loops: Sequence[Loops]) -> list[Value] | None:
+    """Compute the outputs with a `while` over the loops that no output has. Returns None if the body is unsupported.
 
-    All other loops are done at once: outputs are carried over them.
+    All other loops are vectorized: outputs are carried as tensors over them.
     """
     builder, sizes = structure.builder, structure.sizes
-    kept = tuple(sorted(places[0]))
-    if None in sizes or any(tuple(sorted(place)) != kept for place in places):
+    kept = tuple(sorted(out_loops[0]))
+    if None in sizes or any(tuple(sorted(loops_of_output)) != kept for loops_of_output in out_loops):
         return None
     folded = tuple(loop for loop in range(len(sizes)) if loop not in kept)
     used = [n for n, argument in enumerate(structure.block.args[: structure.inputs]) if argument.first_use]
     elements = [read(builder, structure.values[n], structure.maps[n].results, sizes) for n in used]
     elements = [_folded_first(builder, element, folded, sizes) for element in elements]
     before = structure.values[structure.inputs :]
-    shapes = [before[n].type.with_shape(sizes[loop] for loop in place) for n, place in enumerate(places)]
+    shapes = [
+        before[n].type.with_shape(sizes[loop] for loop in loops_of_output)
+        for n, loops_of_output in enumerate(out_loops)
+    ]
     carried = [builder.reshape(value, kind.shape) for value, kind in zip(before, shapes, strict=True)]
     operands = [builder.constant(0, INDEX), *carried, *(element.value for element in elements)]
-    body, captured = _folding_loop_body(structure, places, folded, used, elements, operands)
+    body, captured = _folding_loop_body(structure, out_loops, folded, used, elements, operands)
     if body is None:
         return None
     operands += captured
@@ -41,51 +44,56 @@ def looped(structure: Structure, places: Sequence[Loops]) -> list[Value] | None:
     condition = counting_condition(builder.importer, structure.op, operands, trips)
     types = [value.type for value in operands]
     results = builder.importer.emit("while", operands, types, {}, structure.op, (condition, body))
-    return [builder.reshape(found, old.type.shape) for found, old in zip(results[1:], before, strict=False)]
+    return [builder.reshape(result, old.type.shape) for result, old in zip(results[1:], before, strict=False)]
 
 
 def _folded_first(builder: Builder, element: Spread, folded: Loops, sizes: Sequence[int | None]) -> Spread:
-    """An operand with the loops that are walked in front."""
+    """Transpose an operand so that the sequential loops come first."""
     loops = sorted(element.loops, key=lambda loop: (loop not in folded, loop))
     return Spread(over(builder, element, loops, sizes), tuple(loops))
 
 
-def _folding_loop_body(structure: Structure, places: Sequence[Loops], folded: Loops, used: Sequence[int],
+def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded: Loops, used: Sequence[int],
                        elements: Sequence[Spread], operands: Sequence[Value]) -> tuple[Graph | None, list[Value]]:  # fmt: skip
-    """One step over (number, outputs, operands, what else is used), and the values of the latter outside."""
+    """Build one iteration over (index, outputs, operands, captures). Returns the body and the captured values outside."""
     outer = structure.builder.importer
     inner = Importer(outer.reading, Graph(""), outer)
     builder = Builder(inner, structure.op)
     inner.graph.inputs = [Value(value.type, value.name) for value in operands]
-    number, *rest = inner.graph.inputs
-    carried, whole = rest[: len(places)], rest[len(places) :]
-    digits = nested_numbers(builder, number, [structure.sizes[loop] or 0 for loop in folded])
+    iteration, *rest = inner.graph.inputs
+    carried, operand_inputs = rest[: len(out_loops)], rest[len(out_loops) :]
+    loop_indices = nested_numbers(builder, iteration, [structure.sizes[loop] or 0 for loop in folded])
     body = Body(builder, structure.block, structure.sizes, structure)
-    body.indices = {loop: Spread(digit, ()) for loop, digit in zip(folded, digits, strict=True)}
-    for position, element, value in zip(used, elements, whole, strict=True):
-        body.known[structure.block.args[position]] = _at(builder, Spread(value, element.loops), body.indices)
-    for argument, value, place in zip(structure.block.args[structure.inputs :], carried, places, strict=True):
-        body.known[argument] = Spread(value, place)
-    found = [body.full(root, place) for root, place in zip(structure.terminator.operands, places, strict=True)]
-    outputs = [value for value in found if value is not None]
-    if len(outputs) != len(found):
+    body.indices = {loop: Spread(loop_index, ()) for loop, loop_index in zip(folded, loop_indices, strict=True)}
+    for operand_index, element, value in zip(used, elements, operand_inputs, strict=True):
+        body.known[structure.block.args[operand_index]] = _at(builder, Spread(value, element.loops), body.indices)
+    for argument, value, loops_of_output in zip(
+        structure.block.args[structure.inputs :], carried, out_loops, strict=True
+    ):
+        body.known[argument] = Spread(value, loops_of_output)
+    yielded = [
+        body.full(root, loops_of_output)
+        for root, loops_of_output in zip(structure.terminator.operands, out_loops, strict=True)
+    ]
+    outputs = [value for value in yielded if value is not None]
+    if len(outputs) != len(yielded):
         return None, []
-    inside = [inner.taken(ssa) for ssa in inner.captures]
-    inner.graph.inputs += inside
-    following = builder.apply("add", number, builder.constant(1, INDEX))
-    inner.graph.outputs = [following, *outputs, *whole, *inside]
+    captures = [inner.taken(ssa) for ssa in inner.captures]
+    inner.graph.inputs += captures
+    next_iteration = builder.apply("add", iteration, builder.constant(1, INDEX))
+    inner.graph.outputs = [next_iteration, *outputs, *operand_inputs, *captures]
     return inner.graph, [outer.value(ssa) for ssa in inner.captures]
 
 
 def _at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread:
-    """An operand at the present numbers of the loops that are walked."""
-    value, walked = element.value, [loop for loop in element.loops if loop in indices]
-    if not walked:
+    """Slice an operand at the current indices of the sequential loops."""
+    value, sequential = element.value, [loop for loop in element.loops if loop in indices]
+    if not sequential:
         return element
     sizes = value.type.sizes
-    rest = sizes[len(walked) :]
+    rest = sizes[len(sequential) :]
     zero = builder.constant(0, INDEX)
-    places = [*(indices[loop].value for loop in walked), *([zero] * len(rest))]
-    ones = (*([1] * len(walked)), *rest)
-    found = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
-    return Spread(builder.reshape(found, rest), element.loops[len(walked) :])
+    starts = [*(indices[loop].value for loop in sequential), *([zero] * len(rest))]
+    ones = (*([1] * len(sequential)), *rest)
+    element_slice = builder.emit("dynamic_slice", [value, *starts], value.type.with_shape(ones), slice_sizes=ones)
+    return Spread(builder.reshape(element_slice, rest), element.loops[len(sequential) :])

@@ -1,8 +1,9 @@
-"""Operands of structured operations as values over loops: what their indexing maps read.
+"""Conversion of structured operands, as their indexing maps read them, into values over loops.
 
-A dim that is read at one loop is that loop; a stride, an offset or a negative step is a slice or a reversal; the digits
-of an index (`4 * i + j` with j below 4) are a reshape; a window (`i + k`) is its shifted slices side by side; what is
-left (`i mod 3`, a diagonal) is looked up at constant places.
+A dim indexed by one loop becomes that loop. Strides, offsets and negative steps become slices and reversals. A
+linearized index
+(`4 * i + j` with j < 4) becomes a reshape, and a window (`i + k`) a concatenation of shifted slices. Other maps
+(`i mod 3`, a diagonal) become a gather at constant indices.
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.spread import Loops, Spread, reshaped_dim, sliced
 
-MOST_SLICES = 256  # a window of more elements is looked up
-MOST_PLACES = 1 << 22  # a table of them is a constant of the program: 32 MB per index
+MOST_SLICES = 256  # slices per window; a larger window is gathered. Chosen: bounds the number of nodes
+# elements of a gather's index table, which is a constant of the program: 32 MB per index. Chosen: bounds the program's
+# size
+MOST_PLACES = 1 << 22
 
 
 class UnreadableMap(Exception):
-    """A map that cannot be converted; the message has the reason."""
+    """Raised for a map that cannot be converted; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """The place `sum(step * loop) + offset` at which a dim is read: steps by loop, none of them 0."""
+    """An index of the form `sum(step * loop) + offset`, as (loop, step) pairs with nonzero steps."""
 
     steps: tuple[tuple[int, int], ...]
     offset: int
 
     @property
     def loop(self) -> int | None:
-        """The loop that the dim is, if it is one."""
+        """Return the loop if the index is one plain loop, else None."""
         return self.steps[0][0] if self.offset == 0 and len(self.steps) == 1 and self.steps[0][1] == 1 else None
 
     @property
@@ -45,7 +48,7 @@ class Line:
 
 
 def line_of(expression: AffineExpr) -> Line | None:
-    """An expression as a sum of loops with constant steps; None where it is none."""
+    """Return an affine expression as a `Line`, or None if it is not linear in the loops."""
     if isinstance(expression, AffineDimExpr):
         return Line(((expression.position, 1),), 0)
     if isinstance(expression, AffineConstantExpr):
@@ -67,30 +70,32 @@ def line_of(expression: AffineExpr) -> Line | None:
 
 
 def lines_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> list[Line | None]:
-    """The lines of a map's results; loops that run once add nothing, unless a dim is just that loop."""
-    found: list[Line | None] = []
+    """Return the results of a map as `Line`s. Loops of size 1 are dropped, except where the index is just that loop."""
+    lines: list[Line | None] = []
     for line in map(line_of, expressions):
         if line is not None and line.loop is None:
             line = replace(line, steps=tuple((loop, step) for loop, step in line.steps if sizes[loop] != 1))
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> Spread:
-    """The elements of an operand that a map reads, over the loops that it depends on. Raises UnreadableMap."""
+    """Return the elements that a map reads, over the loops that it depends on. Raises UnreadableMap."""
     lines = lines_of(expressions, sizes)
     plain = [line.loop for line in lines if line is not None and line.loop is not None]
     if len(plain) == len(lines) == len(set(plain)):
         return Spread(value, tuple(plain))
     if None in sizes or None in value.type.shape:
         raise UnreadableMap("reads indices that cannot be computed while sizes are unknown")
-    known = [size or 0 for size in sizes]
-    if 0 in known:
-        loops = sorted({dim.position for each in expressions for dim in each.dfs() if isinstance(dim, AffineDimExpr)})
-        return Spread(builder.constant(0, value.type.with_shape(known[loop] for loop in loops)), tuple(loops))
-    _check_bounds(value, expressions, lines, known)
-    value, found = _looked_up(builder, value, expressions, lines, known)
-    return _opened(builder, *_cropped(builder, value, found, known), known)
+    static_sizes = [size or 0 for size in sizes]
+    if 0 in static_sizes:
+        loops = sorted(
+            {dim.position for expression in expressions for dim in expression.dfs() if isinstance(dim, AffineDimExpr)}
+        )
+        return Spread(builder.constant(0, value.type.with_shape(static_sizes[loop] for loop in loops)), tuple(loops))
+    _check_bounds(value, expressions, lines, static_sizes)
+    value, sliceable_lines = _looked_up(builder, value, expressions, lines, static_sizes)
+    return _opened(builder, *_cropped(builder, value, sliceable_lines, static_sizes), static_sizes)
 
 
 def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None], sizes: Sequence[int]
@@ -106,31 +111,42 @@ def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequen
 
 def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None],
                sizes: Sequence[int]) -> tuple[Value, list[Line]]:  # fmt: skip
-    """The value with its dims that no slice can read replaced by the loops they depend on, in front."""
+    """Gather the dims that slices cannot read. Returns the value, with the loops of these dims in front, and its new
+    index lines.
+    """
     uses = [loop for line in lines if line is not None for loop in line.loops]
-    hard = [
+    gathered_dims = [
         dim for dim, line in enumerate(lines)
         if line is None or _slices(line, sizes) > MOST_SLICES or any(uses.count(loop) > 1 for loop in line.loops)
     ]  # fmt: skip
-    loops = sorted({d.position for dim in hard for d in expressions[dim].dfs() if isinstance(d, AffineDimExpr)})
+    loops = sorted(
+        {d.position for dim in gathered_dims for d in expressions[dim].dfs() if isinstance(d, AffineDimExpr)}
+    )
     also = [dim for dim, line in enumerate(lines) if line is not None and set(line.loops) & set(loops)]
-    hard = sorted({*hard, *also})
-    if not hard:
+    gathered_dims = sorted({*gathered_dims, *also})
+    if not gathered_dims:
         return value, [line for line in lines if line is not None]
-    loops = sorted({d.position for dim in hard for d in expressions[dim].dfs() if isinstance(d, AffineDimExpr)})
-    places = _places([expressions[dim] for dim in hard], loops, sizes)
+    loops = sorted(
+        {d.position for dim in gathered_dims for d in expressions[dim].dfs() if isinstance(d, AffineDimExpr)}
+    )
+    indices = _constant_indices([expressions[dim] for dim in gathered_dims], loops, sizes)
     shape = value.type.sizes
-    if any(place.min() < 0 or place.max() >= shape[dim] for dim, place in zip(hard, places, strict=True)):
+    if any(
+        dim_indices.min() < 0 or dim_indices.max() >= shape[dim]
+        for dim, dim_indices in zip(gathered_dims, indices, strict=True)
+    ):
         raise UnreadableMap("reads outside of the operand")
-    index = np.stack(places, -1).astype(np.int32)
+    index = np.stack(indices, -1).astype(np.int32)
     table = builder.emit("constant", [], TensorType(index.shape, "i32"), value=index)
-    found = builder.gather(value, table, hard, len(loops))
-    left = [line for dim, line in enumerate(lines) if dim not in hard and line is not None]
-    return found, [*(Line(((loop, 1),), 0) for loop in loops), *left]
+    gathered = builder.gather(value, table, gathered_dims, len(loops))
+    remaining_lines = [line for dim, line in enumerate(lines) if dim not in gathered_dims and line is not None]
+    return gathered, [*(Line(((loop, 1),), 0) for loop in loops), *remaining_lines]
 
 
-def _places(expressions: Sequence[AffineExpr], loops: Sequence[int], sizes: Sequence[int]) -> list[np.ndarray]:
-    """The values of expressions at every point of some loops."""
+def _constant_indices(
+    expressions: Sequence[AffineExpr], loops: Sequence[int], sizes: Sequence[int]
+) -> list[np.ndarray]:
+    """Evaluate index expressions at all points of these loops."""
     shape = [sizes[loop] for loop in loops]
     if math.prod(shape) > MOST_PLACES:
         raise UnreadableMap(f"reads {math.prod(shape)} elements one by one")
@@ -139,7 +155,7 @@ def _places(expressions: Sequence[AffineExpr], loops: Sequence[int], sizes: Sequ
 
 
 def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray:
-    """An affine expression at arrays of loop numbers. Raises UnreadableMap for symbols."""
+    """Evaluate an affine expression on arrays of loop indices. Raises UnreadableMap for symbols."""
     if isinstance(expression, AffineDimExpr):
         return grid[expression.position]
     if isinstance(expression, AffineConstantExpr):
@@ -158,26 +174,26 @@ def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray
 
 
 def _slices(line: Line, sizes: Sequence[int]) -> int:
-    """How many slices make a window: none where the loops are digits of the index."""
+    """Return the number of slices that a window needs: 0 for a linearized index."""
     if _digits(line, sizes) is not None:
         return 0
-    counts = sorted(sizes[loop] for loop in line.loops)
-    return math.prod(counts[:-1])
+    loop_sizes = sorted(sizes[loop] for loop in line.loops)
+    return math.prod(loop_sizes[:-1])
 
 
 def _digits(line: Line, sizes: Sequence[int]) -> Loops | None:
-    """The loops from major to minor where each one's step is the number of places of those below it."""
-    below, found = 1, list[int]()
+    """Return the loops of a linearized index from major to minor, or None if the index is not one."""
+    inner_size, found = 1, list[int]()
     for loop, step in sorted(line.steps, key=lambda pair: pair[1]):
-        if step != below:
+        if step != inner_size:
             return None
         found.insert(0, loop)
-        below *= sizes[loop]
+        inner_size *= sizes[loop]
     return tuple(found) if len(found) > 1 else None
 
 
 def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> tuple[Value, list[Line]]:
-    """The value reversed where a dim is read backwards, and cut to what dims of at most one loop, or digits, read."""
+    """Reverse dims with a negative step, and slice dims that are not windows to the range that is read."""
     lines = list(lines)
     shape = value.type.sizes
     back = [d for d, line in enumerate(lines) if len(line.steps) == 1 and line.steps[0][1] < 0]
@@ -197,7 +213,9 @@ def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Seque
 
 
 def _opened(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> Spread:
-    """Each dim as its loops: digits by a reshape, windows by their shifted slices, constants dropped."""
+    """Expand each dim into its loops: a linearized index by a reshape, a window by shifted slices. Constant dims are
+    dropped.
+    """
     loops: list[int] = []
     dim = 0
     for line in lines:
@@ -213,20 +231,22 @@ def _opened(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequen
 
 
 def _opened_window(builder: Builder, value: Value, dim: int, line: Line, sizes: Sequence[int]) -> tuple[Value, Loops]:
-    """A dim that is read at a sum of loops: a slice along the longest loop for each point of the others."""
-    slide = max(line.loops, key=lambda loop: sizes[loop])
-    others = [loop for loop in line.loops if loop != slide]
+    """Expand a dim indexed by a sum of loops into one slice along the longest loop per point of the other loops."""
+    longest = max(line.loops, key=lambda loop: sizes[loop])
+    other_loops = [loop for loop in line.loops if loop != longest]
     steps = dict(line.steps)
-    step, parts, shape = steps[slide], list[Value](), value.type.sizes
-    for point in itertools.product(*(range(sizes[loop]) for loop in others)):
-        first = line.offset + sum(steps[loop] * at for loop, at in zip(others, point, strict=True))
-        last = first + step * (sizes[slide] - 1)
+    step, shifted_slices, shape = steps[longest], list[Value](), value.type.sizes
+    for point in itertools.product(*(range(sizes[loop]) for loop in other_loops)):
+        first = line.offset + sum(steps[loop] * at for loop, at in zip(other_loops, point, strict=True))
+        last = first + step * (sizes[longest] - 1)
         start, limit, stride = [0] * len(shape), list(shape), [1] * len(shape)
         start[dim], limit[dim], stride[dim] = min(first, last), max(first, last) + 1, abs(step)
-        part = sliced(builder, value, start, limit, stride)
+        shifted_slice = sliced(builder, value, start, limit, stride)
         if step < 0:
-            part = builder.emit("reverse", [part], part.type, dims=(dim,))
-        parts.append(reshaped_dim(builder, part, dim, [1, sizes[slide]]))
-    kind = parts[0].type.with_shape([*shape[:dim], len(parts), sizes[slide], *shape[dim + 1 :]])
-    joined = parts[0] if len(parts) == 1 else builder.emit("concatenate", parts, kind, dim=dim)
-    return reshaped_dim(builder, joined, dim, [sizes[loop] for loop in others]), (*others, slide)
+            shifted_slice = builder.emit("reverse", [shifted_slice], shifted_slice.type, dims=(dim,))
+        shifted_slices.append(reshaped_dim(builder, shifted_slice, dim, [1, sizes[longest]]))
+    kind = shifted_slices[0].type.with_shape([*shape[:dim], len(shifted_slices), sizes[longest], *shape[dim + 1 :]])
+    joined = (
+        shifted_slices[0] if len(shifted_slices) == 1 else builder.emit("concatenate", shifted_slices, kind, dim=dim)
+    )
+    return reshaped_dim(builder, joined, dim, [sizes[loop] for loop in other_loops]), (*other_loops, longest)

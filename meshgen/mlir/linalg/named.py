@@ -1,4 +1,4 @@
-"""Reader of linalg's named operations: each is expanded to its generic form, and read as that."""
+"""Importers of linalg's named operations, which are expanded to their generic form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from meshgen.mlir.spread import transposed
 
 
 def _operand_element_types(op: Operation) -> list[Attribute]:
-    """The element types of the operands."""
+    """Return the element types of the operands."""
     return [getattr(operand.type, "element_type", operand.type) for operand in op.operands]
 
 
@@ -36,7 +36,7 @@ def _is_unsigned(op: Operation) -> bool:
 
 
 def import_product(importer: Importer, op: Operation) -> None:
-    """Contractions. Maps of its own replace those that the name says."""
+    """Convert a contraction. An explicit `indexing_maps` attribute overrides the maps implied by the operation's name."""
     word = op.name.partition(".")[2]
     maps = own_maps(op) or letter_maps_of(word)
     if len(maps) == 3 and len(op.operands) == 5:
@@ -45,7 +45,7 @@ def import_product(importer: Importer, op: Operation) -> None:
 
 
 def import_window(importer: Importer, op: Operation) -> None:
-    """Convolutions and poolings."""
+    """Convert a convolution or pooling."""
     ones = (1,) * _spatial_rank(op)
     strides, dilations = (integers(op.properties.get(name)) or ones for name in ("strides", "dilations"))
     maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
@@ -55,13 +55,13 @@ def import_window(importer: Importer, op: Operation) -> None:
 
 
 def _spatial_rank(op: Operation) -> int:
-    """Dims of the window, by the operation's name."""
+    """Return the number of spatial dims, which the operation's name encodes."""
     words = op.name.removeprefix("linalg.").removeprefix("depthwise_").split("_")
     return int(words[1][0]) if words[0] == "conv" else sum(letter in "dhw" for letter in words[1])
 
 
 def import_elementwise(importer: Importer, op: Operation) -> None:
-    """An element-wise operation; what its output held before is not read."""
+    """Convert an element-wise operation. The initial value of its output is not read."""
     word = string_of(op.properties.get("kind"), op.name.partition(".")[2])
     rank, count = importer.type(op.operands[-1]).rank, input_count(op)
     maps = own_maps(op) or [
@@ -80,7 +80,7 @@ def _fill(b: Builder, value: Value, output: Value) -> Value:
 
 
 def _transpose(b: Builder, value: Value, _: Value) -> Value:
-    """Dim d of the result is dim permutation[d] of the input."""
+    """Transpose: dim d of the result is dim permutation[d] of the input."""
     order = b.integers("permutation")
     if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != b.result.shape:
         raise Refused("MG0104", f"{value.type} by {list(order)} is not {b.result}")
@@ -88,7 +88,7 @@ def _transpose(b: Builder, value: Value, _: Value) -> Value:
 
 
 def _with_new_dims(b: Builder, value: Value, _: Value) -> Value:
-    """`dimensions` are the result's dims that the input does not have."""
+    """Broadcast along `dimensions`, the dims of the result that the input lacks."""
     kind, new = b.result, b.integers("dimensions")
     dims = [d for d in range(kind.rank) if d not in new]
     if tuple(kind.shape[d] for d in dims) != value.type.shape:
@@ -97,12 +97,14 @@ def _with_new_dims(b: Builder, value: Value, _: Value) -> Value:
 
 
 def import_body(importer: Importer, op: Operation) -> None:
-    """A region or a combining operation over all dims, `dimensions` of them reduced."""
+    """Convert `linalg.map` or `linalg.reduce`, given a region or the name of a combining operation. The dims
+    `dimensions` are reduced.
+    """
     folded, count = integers(op.properties.get("dimensions")), input_count(op)
     rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
-    whole = AffineMap.identity(rank)
-    kept = AffineMap(rank, 0, tuple(x for d, x in enumerate(whole.results) if d not in folded))
-    maps = [whole if n < count else kept for n in range(len(op.operands))]
+    identity_map = AffineMap.identity(rank)
+    output_map = AffineMap(rank, 0, tuple(x for d, x in enumerate(identity_map.results) if d not in folded))
+    maps = [identity_map if n < count else output_map for n in range(len(op.operands))]
     if op.regions and op.regions[0].blocks:
         structured(importer, op, op.regions[0].block, maps, count)
         return
@@ -115,12 +117,12 @@ def import_body(importer: Importer, op: Operation) -> None:
 
 
 def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
-    """Convert an operation with the body that `body` writes."""
+    """Convert an operation whose scalar body is emitted by `body`."""
     structured(importer, op, block_of(_operand_element_types(op), body), maps, input_count(op))
 
 
 def _softmax(b: Builder, value: Value, _: Value) -> Value:
-    """exp(x - max(x)) over its sum along one dim."""
+    """Emit the softmax exp(x - max(x)) / sum(exp(x - max(x))) along one dim."""
     axis, shape = int(b.number("dimension") or 0), value.type.shape
     if not 0 <= axis < value.type.rank:
         raise Refused("MG0104", f"{value.type} has no dim {axis}")

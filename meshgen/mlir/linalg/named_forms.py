@@ -1,7 +1,7 @@
-"""Generic forms of linalg's named operations: their indexing maps, and the bodies as operations of arith and math.
+"""Generic forms of linalg's named operations: their indexing maps, and their bodies in terms of arith and math.
 
-Maps are written in letters: `mk, kn -> mn`. In a window the spatial letters of an image are walked: its `h` is read at
-`stride * h + dilation * kh`, where `kh` is the kernel's `h`.
+Maps are written with one letter per loop: `mk, kn -> mn`. In a convolution, the image's spatial dim `h` is indexed by
+`stride * h + dilation * kh`, where `kh` is the loop of the kernel's dim `h`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONTRACTIONS = {
     "matvec": "mk k m", "vecmat": "k kn n", "batch_matvec": "bmk bk bm", "batch_vecmat": "bk bkn bn", "dot": "k k .",
     "mmt4d": "mkpq nkrq mnpr", "batch_mmt4d": "bmkpq bnkrq bmnpr",
 }  # fmt: skip
-# Name of the scalar operation on floats, and on integers.
+# linalg function -> scalar operation on floats, and on integers
 SCALARS = {
     "add": ("addf", "addi"), "sub": ("subf", "subi"), "mul": ("mulf", "muli"), "div": ("divf", "divsi"),
     "div_unsigned": ("", "divui"), "max": ("maximumf", "maxsi"), "min": ("minimumf", "minsi"),
@@ -42,12 +42,14 @@ SPATIAL = "dhw"
 
 @dataclass
 class Scalars:
-    """Writes scalar operations at the end of a block."""
+    """A builder that appends scalar operations to a block."""
 
     block: Block
 
     def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
-        """The result of an operation of arith or math, or of tosa where those have none. Raises Refused where its signature is another."""
+        """Append an operation of arith, math or else tosa, and return its result. Raises Refused if the operands
+        violate its signature.
+        """
         cls = next(
             SCALAR_OPERATIONS[f"{dialect}.{name}"]
             for dialect in ("arith", "math", "tosa")
@@ -62,7 +64,9 @@ class Scalars:
         return operation.results[0]
 
     def named(self, word: str, *operands: SSAValue) -> SSAValue:
-        """linalg's function `word`, by the type of its operands. Raises Refused if that has no such function."""
+        """Append linalg's function `word` for the type of its operands. Raises Refused if it is undefined for this
+        type.
+        """
         if word in ("square", "copy"):
             return self.named("mul", operands[0], operands[0]) if word == "square" else operands[0]
         if word == "reciprocal":
@@ -70,26 +74,26 @@ class Scalars:
         floats, integers = SCALARS.get(word, ("", ""))
         kind = operands[-1].type
         name = integers if isinstance(kind, IntegerType | IndexType) else floats
-        if isinstance(kind, IntegerType) and kind.width.data == 1:  # truth values are not added up modulo 2
+        if isinstance(kind, IntegerType) and kind.width.data == 1:  # logical, not modulo 2
             name = {"addi": "ori", "muli": "andi"}.get(name, name)
         if not name:
             raise Refused("MG0104", f"has no function '{word}' of {kind}")
         return self.apply(name, *operands)
 
     def cast(self, value: SSAValue, kind: Attribute, is_unsigned: bool) -> SSAValue:
-        """A value in another element type."""
-        old = value.type
-        if old == kind:
+        """Append a conversion to another element type, unless the value has it."""
+        old_kind = value.type
+        if old_kind == kind:
             return value
         sign = "u" if is_unsigned else "s"
-        if isinstance(old, IntegerType) and isinstance(kind, IntegerType):
-            name = f"ext{sign}i" if kind.width.data > old.width.data else "trunci"
-        elif isinstance(old, IntegerType):
+        if isinstance(old_kind, IntegerType) and isinstance(kind, IntegerType):
+            name = f"ext{sign}i" if kind.width.data > old_kind.width.data else "trunci"
+        elif isinstance(old_kind, IntegerType):
             name = f"{sign}itofp"
         elif isinstance(kind, IntegerType):
             name = f"fpto{sign}i"
         else:
-            name = "extf" if _width(kind) > _width(old) else "truncf"
+            name = "extf" if _width(kind) > _width(old_kind) else "truncf"
         return self.apply(name, value, result=kind)
 
 
@@ -98,11 +102,13 @@ def _width(kind: Attribute) -> int:
 
 
 Write = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
-"""The yield of a body for one element of each operand."""
+"""A function that appends a body for one element of each operand and returns the value to yield."""
 
 
 def block_of(kinds: Sequence[Attribute], body: Write) -> Block:
-    """A block over one element of each operand, the last of which is the output, that yields what `body` makes."""
+    """Return a block over one element of each operand (the last is the output) that yields the value that `body`
+    computes.
+    """
     block = Block(arg_types=kinds)
     result = body(Scalars(block), block.args)
     block.add_op(YIELD.create(operands=[result]))
@@ -110,7 +116,7 @@ def block_of(kinds: Sequence[Attribute], body: Write) -> Block:
 
 
 def product(is_unsigned: bool) -> Write:
-    """`output + input * input`, in the output's type; two more inputs are zero points."""
+    """Return a body that computes `output + input * input` in the output's type. Two more inputs are zero points."""
 
     def body(scalars: Scalars, arguments: Sequence[SSAValue]) -> SSAValue:
         *inputs, output = arguments
@@ -124,7 +130,7 @@ def product(is_unsigned: bool) -> Write:
 
 
 def pooled(word: str) -> Write:
-    """`word(output, input)`; the window is only there for its shape."""
+    """Return a body that computes `word(output, input)`. The window operand only defines a shape."""
 
     def body(scalars: Scalars, arguments: Sequence[SSAValue]) -> SSAValue:
         source = scalars.cast(arguments[0], arguments[-1].type, word.endswith("unsigned"))
@@ -134,7 +140,7 @@ def pooled(word: str) -> Write:
 
 
 def letter_maps_of(name: str) -> list[AffineMap]:
-    """Maps of a contraction's operands, whose dims are loops, one letter each; none for other operations."""
+    """Return the maps of a named contraction's operands, or [] for other operations."""
     words = _CONTRACTIONS[name].split() if name in _CONTRACTIONS else []
     if not words:
         return []
@@ -146,7 +152,9 @@ def letter_maps_of(name: str) -> list[AffineMap]:
 
 
 def convolution_maps(name: str, strides: Sequence[int], dilations: Sequence[int]) -> tuple[list[AffineMap], str]:
-    """Maps of image, kernel and result of an operation named after its layouts, and what it folds with."""
+    """Return the maps of image, kernel and result for an operation named after its layouts, and its reduction
+    ("product", "max", ...).
+    """
     word = name.removesuffix("_q")
     if word.startswith("pooling_"):
         _, image, fold = word.split("_", 2)
@@ -164,7 +172,7 @@ def convolution_maps(name: str, strides: Sequence[int], dilations: Sequence[int]
 
 def _window_maps(image: str, kernel: str, result: str, strides: Sequence[int], dilations: Sequence[int]
                  ) -> list[AffineMap]:  # fmt: skip
-    """Maps where the image's spatial letters are walked by the kernel's."""
+    """Return the maps of image, kernel and result, where the image's spatial dims are indexed through windows."""
     spatial = [letter for letter in image if letter in SPATIAL]
     if not len(strides) == len(dilations) == len(spatial):
         raise Refused(
@@ -172,10 +180,10 @@ def _window_maps(image: str, kernel: str, result: str, strides: Sequence[int], d
         )
     loops = [*result, *(letter.upper() for letter in spatial)]
     loops += [letter for letter in dict.fromkeys(kernel + image) if letter not in (*loops, *SPATIAL)]
-    at = {letter: AffineExpr.dimension(number) for number, letter in enumerate(loops)}
-    walked = dict(at)
+    loop_dims = {letter: AffineExpr.dimension(index) for index, letter in enumerate(loops)}
+    image_dims = dict(loop_dims)
     for letter, stride, dilation in zip(spatial, strides, dilations, strict=True):
-        walked[letter] = at[letter] * stride + at[letter.upper()] * dilation
-    inside = {**at, **{letter: at[letter.upper()] for letter in spatial}}
-    sides = ((image, walked), (kernel, inside), (result, at))
-    return [AffineMap(len(loops), 0, tuple(places[letter] for letter in word)) for word, places in sides]
+        image_dims[letter] = loop_dims[letter] * stride + loop_dims[letter.upper()] * dilation
+    kernel_dims = {**loop_dims, **{letter: loop_dims[letter.upper()] for letter in spatial}}
+    sides = ((image, image_dims), (kernel, kernel_dims), (result, loop_dims))
+    return [AffineMap(len(loops), 0, tuple(dims[letter] for letter in word)) for word, dims in sides]

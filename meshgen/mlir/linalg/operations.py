@@ -1,6 +1,6 @@
-"""Upstream's dialect linalg as far as meshgen reads it: `generic`, and named operations by the form of their text.
+"""The supported operations of linalg: `generic`, and named operations grouped by their textual form.
 
-They are read, never printed; their semantics are in the importers (`mlir/linalg`).
+They are parsed but never printed; the importers in `mlir/linalg` define their semantics.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _LAYOUT = {
 class Structured(TextOperation):
     """A named operation: `ins(%a : type) outs(%c : type) dimensions = [1] -> type`.
 
-    Its operands are inputs, then outputs; `operandSegmentSizes` says how many there are of each, where the text
-    does. A combining operation in braces becomes `combiner`; a region in text is kept.
+    Its operands are the inputs, then the outputs; `operandSegmentSizes` has their counts if the text has them. A
+    combining
+    operation in braces becomes the property `combiner`, and a region in the text a region.
     """
 
     @classmethod
@@ -50,42 +51,42 @@ class Structured(TextOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> dict[str, Attribute]:
-        """The text before `ins`: attributes, indexing maps, a kind, or a combining operation in braces."""
-        found: dict[str, Attribute] = {}
+        """Parse the text before `ins`: attributes, indexing maps, a kind, or a combining operation in braces."""
+        properties: dict[str, Attribute] = {}
         if cls.name in ("linalg.map", "linalg.reduce"):
             if parser.parse_optional_punctuation("{") is not None:
-                found["combiner"] = StringAttr(parser.parse_identifier())
+                properties["combiner"] = StringAttr(parser.parse_identifier())
                 parser.parse_optional_attr_dict()
                 parser.parse_punctuation("}")
-            return found
+            return properties
         if parser.parse_optional_keyword("dimension") is not None:
             with parser.in_parens():
-                found["dimension"] = IntegerAttr(parser.parse_integer(), 64)
+                properties["dimension"] = IntegerAttr(parser.parse_integer(), 64)
         if parser.parse_optional_keyword("kind") is not None:
             parser.parse_punctuation("=")
-            found["kind"] = _word(parser)
-        for _ in range(2):  # maps are before or after the dictionary
+            properties["kind"] = _word(parser)
+        for _ in range(2):  # Maps are written before or after the dictionary.
             if parser.parse_optional_keyword("indexing_maps") is not None:
                 parser.parse_punctuation("=")
-                found["indexing_maps"] = parser.parse_attribute()
-            found |= _dictionary(parser)
-        return found
+                properties["indexing_maps"] = parser.parse_attribute()
+            properties |= _dictionary(parser)
+        return properties
 
 
 def _dictionary(parser: TextParser) -> dict[str, Attribute]:
-    """`{strides = dense<2> : tensor<2xi64>, cast = #linalg.type_fn<cast_unsigned>}`"""
+    """Parse attributes such as `{strides = dense<2> : tensor<2xi64>, cast = #linalg.type_fn<cast_unsigned>}`."""
     return entries(parser, lambda name: _word(parser) if name in ("cast", "kind") else None)
 
 
 def _word(parser: TextParser) -> StringAttr:
-    """`#linalg.elementwise_kind<add>`"""
+    """Parse an enum attribute such as `#linalg.elementwise_kind<add>`."""
     return StringAttr(
         parser.scan(_WORD, "expected an attribute of linalg, for example #linalg.type_fn<cast_signed>")[1]
     )
 
 
 class Index(TextOperation):
-    """`linalg.index 1 : index`"""
+    """The index of a loop: `linalg.index 1 : index`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -96,7 +97,7 @@ class Index(TextOperation):
 
 
 class Generic(TextOperation):
-    """`linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`"""
+    """The op `linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -114,7 +115,7 @@ class Generic(TextOperation):
 
 
 def _group(parser: TextParser, word: str) -> list[SSAValue]:
-    """`ins(%a, %b : type, type)`"""
+    """Parse `ins(%a, %b : type, type)`, which may be missing."""
     if parser.parse_optional_keyword(word) is None:
         return []
     with parser.in_parens():
@@ -122,13 +123,15 @@ def _group(parser: TextParser, word: str) -> list[SSAValue]:
 
 
 def _region(parser: TextParser) -> list[Region]:
-    """`(%in: f32, %acc: f32) {...}`, if it is there."""
+    """Parse the optional region `(%in: f32, %acc: f32) {...}`."""
     arguments = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_region_argument)
     return [] if arguments is None else [parser.parse_region(arguments)]
 
 
 class Relayout(TextOperation):
-    """`linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : a -> b`"""
+    """The op `linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8]
+    into %d : a -> b`.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:

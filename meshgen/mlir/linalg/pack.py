@@ -1,4 +1,4 @@
-"""Reader of linalg.pack and unpack: tiles of dims become new innermost dims, and back."""
+"""Importers of linalg.pack and unpack: tiles of dims become new innermost dims, and the inverse."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from meshgen.mlir.spread import sliced
 
 @dataclass(frozen=True)
 class _Layout:
-    """`tiles[i]` is the size of the tiles of dim `dims[i]`; `order` is the order of the outer dims."""
+    """A packed layout: dim `dims[i]` has tiles of size `tiles[i]`, and the outer dims have the order `order`."""
 
     dims: tuple[int, ...]
     tiles: tuple[int, ...]
     order: tuple[int, ...]
 
     def counts(self, plain: Sequence[int]) -> list[int]:
-        """How many tiles each dim has; all rows of one that is not cut."""
+        """Return the number of tiles along each dim; an untiled dim has tiles of size 1."""
         tiles = dict(zip(self.dims, self.tiles, strict=True))
         return [-(-size // tiles.get(d, 1)) for d, size in enumerate(plain)]
 
@@ -34,47 +34,47 @@ class _Layout:
         return [*(counts[d] for d in self.order), *self.tiles]
 
     def split(self, plain: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Each dim as tiles and rows of a tile, and the position of both when it is packed."""
-        shape, place = list[int](), dict[tuple[int, bool], int]()
+        """Return the shape with each tiled dim split into (tiles, tile), and the permutation of its dims that packs it."""
+        shape, positions = list[int](), dict[tuple[int, bool], int]()
         for d, count in enumerate(self.counts(plain)):
-            place[d, False] = len(shape)
+            positions[d, False] = len(shape)
             shape.append(count)
             if d in self.dims:
-                place[d, True] = len(shape)
+                positions[d, True] = len(shape)
                 shape.append(self.tiles[self.dims.index(d)])
-        return shape, [*(place[d, False] for d in self.order), *(place[d, True] for d in self.dims)]
+        return shape, [*(positions[d, False] for d in self.order), *(positions[d, True] for d in self.dims)]
 
 
 def _layout(b: Builder, plain: TensorType, packed: TensorType) -> _Layout:
-    """The layout that the lists of the operation say. Raises Refused where they do not fit the types."""
+    """Return the layout that the operation's attributes define. Raises Refused if it does not match the types."""
     dims, tiles, order = (b.integers(name) for name in ("inner_dims_pos", "static_inner_tiles", "outer_dims_perm"))
-    found = _Layout(dims, tiles, order or tuple(range(plain.rank)))
+    layout = _Layout(dims, tiles, order or tuple(range(plain.rank)))
     fits = (
         None not in (*plain.shape, *packed.shape)
         and len(dims) == len(tiles) == len(set(dims))
         and all(0 <= d < plain.rank for d in dims)
         and min(tiles, default=1) > 0
-        and sorted(found.order) == list(range(plain.rank))
+        and sorted(layout.order) == list(range(plain.rank))
     )
-    if fits and plain.with_shape(found.packed(plain.sizes)) == packed:
-        return found
+    if fits and plain.with_shape(layout.packed(plain.sizes)) == packed:
+        return layout
     raise Refused("MG0104", f"{plain} in tiles {list(tiles)} of dims {list(dims)} is not {packed}")
 
 
 def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:
-    """Padded to whole tiles, by the third operand."""
+    """Pad to full tiles with the third operand (0 if missing), split and transpose."""
     layout, plain = _layout(b, value.type, target.type), value.type.sizes
-    if (wide := layout.padded(plain)) != list(plain):
+    if (padded_sizes := layout.padded(plain)) != list(plain):
         zeros = (0,) * len(plain)
         fill = pads[0] if pads else b.constant(0, value.type.with_shape(()))
-        high = tuple(whole - size for whole, size in zip(wide, plain, strict=True))
-        value = b.emit("pad", [value, fill], value.type.with_shape(wide), low=zeros, high=high, interior=zeros)
+        high = tuple(padded_size - size for padded_size, size in zip(padded_sizes, plain, strict=True))
+        value = b.emit("pad", [value, fill], value.type.with_shape(padded_sizes), low=zeros, high=high, interior=zeros)
     shape, order = layout.split(plain)
     return b.emit("transpose", [b.reshape(value, shape)], target.type, perm=tuple(order))
 
 
 def _unpack(b: Builder, value: Value, target: Value) -> Value:
-    """Rows past the end of the result are dropped."""
+    """Transpose and merge the tiles, and drop the padding past the end of the result."""
     layout, plain = _layout(b, target.type, value.type), target.type.sizes
     shape, order = layout.split(plain)
     back = tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -1,7 +1,8 @@
-"""Reductions of structured operations: an accumulator that is combined with terms.
+"""Reductions of structured operations, which combine an accumulator with terms.
 
-A sum of products of two factors is a `dot_general`, or a `convolution` where one of them is read through windows; a
-fold of windows is a `reduce_window`; every other fold is a `reduce` of the term over the loops.
+A sum of products becomes a `dot_general`, or a `convolution` if one factor is read through windows. A reduction over
+windows
+becomes a `reduce_window`, and every other reduction a `reduce` of the term over loops.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Term:
-    """One summand or factor of a fold: the product of `factors`, taken away where `minus`."""
+    """A term of a reduction: the product of `factors`, subtracted if `minus`."""
 
     factors: tuple[SSAValue, ...]
     minus: bool = False
@@ -41,12 +42,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Fold:
-    """`accumulator = combine(accumulator, terms...)`, in any order.
+    """A reduction `accumulator = combine(accumulator, terms...)` that is independent of order.
 
     Attributes:
-        kind: of the graph's `reduce`.
-        is_unsigned: integers are compared as unsigned ones.
-        ignores_nan: a NaN gives way to the other operand.
+        kind: the combining op of the graph's `reduce`.
+        is_unsigned: whether integers are compared as unsigned.
+        ignores_nan: whether a NaN loses against a number.
     """
 
     kind: str
@@ -56,7 +57,7 @@ class Fold:
 
 
 def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
-    """How a yielded value folds its accumulator; None if it does not."""
+    """Match a yielded value as a reduction into its accumulator. Returns None if it is not one."""
     names: set[str] = set()
     terms: list[Term] = []
     while root is not accumulator:
@@ -66,15 +67,15 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
         name, operands = mnemonic(owner), list(owner.operands)
         names.add(name)
         if name == "fma":
-            rest, others = operands[2], operands[:2]
+            remainder, others = operands[2], operands[:2]
         elif name in ("subf", "subi") or depends_on(operands[0], accumulator):
-            rest, others = operands[0], operands[1:]
+            remainder, others = operands[0], operands[1:]
         else:
-            rest, others = operands[1], operands[:1]
-        if any(depends_on(other, accumulator) for other in others):
+            remainder, others = operands[1], operands[:1]
+        if any(depends_on(operand, accumulator) for operand in others):
             return None
         terms.append(Term(_factors(others), name in ("subf", "subi")))
-        root = rest
+        root = remainder
     is_bit = isinstance(accumulator.type, IntegerType) and accumulator.type.width.data == 1
     kinds = {OF_BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
     flags = {name in ("maxui", "minui") for name in names}, {name in ("maxnumf", "minnumf") for name in names}
@@ -84,71 +85,78 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
     return Fold(kinds.pop(), tuple(terms), unsigned and not is_bit, ignoring)
 
 
-def _factors(others: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-    """The two factors of a product that is added up."""
-    owner = others[0].owner
-    if len(others) == 1 and isinstance(owner, Operation) and mnemonic(owner) in ("mulf", "muli"):
+def _factors(operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+    """Return the two factors of the product that is added, or the term itself."""
+    owner = operands[0].owner
+    if len(operands) == 1 and isinstance(owner, Operation) and mnemonic(owner) in ("mulf", "muli"):
         return tuple(owner.operands)
-    return tuple(others)
+    return tuple(operands)
 
 
-def folded(structure: Structure, body: Body, number: int, fold: Fold, place: Loops) -> Value | None:
-    """Output `number`, whose dims are the loops of `place`; all other loops are folded."""
+def folded(structure: Structure, body: Body, output: int, fold: Fold, out_loops: Loops) -> Value | None:
+    """Compute output `output`, with `out_loops` as its loops, by reducing the terms of `fold` over all other loops.
+
+    Returns None if a term is unsupported.
+    """
     builder = structure.builder
-    before = structure.values[structure.inputs + number]
-    found: Value | None = None
+    before = structure.values[structure.inputs + output]
+    total: Value | None = None
     for term in fold.terms:
-        part = _term(structure, body, fold, term, place, before.type.dtype)
+        part = _term(structure, body, fold, term, out_loops, before.type.dtype)
         if part is None:
             return None
         if term.minus and before.type.dtype != "i1":
             part = builder.apply("negate", part)
-        found = part if found is None else builder.apply(fold.kind, found, part)
-    if found is None:
+        total = part if total is None else builder.apply(fold.kind, total, part)
+    if total is None:
         return before
     return _folded_into_output(
         builder,
         fold,
-        builder.reshape(found, before.type.shape),
+        builder.reshape(total, before.type.shape),
         before,
-        fill_number(structure.op.operands[structure.inputs + number]),
+        fill_number(structure.op.operands[structure.inputs + output]),
     )
 
 
-def _folded_into_output(builder: Builder, fold: Fold, found: Value, before: Value, filled: float | None) -> Value:
-    """The fold and what was in the output before; nothing to do where that is neutral."""
-    kind, dtype = before.type, found.type.dtype
-    if filled is not None and np.asarray(filled).astype(kind.numpy_dtype) == neutral(fold.kind, dtype).astype(kind.numpy_dtype):  # fmt: skip
-        return builder.bits(found, kind.dtype)
+def _folded_into_output(builder: Builder, fold: Fold, total: Value, before: Value, fill_value: float | None) -> Value:
+    """Combine the reduction with the initial value of the output, unless that is the neutral element."""
+    kind, dtype = before.type, total.type.dtype
+    if fill_value is not None and np.asarray(fill_value).astype(kind.numpy_dtype) == neutral(fold.kind, dtype).astype(kind.numpy_dtype):  # fmt: skip
+        return builder.bits(total, kind.dtype)
     if fold.ignores_nan:
-        return ignoring_nan(builder, fold.kind, before, found)
-    return builder.bits(builder.apply(fold.kind, builder.bits(before, dtype), found), kind.dtype)
+        return ignoring_nan(builder, fold.kind, before, total)
+    return builder.bits(builder.apply(fold.kind, builder.bits(before, dtype), total), kind.dtype)
 
 
-def _term(structure: Structure, body: Body, fold: Fold, term: Term, place: Loops, dtype: str) -> Value | None:
-    """A term folded over all loops but those of the output."""
-    found = None
+def _term(structure: Structure, body: Body, fold: Fold, term: Term, out_loops: Loops, dtype: str) -> Value | None:
+    """Reduce a term over all loops except those of the output."""
+    reduction = None
     if len(term.factors) == 1:
-        found = folded_windows(structure, fold.kind, term.factors[0], place, partial(prepared, structure.builder, fold))
+        reduction = folded_windows(
+            structure, fold.kind, term.factors[0], out_loops, partial(prepared, structure.builder, fold)
+        )
     elif fold.kind == "add" and dtype != "i1":
-        found = _contraction(structure, body, term.factors, place, dtype)
-        found = found or convolved(structure, term.factors, place, dtype)
-    return found or _plain(structure.builder, body, fold, term, place)
+        reduction = _contraction(structure, body, term.factors, out_loops, dtype)
+        reduction = reduction or convolved(structure, term.factors, out_loops, dtype)
+    return reduction or _plain(structure.builder, body, fold, term, out_loops)
 
 
-def _plain(builder: Builder, body: Body, fold: Fold, term: Term, place: Loops) -> Value | None:
-    """A `reduce` of the term over all loops that the output does not have."""
+def _plain(builder: Builder, body: Body, fold: Fold, term: Term, out_loops: Loops) -> Value | None:
+    """Reduce a term with a `reduce` over all loops except those of the output."""
     loops = tuple(range(len(body.sizes)))
     values = [body.full(factor, loops) for factor in term.factors]
-    known = [value for value in values if value is not None]
-    if len(known) != len(values):
+    supported = [value for value in values if value is not None]
+    if len(supported) != len(values):
         return None
-    value = known[0] if len(known) == 1 else builder.apply("multiply", *known)
-    return in_order(builder, reduced(builder, Spread(prepared(builder, fold, value), loops), fold.kind, place), place)
+    value = supported[0] if len(supported) == 1 else builder.apply("multiply", *supported)
+    return in_order(
+        builder, reduced(builder, Spread(prepared(builder, fold, value), loops), fold.kind, out_loops), out_loops
+    )
 
 
 def prepared(builder: Builder, fold: Fold, value: Value) -> Value:
-    """A term as the graph's fold of its kind takes it: unsigned as such, neutral where a NaN is to give way."""
+    """Prepare a term for the graph's `reduce`: bitcast it to unsigned, or replace NaN by the neutral element."""
     if fold.is_unsigned:
         return builder.bits(value, f"u{value.type.dtype}")
     if fold.ignores_nan:
@@ -157,9 +165,11 @@ def prepared(builder: Builder, fold: Fold, value: Value) -> Value:
     return value
 
 
-def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], place: Loops, dtype: str
+def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], out_loops: Loops, dtype: str
                  ) -> Value | None:  # fmt: skip
-    """The sum of a product as a `dot_general`; None where the loops do not make one or an operand is read in windows."""
+    """Emit a sum of products as a `dot_general`. Returns None if the loops do not form one, or an operand is read
+    through windows.
+    """
     if any(_has_windows(structure, factor) for factor in factors):
         return None
     sides = [body.value(narrow(factor)) for factor in factors]
@@ -168,34 +178,34 @@ def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], 
     left, right = sides
     if left is None or right is None:
         return None
-    return contract(structure.builder, left, right, range(len(body.sizes)), dtype, place)
+    return contract(structure.builder, left, right, range(len(body.sizes)), dtype, out_loops)
 
 
 def _has_windows(structure: Structure, factor: SSAValue) -> bool:
-    """Whether an operand that a factor is computed from is read at sums of loops."""
-    for number, argument in enumerate(structure.block.args):
-        lines = lines_of(structure.maps[number].results, structure.sizes)
+    """Whether the factor depends on an operand that is indexed by sums of loops."""
+    for index, argument in enumerate(structure.block.args):
+        lines = lines_of(structure.maps[index].results, structure.sizes)
         if depends_on(factor, argument) and any(line is None or len(line.steps) > 1 for line in lines):
             return True
     return False
 
 
-def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int], dtype: str, place: Loops
+def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int], dtype: str, out_loops: Loops
              ) -> Value | None:  # fmt: skip
-    """A `dot_general` of two values; None where they do not make one.
+    """Emit a `dot_general` over `loops`. Returns None if the operands do not form one.
 
-    A loop that is summed over and that only one of them has is summed there first.
+    A summed loop that only one operand has is reduced before the `dot_general`.
     """
     shared = set(left.loops) & set(right.loops)
-    everything = set(left.loops) | set(right.loops)
-    if everything != set(loops) or not shared - set(place):
+    all_loops = set(left.loops) | set(right.loops)
+    if all_loops != set(loops) or not shared - set(out_loops):
         return None
-    left, right = (reduced(builder, side, "add", [*shared, *place]) for side in (left, right))
+    left, right = (reduced(builder, side, "add", [*shared, *out_loops]) for side in (left, right))
     a_loops, b_loops = left.loops, right.loops
-    batch, contracted = [x for x in a_loops if x in shared and x in place], [x for x in a_loops if x in shared and x not in place]  # fmt: skip
+    batch, contracted = [x for x in a_loops if x in shared and x in out_loops], [x for x in a_loops if x in shared and x not in out_loops]  # fmt: skip
     free = [x for x in a_loops if x not in shared] + [x for x in b_loops if x not in shared]
     sizes = dict(zip(a_loops, left.value.type.shape, strict=True)) | dict(zip(b_loops, right.value.type.shape, strict=True))  # fmt: skip
     kind = TensorType(tuple(sizes[loop] for loop in batch + free), dtype)
     sums, batches = ([[side.index(x) for x in role] for side in (a_loops, b_loops)] for role in (contracted, batch))
-    found = builder.dot(left.value, right.value, kind, (sums[0], sums[1]), (batches[0], batches[1]))
-    return in_order(builder, Spread(found, tuple(batch + free)), place)
+    product = builder.dot(left.value, right.value, kind, (sums[0], sums[1]), (batches[0], batches[1]))
+    return in_order(builder, Spread(product, tuple(batch + free)), out_loops)

@@ -1,8 +1,9 @@
-"""Reader of linalg's structured operations: a body over loops becomes nodes over whole tensors.
+"""Importer of linalg's structured operations: a body over loops becomes nodes on whole tensors.
 
-Outputs that have all loops are the body computed over all of them. An output that lacks some is folded over those
-(`reduce.py`), chosen together with others (`choice.py`), or accumulated by a loop
-(`loop.py`) where the body does not say that the order of its elements is free.
+An output that has all loops is the body, computed over all of them. An output that lacks some loops is reduced over
+them
+(`reduce.py`), selected jointly with others (`choice.py`), or, if the order of its elements may matter, accumulated by a
+sequential loop (`loop.py`).
 """
 
 from __future__ import annotations
@@ -31,29 +32,31 @@ def import_generic(importer: Importer, op: Operation) -> None:
 
 
 def input_count(op: Operation) -> int:
-    """How many of the operands are inputs."""
+    """Return the number of operands that are inputs, not outputs."""
     if sizes := integers(op.properties.get("operandSegmentSizes")):
         return sizes[0]
     return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
 
 
 def own_maps(op: Operation) -> list[AffineMap]:
-    """The indexing maps that an operation says."""
+    """Return the explicit indexing maps of an operation, or [] if it has none."""
     maps = op.properties.get("indexing_maps")
-    return [each.data for each in maps if isinstance(each, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
+    return [item.data for item in maps if isinstance(item, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
 
 
 def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:
-    """Convert an operation whose operands are `inputs` inputs, then its outputs, read and written at `maps`."""
+    """Convert an operation with the scalar body `block`. The first `inputs` operands are inputs, the others outputs;
+    `maps` index them.
+    """
     structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
     first = len(importer.graph.nodes)
-    found = _outputs(structure)
-    importer.bind_results(op, found)
-    _drop_unused(importer, first, found)
+    results = _outputs(structure)
+    importer.bind_results(op, results)
+    _drop_unused(importer, first, results)
 
 
 def _outputs(structure: Structure) -> list[Value]:
-    """The results. Raises Refused where the operation cannot be computed."""
+    """Compute the results. Raises Refused if the operation is unsupported."""
     values, maps, block = structure.values, structure.maps, structure.block
     if len(maps) != len(values) or len(block.args) < structure.inputs or block.last_op is None:
         counts = f"{len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
@@ -63,69 +66,71 @@ def _outputs(structure: Structure) -> list[Value]:
         raise Refused("MG0103", "has {} outputs, {} results and {} yielded values".format(*counts))
     structure.sizes = loop_sizes(values, maps)
     loops = [_output_loops(map) for map in maps[structure.inputs :]]
-    known = [each for each in loops if each is not None]
-    if len(known) != len(loops):
+    output_loops = [loops_of_output for loops_of_output in loops if loops_of_output is not None]
+    if len(output_loops) != len(loops):
         written = maps[structure.inputs + loops.index(None)]
         raise Refused("MG0103", f"writes at {written}; a dim of an output must be one loop, or 0")
     try:
-        return _computed(structure, known)
+        return _computed(structure, output_loops)
     except UnreadableMap as error:
         raise Refused("MG0103", f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}") from error
 
 
 def _output_loops(map: AffineMap) -> Loops | None:
-    """The loop of each dim of an output; dims of size 1 that are written at 0 have none."""
+    """Return the loop of each dim of an output, without dims of size 1 that are indexed by 0. Returns None for other
+    indices.
+    """
     lines = [line_of(expression) for expression in map.results]
     loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]
-    found = tuple(loop for loop in loops if loop is not None and loop >= 0)
-    return found if None not in loops and len(set(found)) == len(found) and None not in lines else None
+    kept_loops = tuple(loop for loop in loops if loop is not None and loop >= 0)
+    return kept_loops if None not in loops and len(set(kept_loops)) == len(kept_loops) and None not in lines else None
 
 
-def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value]:
+def _computed(structure: Structure, out_loops: Sequence[Loops]) -> list[Value]:
     body, count = structure.body(), len(structure.sizes)
-    found: list[Value | None] = []
-    for number, place in enumerate(places):
-        root = structure.terminator.operands[number]
-        if len(place) == count and not _accumulates(structure, places, number):
-            value = body.full(root, place)
-            found.append(value and structure.builder.reshape(value, structure.values[structure.inputs + number].type.shape))  # fmt: skip
-        elif (fold := _fold(structure, number)) is not None and len(place) < count:
-            found.append(folded(structure, body, number, fold, place))
+    results: list[Value | None] = []
+    for index, loops_of_output in enumerate(out_loops):
+        root = structure.terminator.operands[index]
+        if len(loops_of_output) == count and not _accumulates(structure, out_loops, index):
+            value = body.full(root, loops_of_output)
+            results.append(value and structure.builder.reshape(value, structure.values[structure.inputs + index].type.shape))  # fmt: skip
+        elif (fold := _fold(structure, index)) is not None and len(loops_of_output) < count:
+            results.append(folded(structure, body, index, fold, loops_of_output))
         else:
-            found.append(None)
-    known = [value for value in found if value is not None]
-    if len(known) == len(found):
-        return known
-    if joint := _joint(structure, body, places):
+            results.append(None)
+    computed = [value for value in results if value is not None]
+    if len(computed) == len(results):
+        return computed
+    if joint := _joint(structure, body, out_loops):
         return joint
-    raise Refused("MG0103", f"the computation of result {found.index(None)} is not supported{_unknown(structure)}")
+    raise Refused("MG0103", f"the computation of result {results.index(None)} is not supported{_unknown(structure)}")
 
 
-def _accumulates(structure: Structure, places: Sequence[Loops], number: int) -> bool:
-    """Whether an output that has all loops is computed from one that is still being accumulated."""
-    root, count = structure.terminator.operands[number], len(structure.sizes)
-    pairs = zip(structure.block.args[structure.inputs :], places, strict=False)
-    return any(len(place) < count and depends_on(root, argument) for argument, place in pairs)
+def _accumulates(structure: Structure, out_loops: Sequence[Loops], index: int) -> bool:
+    """Whether an output over all loops reads an accumulator of another output before its reduction is complete."""
+    root, count = structure.terminator.operands[index], len(structure.sizes)
+    pairs = zip(structure.block.args[structure.inputs :], out_loops, strict=False)
+    return any(len(loops_of_output) < count and depends_on(root, argument) for argument, loops_of_output in pairs)
 
 
-def _fold(structure: Structure, number: int) -> Fold | None:
+def _fold(structure: Structure, index: int) -> Fold | None:
     arguments = structure.block.args[structure.inputs :]
-    return fold_of(structure.terminator.operands[number], arguments[number]) if number < len(arguments) else None
+    return fold_of(structure.terminator.operands[index], arguments[index]) if index < len(arguments) else None
 
 
-def _joint(structure: Structure, body: Body, places: Sequence[Loops]) -> list[Value] | None:
-    """Outputs that are accumulated together."""
+def _joint(structure: Structure, body: Body, out_loops: Sequence[Loops]) -> list[Value] | None:
+    """Compute outputs that must be accumulated together, or return None if that is unsupported."""
     if len(structure.block.args) != len(structure.values):
         return None
-    if len(set(places)) == 1 and (choice := choice_of(structure)) is not None:
-        found = chosen(structure, body, choice, places[0])
-        if found is not None:
-            return found
-    return looped(structure, places) if len(places[0]) < len(structure.sizes) else None
+    if len(set(out_loops)) == 1 and (choice := choice_of(structure)) is not None:
+        results = chosen(structure, body, choice, out_loops[0])
+        if results is not None:
+            return results
+    return looped(structure, out_loops) if len(out_loops[0]) < len(structure.sizes) else None
 
 
 def _unknown(structure: Structure) -> str:
-    """The operation of the body that could not be read, if there is one."""
+    """Return ": NAME" for the first unsupported operation of the body, or ""."""
     body = structure.body()
     for operation in structure.block.ops:
         accumulates = any(
@@ -136,9 +141,9 @@ def _unknown(structure: Structure) -> str:
     return ""
 
 
-def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None:
-    """Remove the unused nodes from number `first` on, left by failed attempts."""
-    nodes, used = importer.graph.nodes, set(found)
+def _drop_unused(importer: Importer, first: int, results: Sequence[Value]) -> None:
+    """Remove the unused nodes from index `first` on, which failed attempts left."""
+    nodes, used = importer.graph.nodes, set(results)
     kept = nodes[:first]
     rest = list(reversed(nodes[first:]))
     needed = []

@@ -1,7 +1,8 @@
-"""Windows in structured operations: products summed over windows are convolutions, other folds are `reduce_window`.
+"""Windowed reductions of structured operations: sums of products become convolutions, other reductions `reduce_window`.
 
-A dim of an operand that is read at `stride * o + dilation * k`, with o in the result and k folded away, is walked by a
-window. Whatever else the operand is read at makes up batch and channel dims; several of one role are merged.
+A dim of an operand is a window if it is indexed by `stride * o + dilation * k`, with o a loop of the result and k a
+reduced loop. Its
+other dims are batch and channel dims; several dims of one role are merged.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from meshgen.ops.precision import EXACT
 
 @dataclass(frozen=True)
 class Window:
-    """A dim that is walked: the loop of the result, the loop in the window, and how they step from `offset` on."""
+    """A windowed dim, read at `offset + stride * outer + dilation * inner`: `outer` is a loop of the result, `inner` a
+    reduced one.
+    """
 
     dim: int
     outer: int
@@ -36,7 +39,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Walk:
-    """An operand that is read through windows: its value, and per dim the loop or the window."""
+    """An operand with windowed dims: its value, and the loop or window of each dim."""
 
     value: Value
     dims: tuple[int | Window, ...]
@@ -47,48 +50,48 @@ class Walk:
 
     @property
     def loops(self) -> Loops:
-        """Per dim its loop; of a window the one in the result."""
+        """Return the loop of each dim. A windowed dim counts as its loop in the result."""
         return tuple(dim if isinstance(dim, int) else dim.outer for dim in self.dims)
 
     @property
     def plain(self) -> list[int]:
-        """The loops of dims without windows."""
+        """Return the loops of the dims that are not windows."""
         return [dim for dim in self.dims if isinstance(dim, int)]
 
 
-def walk_of(structure: Structure, factor: SSAValue, place: Loops) -> Walk | None:
-    """A factor computed from one operand alone, which is read through windows."""
+def walk_of(structure: Structure, factor: SSAValue, out_loops: Loops) -> Walk | None:
+    """Match a factor that is computed from one operand alone, read through windows. Returns None for other factors."""
     used = [argument for argument in structure.block.args if depends_on(factor, argument)]
     if len(used) != 1 or None in structure.sizes:
         return None
-    number = structure.block.args.index(used[0])
-    lines = lines_of(structure.maps[number].results, structure.sizes)
-    known = [line for line in lines if line is not None]
-    if len(known) != len(lines) or all(len(line.steps) < 2 for line in known) or not _is_walk(known, place):
+    index = structure.block.args.index(used[0])
+    lines = lines_of(structure.maps[index].results, structure.sizes)
+    linear = [line for line in lines if line is not None]
+    if len(linear) != len(lines) or all(len(line.steps) < 2 for line in linear) or not _is_walk(linear, out_loops):
         return None
-    value = _in_own_dims(structure, used[0], factor, structure.values[number])
-    return None if value is None else _cropped_dims(structure.builder, value, known, place, structure.sizes)
+    value = _in_own_dims(structure, used[0], factor, structure.values[index])
+    return None if value is None else _cropped_dims(structure.builder, value, linear, out_loops, structure.sizes)
 
 
-def _is_walk(lines: Sequence[Line], place: Loops) -> bool:
-    """Whether every dim is a loop, a place, or a window with one of its two loops in the result."""
+def _is_walk(lines: Sequence[Line], out_loops: Loops) -> bool:
+    """Whether every index is constant, one loop, or a window of one result loop and one reduced loop."""
     loops = [loop for line in lines for loop in line.loops]
     pairs = [line for line in lines if len(line.steps) > 1]
-    walks = all(len(line.steps) == 2 and sum(loop in place for loop in line.loops) == 1 for line in pairs)
+    walks = all(len(line.steps) == 2 and sum(loop in out_loops for loop in line.loops) == 1 for line in pairs)
     return walks and len(set(loops)) == len(loops) and all(step > 0 for line in lines for _, step in line.steps)
 
 
 def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue, value: Value) -> Value | None:
-    """A factor computed on the whole of the operand that it depends on."""
-    own = tuple(range(value.type.rank))
-    body = Body(structure.builder, structure.block, value.type.shape, known={argument: Spread(value, own)})
-    return body.full(factor, own)
+    """Compute a factor over the dims of the one operand that it depends on."""
+    loops = tuple(range(value.type.rank))
+    body = Body(structure.builder, structure.block, value.type.shape, known={argument: Spread(value, loops)})
+    return body.full(factor, loops)
 
 
 def _cropped_dims(
-    builder: Builder, value: Value, lines: Sequence[Line], place: Loops, sizes: Sequence[int | None]
+    builder: Builder, value: Value, lines: Sequence[Line], out_loops: Loops, sizes: Sequence[int | None]
 ) -> Walk:
-    """Dims that are read at one loop cut to what it reads, places dropped; windows stay as they are."""
+    """Slice the dims without windows to the range that is read, and drop constant dims."""
     start, limit, stride = [0] * len(lines), list(value.type.sizes), [1] * len(lines)
     dims: list[int | Window] = []
     for dim, line in enumerate(lines):
@@ -99,7 +102,7 @@ def _cropped_dims(
             if loop is not None:
                 dims.append(loop)
             continue
-        (outer, step), (inner, dilation) = sorted(line.steps, key=lambda pair: pair[0] not in place)
+        (outer, step), (inner, dilation) = sorted(line.steps, key=lambda pair: pair[0] not in out_loops)
         dims.append(Window(len(dims), outer, inner, step, dilation, line.offset))
     value = sliced(builder, value, start, limit, stride)
     for dim in reversed([dim for dim, line in enumerate(lines) if not line.steps]):
@@ -108,23 +111,25 @@ def _cropped_dims(
 
 
 def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[int, int]:
-    """Negative padding that crops the operand, so that the window makes the loop's number of steps."""
+    """Return negative padding that crops the operand so that the number of windows is the size of the outer loop."""
     outer, inner = sizes[window.outer] or 0, sizes[window.inner] or 0
     reach = window.offset + (outer - 1) * window.stride + (inner - 1) * window.dilation + 1
-    rest = size - reach
-    return -window.offset, -rest if rest >= window.stride else 0
+    unread = size - reach
+    return -window.offset, -unread if unread >= window.stride else 0
 
 
-def folded_windows(structure: Structure, kind: str, term: SSAValue, place: Loops, prepare: Callable[[Value], Value]
+def folded_windows(structure: Structure, kind: str, term: SSAValue, out_loops: Loops, prepare: Callable[[Value], Value]
                    ) -> Value | None:  # fmt: skip
-    """A fold of a term that reads one operand through windows, as a `reduce_window`; None where it is none."""
-    walk, builder, sizes = walk_of(structure, term, place), structure.builder, structure.sizes
+    """Emit the reduction of a term that reads one operand through windows as a `reduce_window`. Returns None for other
+    terms.
+    """
+    walk, builder, sizes = walk_of(structure, term, out_loops), structure.builder, structure.sizes
     if walk is None:
         return None
-    read = {*walk.plain, *(loop for w in walk.windows for loop in (w.outer, w.inner))}
-    if any(size != 1 for loop, size in enumerate(sizes) if loop not in read) or not set(place) <= read:
+    read_loops = {*walk.plain, *(loop for w in walk.windows for loop in (w.outer, w.inner))}
+    if any(size != 1 for loop, size in enumerate(sizes) if loop not in read_loops) or not set(out_loops) <= read_loops:
         return None
-    plain = reduced(builder, Spread(prepare(walk.value), walk.loops), kind, place)
+    plain = reduced(builder, Spread(prepare(walk.value), walk.loops), kind, out_loops)
     value = plain.value
     attrs = {name: [1] * value.type.rank for name in ("window_dimensions", "window_strides", "window_dilations")}
     low, high = [0] * value.type.rank, [0] * value.type.rank
@@ -136,56 +141,56 @@ def folded_windows(structure: Structure, kind: str, term: SSAValue, place: Loops
     lists = {**attrs, "base_dilations": [1] * value.type.rank, "low": low, "high": high}
     init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(sizes[loop] for loop in plain.loops)
-    (found,) = builder.importer.emit(
+    (result,) = builder.importer.emit(
         "reduce_window", [value, init], [shape], {name: tuple(n) for name, n in lists.items()},
         builder.source, (fold_region(kind, value.type.dtype),),
     )  # fmt: skip
-    return in_order(builder, Spread(found, plain.loops), place)
+    return in_order(builder, Spread(result, plain.loops), out_loops)
 
 
-def convolved(structure: Structure, factors: Sequence[SSAValue], place: Loops, dtype: str) -> Value | None:
-    """The sum of a product as a `convolution`; None where neither factor is read through windows."""
+def convolved(structure: Structure, factors: Sequence[SSAValue], out_loops: Loops, dtype: str) -> Value | None:
+    """Emit a sum of products as a `convolution`. Returns None if neither factor is read through windows."""
     for image, kernel in ((factors[0], factors[1]), (factors[1], factors[0])):
-        walk = walk_of(structure, narrow(image), place)
+        walk = walk_of(structure, narrow(image), out_loops)
         if walk is None:
             continue
         body = structure.body()
-        other = body.value(narrow(kernel))
-        if other is not None and other.value.type.dtype != walk.value.type.dtype:
-            walk, other = walk_of(structure, image, place), body.value(kernel)
-        if walk is None or other is None:
+        kernel_spread = body.value(narrow(kernel))
+        if kernel_spread is not None and kernel_spread.value.type.dtype != walk.value.type.dtype:
+            walk, kernel_spread = walk_of(structure, image, out_loops), body.value(kernel)
+        if walk is None or kernel_spread is None:
             return None
-        return _convolution(structure.builder, walk, other, structure.sizes, place, dtype)
+        return _convolution(structure.builder, walk, kernel_spread, structure.sizes, out_loops, dtype)
     return None
 
 
-def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[int | None], place: Loops, dtype: str
+def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[int | None], out_loops: Loops, dtype: str
                  ) -> Value | None:  # fmt: skip
-    """The convolution of an image with a kernel; None where loops have no role in one."""
+    """Emit the convolution of an image with a kernel. Returns None if some loop has no role in a convolution."""
     windows = walk.windows
     inner, outer = {w.inner for w in windows}, {w.outer for w in windows}
-    if outer & set(kernel.loops) or set(place) & inner or set(range(len(sizes))) - {*walk.plain, *inner, *outer, *kernel.loops}:  # fmt: skip
+    if outer & set(kernel.loops) or set(out_loops) & inner or set(range(len(sizes))) - {*walk.plain, *inner, *outer, *kernel.loops}:  # fmt: skip
         return None
     shared = [loop for loop in walk.plain if loop in kernel.loops]
-    groups, summed = [x for x in shared if x in place], [x for x in shared if x not in place]
-    image = reduced(builder, Spread(walk.value, walk.loops), "add", [*shared, *place])  # fmt: skip
-    kernel = reduced(builder, kernel, "add", [*shared, *place, *inner])
+    groups, summed = [x for x in shared if x in out_loops], [x for x in shared if x not in out_loops]
+    image = reduced(builder, Spread(walk.value, walk.loops), "add", [*shared, *out_loops])  # fmt: skip
+    kernel = reduced(builder, kernel, "add", [*shared, *out_loops, *inner])
     missing = [loop for loop in inner if loop not in kernel.loops]
     kernel = Spread(over(builder, kernel, (*kernel.loops, *missing), sizes), (*kernel.loops, *missing))
     batch = [loop for loop in image.loops if loop not in shared and loop not in outer]
     features = [loop for loop in kernel.loops if loop not in shared and loop not in inner]
-    rows, taps = [[w.outer] for w in windows], [[w.inner] for w in windows]
-    left, left_dims = _merged_roles(builder, image, [batch, groups + summed, *rows])
+    spatial, taps = [[w.outer] for w in windows], [[w.inner] for w in windows]
+    left, left_dims = _merged_roles(builder, image, [batch, groups + summed, *spatial])
     right, right_dims = _merged_roles(builder, kernel, [summed, groups + features, *taps])
-    roles = [batch, groups + features, *rows]
+    roles = [batch, groups + features, *spatial]
     loops = [loop for role in roles for loop in role]
-    whole = all(len(role) == 1 for role in roles)
-    out_dims = [place.index(role[0]) for role in roles] if whole else list(range(len(roles)))
+    is_unmerged = all(len(role) == 1 for role in roles)
+    out_dims = [out_loops.index(role[0]) for role in roles] if is_unmerged else list(range(len(roles)))
     shape = [0] * len(roles)
     for dim, role in zip(out_dims, roles, strict=True):
         shape[dim] = math.prod(sizes[loop] or 0 for loop in role)
     padding = [_padding(w, left.type.sizes[d], sizes) for w, d in zip(windows, left_dims[2:], strict=True)]
-    found = builder.emit(
+    result = builder.emit(
         "convolution",
         [left, right],
         TensorType(tuple(shape), dtype),
@@ -202,19 +207,21 @@ def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[i
         **_dims("kernel", "input_feature", "output_feature", right_dims),
         **_dims("output", "batch", "feature", out_dims),
     )
-    if whole:
-        return found
-    opened = builder.reshape(found, [sizes[loop] for loop in loops])
-    return in_order(builder, Spread(opened, tuple(loops)), place)
+    if is_unmerged:
+        return result
+    expanded = builder.reshape(result, [sizes[loop] for loop in loops])
+    return in_order(builder, Spread(expanded, tuple(loops)), out_loops)
 
 
 def _dims(side: str, first: str, second: str, dims: Sequence[int]) -> dict[str, Any]:
-    """The attributes that say which dim of an operand or of the result has which role."""
+    """Return the attributes that assign roles to the dims of an operand or result."""
     return {f"{side}_{first}": dims[0], f"{side}_{second}": dims[1], f"{side}_spatial": tuple(dims[2:])}
 
 
 def _merged_roles(builder: Builder, spread: Spread, roles: Sequence[Sequence[int]]) -> tuple[Value, list[int]]:
-    """A value with one dim per role, which merges the role's loops, major to minor; and the dim of each role."""
+    """Reshape a value so that each role has one dim, which merges the role's loops. Returns the value and the dim of
+    each role.
+    """
     if all(len(role) == 1 for role in roles):
         return spread.value, [spread.loops.index(role[0]) for role in roles]
     value = in_order(builder, spread, tuple(loop for role in roles for loop in role))

@@ -1,4 +1,4 @@
-"""The RFC's dialect `mesh`. Read, never printed."""
+"""The RFC's `mesh` dialect. Read, never printed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""The `mesh` dialect: the RFC's and its slides' spelling of what `shard` says. Read, never printed.
+"""The operations of the RFC's `mesh` dialect, in the spelling of the RFC or of its slides. Read, never printed.
 
-LLVM's dialect of this name became `shard`: what it had under the same names is read as that (`mlir/parser.py`), and its first form,
-whose annotations hold the sharding as an attribute, here. Both spellings of annotations are read (`{sharding = [[0], [1]], required = true}` and
-`{#mesh.shard<[[0], [1]]>, required = true}`), and `: type` for `: type -> type` where both are the same.
-A list after the last dim's holds the axes of a partial sum.
+LLVM's dialect of this name was renamed to `shard`: operations that exist in both are read as `shard`
+(`mlir/parser.py`). This file also
+reads LLVM's first form, whose annotations have the sharding as an attribute. Annotations are written `{sharding = [[0],
+[1]], required = true}` or
+`{#mesh.shard<[[0], [1]]>, required = true}`, and `: type` abbreviates `: type -> type` if both are the same.
+A list after the list of the last dim has the axes of a partial sum.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ _SIZES = re.compile(r"(?:\d+|\?)(?:x(?:\d+|\?))*")
 
 @irdl_attr_definition
 class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
-    """`#mesh.shard<@mesh0, [[0], [], [1]]>`: mesh (empty: the function's) and axes per dim, then of a partial sum.
+    """The sharding `#mesh.shard<@mesh0, [[0], [], [1]]>`: a mesh (by default the function's), the axes per dim, then
+    those of a partial sum.
 
-    LLVM's first form writes the latter as `<@mesh0, [[0]], partial = max[1]>`.
+    LLVM's first form writes the axes of a partial value as `<@mesh0, [[0]], partial = max[1]>`.
     """
 
     name = "mesh.shard"
@@ -57,7 +60,9 @@ class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
 
 
 class Cluster(TextOperation):
-    """`mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`; missing sizes, and those below 1, are unknown."""
+    """A mesh declaration: `mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`. Missing sizes,
+    and sizes below 1, are unknown.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -74,19 +79,20 @@ class Cluster(TextOperation):
 
 
 def _parse_dim_sizes(parser: Parser) -> tuple[int, ...]:
-    """`[2, 4]`, or `2x?`"""
+    """Parse sizes such as `[2, 4]` or `2x?`."""
     assert isinstance(parser, TextParser)
     if parser.at_mark("["):
         return parser.parse_integers()
-    found = parser.scan(_SIZES, "expected sizes, as in [2, 4] or 2x4")[0]
-    return tuple(int(size) if size.isdigit() else 0 for size in found.split("x"))
+    sizes = parser.scan(_SIZES, "expected sizes, as in [2, 4] or 2x4")[0]
+    return tuple(int(size) if size.isdigit() else 0 for size in sizes.split("x"))
 
 
 class SubCluster(TextOperation):
-    """`mesh.sub_cluster @row(@mesh0, axes = [1])`: some axes of a cluster, under a name of their own.
+    """A named subset of a cluster's axes: `mesh.sub_cluster @row(@mesh0, axes = [1])`.
 
-    Devices that differ along the other axes belong to different sub-clusters, which all do the same. With
-    `index = [0]`, coordinates along the other axes, one of them is meant: what the others have is unspecified.
+    Devices that differ along the other axes are in different sub-clusters, which all compute the same. With `index =
+    [0]`, only
+    the sub-cluster at these coordinates along the other axes is meant; the values on the others are unspecified.
     """
 
     @classmethod
@@ -104,7 +110,7 @@ class SubCluster(TextOperation):
 
 
 class OnTensor(TextOperation):
-    """`$src {attributes} : type -> type`, where an attribute may be a bare `#mesh.shard<...>`."""
+    """An op on one tensor: `$src {attributes} : type -> type`, where an attribute may be a bare `#mesh.shard<...>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -117,7 +123,7 @@ class OnTensor(TextOperation):
 
 
 class Shard(TextOperation):
-    """`$src to <@mesh0, [[0]]> annotate_for_users : type`: an annotation as LLVM first wrote it."""
+    """An annotation in LLVM's first form: `$src to <@mesh0, [[0]]> annotate_for_users : type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -134,7 +140,7 @@ class Shard(TextOperation):
 
 
 def _attribute_entry(parser: Parser) -> tuple[str, Attribute]:
-    """`name = value`, or a bare `#mesh.shard<...>` under the name `sharding`."""
+    """Parse `name = value`, or a bare `#mesh.shard<...>`, which gets the name `sharding`."""
     name = parser.parse_optional_identifier_or_str_literal()
     if name is None:
         return "sharding", parser.parse_attribute()
@@ -143,7 +149,9 @@ def _attribute_entry(parser: Parser) -> tuple[str, Attribute]:
 
 
 class Query(TextOperation):
-    """`mesh.idx(0)`, or `mesh.idx {axis = 0 : index} : i64`."""
+    """An op that returns the device's coordinate along an axis, or the axis size: `mesh.idx(0)`, or `mesh.idx {axis = 0
+    : index} : i64`.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -161,12 +169,14 @@ class Query(TextOperation):
 OPERATIONS = (
     *define(Cluster, "mesh", {"0 -> 0 <sym_name: string, rank: integer, dim_sizes?: integers>": "cluster"}),
     *define(SubCluster, "mesh", {"0 -> 0 <sym_name: string, cluster: symbol, axes: integers, index?: integers>": "sub_cluster"}),
-    # An annotation of a value's sharding is a hint with `required = false`, or of its users' with `as_result = false`.
-    # Collectives are over `mesh_axis`, by `reduction`, along `tensor_axis`; `local_split` has the new axes per dim as `sharding`.
+    # An annotation is a hint if `required = false`, and applies to the value's users if `as_result = false`.
+    # Collectives run over `mesh_axis`, with `reduction`, along `tensor_axis`; in `local_split`, `sharding` has the new
+    # axes per dim.
     *define(OnTensor, "mesh", {
         "1 tensor -> 1 tensor": "annotate all_gather all_reduce reduce_scatter local_split all_to_all collective_permute",
     }),
     *define(Shard, "mesh", {"1 tensor -> 1 tensor": "shard"}),
-    *define(Query, "mesh", {"0 -> 1 <axis: integer>": "idx size"}),  # a device's coordinate along an axis, and how many there are
+    # the device's coordinate along an axis; the axis size
+    *define(Query, "mesh", {"0 -> 1 <axis: integer>": "idx size"}),
 )  # fmt: skip
 ATTRIBUTES = (MeshShardAttr,)

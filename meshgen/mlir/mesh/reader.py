@@ -1,4 +1,4 @@
-"""Reader of the RFC's `mesh` dialect: its operations become the nodes that `shard`'s become.
+"""Importers of the RFC's `mesh` dialect, whose operations become the same nodes as those of `shard`.
 
 A `mesh.all_gather` or `mesh.local_split` over several tensor dims becomes one node per dim.
 """
@@ -33,12 +33,12 @@ Lists = tuple[tuple[str, ...], ...]
 
 
 def _mesh(importer: Importer) -> Mesh:
-    """The function's cluster, or the only one."""
+    """Return the mesh of the function's cluster, or the only mesh."""
     return importer.reading.meshes.get(DEFAULT, importer.reading.module.mesh)
 
 
 def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
-    """The encoding `#mesh.shard`; one that does not fit is a fault."""
+    """Decode the encoding `#mesh.shard` of a tensor type. Reports a fault if it does not fit."""
     assert isinstance(attribute, MeshShardAttr)
     symbol, lists, partial = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)
@@ -48,7 +48,9 @@ def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
 
 def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None,
                partial: Partial = ()) -> Sharding | None:  # fmt: skip
-    """Axes per dim, and then of a partial sum; collects faults."""
+    """Convert axis lists (one per dim, then of a partial sum) into a sharding. Reports faults at `op` and then returns
+    None.
+    """
     try:
         sharding = from_indices([[int(axis) for axis in axes] for axes in lists], mesh, kind.rank)
         if partial:
@@ -80,17 +82,17 @@ def import_annotate(importer: Importer, op: Operation) -> None:
 
 
 def _lists(op: Operation, name: str) -> Lists:
-    """The axes of an attribute by name; a flat list is one of a single dim."""
+    """Return the axis lists of an attribute; a flat list counts as a single dim."""
     return lists_of(op.attributes.get(name))
 
 
 def _mesh_axis_names(importer: Importer, op: Operation) -> tuple[str, ...]:
-    """`mesh_axis = [0, 1]`, as names."""
+    """Return the names of the axes in `mesh_axis = [0, 1]`."""
     attribute = op.attributes.get("mesh_axis")
     items = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
     names = _mesh(importer).names
     numbers = [item.value.data for item in items if isinstance(item, IntegerAttr)]
-    return tuple(names[number] if 0 <= number < len(names) else str(number) for number in numbers)
+    return tuple(names[index] if 0 <= index < len(names) else str(index) for index in numbers)
 
 
 def _axes_by_name(importer: Importer, lists: Lists) -> Lists:
@@ -122,7 +124,9 @@ def import_all_gather(importer: Importer, op: Operation) -> None:
 
 
 def import_local_split(importer: Importer, op: Operation) -> None:
-    """Without `sharding` the axes are those by which the types differ."""
+    """Convert `mesh.local_split`. Without `sharding`, the new axes are the difference of the operand's and the result's
+    shardings.
+    """
     lists = _axes_by_name(importer, _lists(op, "sharding"))
     if "sharding" not in op.attributes:
         source, target = _shardings(importer, op)
@@ -134,23 +138,23 @@ def import_local_split(importer: Importer, op: Operation) -> None:
 
 
 def _shardings(importer: Importer, op: Operation) -> tuple[Sharding, Sharding]:
-    """Encodings of operand and result; without one a tensor is replicated."""
+    """Return the shardings of operand and result. A tensor without an encoding is replicated."""
     source = importer.value(op.operands[0])
     target = importer.reading.sharding(op.results[0].type, op)
-    rank = Sharding.replicated(source.type.rank)
-    return source.sharding or rank, target or rank
+    replicated = Sharding.replicated(source.type.rank)
+    return source.sharding or replicated, target or replicated
 
 
 def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None:
-    """One node per dim that has axes; between them the shardings in between."""
+    """Emit one node per dim that has axes, with intermediate shardings."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     sharding, target = _shardings(importer, op)
     steps = [(dim, axes) for dim, axes in enumerate(lists) if axes]
     if len(lists) > kind.rank:
         importer.fault("MG0204", f"{op.name}: {len(lists)} lists of axes for {kind} of rank {kind.rank}", op)
         steps = []
-    for place, (dim, axes) in enumerate(steps):
-        before, sharding = sharding, target if place == len(steps) - 1 else _after(sharding, name, dim, axes)
+    for index, (dim, axes) in enumerate(steps):
+        before, sharding = sharding, target if index == len(steps) - 1 else _after(sharding, name, dim, axes)
         attrs: dict[str, Any] = {"axes": axes, "dim": dim}
         if name == "all_gather" and _is_inside(before.dims[dim], axes) and sharding == _after(before, name, dim, axes):
             name, attrs = "retile", {"source": before, "target": sharding, "shape": kind.shape}
@@ -158,32 +162,35 @@ def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None
     importer.bind(op.results[0], value)
 
 
-def _is_inside(have: tuple[str, ...], axes: tuple[str, ...]) -> bool:
-    """Whether all axes split the dim, but other ones inside of them do: joined shards are not what remains."""
-    return set(axes) <= set(have) and have[len(have) - len(axes) :] != axes
+def _is_inside(dim_axes: tuple[str, ...], axes: tuple[str, ...]) -> bool:
+    """Whether `axes` split the dim but are not its innermost axes: then the gathered shards are not contiguous."""
+    return set(axes) <= set(dim_axes) and dim_axes[len(dim_axes) - len(axes) :] != axes
 
 
 def _after(sharding: Sharding, name: str, dim: int, axes: Sequence[str]) -> Sharding:
-    have = sharding.dims[dim]
-    left = have + tuple(axes) if name == "all_slice" else tuple(axis for axis in have if axis not in axes)
-    return sharding.with_dims((*sharding.dims[:dim], left, *sharding.dims[dim + 1 :]))
+    """Return the sharding after an all_slice or all_gather of one dim over `axes`."""
+    dim_axes = sharding.dims[dim]
+    new_axes = dim_axes + tuple(axes) if name == "all_slice" else tuple(axis for axis in dim_axes if axis not in axes)
+    return sharding.with_dims((*sharding.dims[:dim], new_axes, *sharding.dims[dim + 1 :]))
 
 
 def import_all_to_all(importer: Importer, op: Operation) -> None:
-    """The axes that one dim loses and another gains."""
+    """Convert `mesh.all_to_all`: the operand's and the result's shardings show which axes move from one dim to another."""
     source, target = _shardings(importer, op)
     pairs = list(zip(source.dims, target.dims, strict=True))
     lost = [(dim, old[len(new) :]) for dim, (old, new) in enumerate(pairs) if len(old) > len(new)]
-    won = [(dim, new[len(old) :]) for dim, (old, new) in enumerate(pairs) if len(new) > len(old)]
-    if len(lost) != 1 or len(won) != 1 or lost[0][1] != won[0][1]:
+    gained = [(dim, new[len(old) :]) for dim, (old, new) in enumerate(pairs) if len(new) > len(old)]
+    if len(lost) != 1 or len(gained) != 1 or lost[0][1] != gained[0][1]:
         importer.fault("MG0204", f"mesh.all_to_all moves axes from one dim to another, not {source} to {target}", op)
         importer.bind(op.results[0], importer.value(op.operands[0]))
         return
-    emit(importer, op, "all_to_all", {"axes": lost[0][1], "split_dim": won[0][0], "concat_dim": lost[0][0]})
+    emit(importer, op, "all_to_all", {"axes": lost[0][1], "split_dim": gained[0][0], "concat_dim": lost[0][0]})
 
 
 def import_collective_permute(importer: Importer, op: Operation) -> None:
-    """To the devices of another sharding; with `mesh_axis` each shard to the next device along it, the last to the first."""
+    """Convert a transfer to the devices of another sharding, or, with `mesh_axis`, a rotation of the shards along this
+    axis.
+    """
     source, target = _shardings(importer, op)
     if "mesh_axis" in op.attributes:
         _rotate(importer, op, source, target)
@@ -192,7 +199,7 @@ def import_collective_permute(importer: Importer, op: Operation) -> None:
 
 
 def _rotate(importer: Importer, op: Operation, source: Sharding, target: Sharding) -> None:
-    """A manual computation on the shards, whose body is one shift."""
+    """Emit a manual computation whose body rotates the shards by one device."""
     kind, axes, mesh = importer.type(op.results[0]), _mesh_axis_names(importer, op), importer.reading.module.mesh
     value, loc = importer.value(op.operands[0]), importer.reading.source.locate(op)
     importer.bind(op.results[0], value)
@@ -240,10 +247,10 @@ def import_size(importer: Importer, op: Operation) -> None:
 
 
 def _query_axis(importer: Importer, op: Operation) -> str:
-    number, names = integer_of(op.properties["axis"], -1), _mesh(importer).names
-    if 0 <= number < len(names):
-        return names[number]
-    importer.fault("MG0202", f"{op.name}: axis {number} is out of range for a mesh of {len(names)} axes", op)
+    index, names = integer_of(op.properties["axis"], -1), _mesh(importer).names
+    if 0 <= index < len(names):
+        return names[index]
+    importer.fault("MG0202", f"{op.name}: axis {index} is out of range for a mesh of {len(names)} axes", op)
     return ""
 
 

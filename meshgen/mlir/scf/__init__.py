@@ -1,1 +1,1 @@
-"""Upstream's dialect scf."""
+"""Upstream's dialect scf, and the assertions of cf."""

@@ -1,4 +1,4 @@
-"""Conditionals of upstream's scf as xDSL has them, with result types as upstream writes them: in parentheses or, of one, without. Assertions of cf."""
+"""Conditionals of scf, with parsers that accept a single result type without parentheses, and assertions of cf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.mlir.text_operation import result_types
 
 
 class IfOp(scf.IfOp):
-    """`scf.if %c -> type {...} else {...}`"""
+    """The op `scf.if %c -> type {...} else {...}`."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -26,7 +26,7 @@ class IfOp(scf.IfOp):
 
 
 class IndexSwitchOp(scf.IndexSwitchOp):
-    """`scf.index_switch %i -> type case 0 {...} default {...}`"""
+    """The op `scf.index_switch %i -> type case 0 {...} default {...}`."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -43,7 +43,7 @@ class IndexSwitchOp(scf.IndexSwitchOp):
 
 @irdl_op_definition
 class AssertOp(IRDLOperation):
-    """`cf.assert %c, "message"`"""
+    """The op `cf.assert %c, "message"`."""
 
     name = "cf.assert"
     arg = operand_def(i1)

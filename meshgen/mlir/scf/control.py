@@ -1,4 +1,6 @@
-"""Reader of scf, and of assertions of cf: loops become `while`, conditionals `if` and `case`, with everything used from outside carried in."""
+"""Importers of scf and of cf's assertions: loops become `while`, conditionals `if` or `case`, with captured values as
+operands.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,16 @@ from meshgen.mlir.known_integers import constant
 
 
 def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], regions: tuple[Graph, Graph]) -> list[Value]:  # fmt: skip
-    """A `while` over `operands`; the body's inputs that it does not give again stay as they are."""
+    """Emit a `while` over `operands`. Inputs of the body that it does not yield (the last ones) are loop invariants."""
     condition, body = regions
     body.outputs = [*body.outputs, *body.inputs[len(body.outputs) :]]
     return importer.emit("while", operands, [value.type for value in operands], {}, op, (condition, body))
 
 
 def import_for(importer: Importer, op: Operation) -> None:
-    """`while (i < upper) { body; i += step }` over (i, carried values, bounds, captured values)."""
+    """Convert to `while (i < upper) { body; i += step }` over (i, carried values, captured values, bounds)."""
     assert isinstance(op, scf.ForOp)
-    if not op.results:  # it has no effect
+    if not op.results:  # A loop without results has no effect.
         return
     step = constant(op.step)
     if step is not None and step < 1:
@@ -33,30 +35,33 @@ def import_for(importer: Importer, op: Operation) -> None:
     bounds = list(dict.fromkeys([op.ub, op.step]))
     (body,), captured = importer.blocks([op.body.block], bounds)
     count = len(op.body.block.args)
-    places = [count + bounds.index(bound) for bound in (op.ub, op.step)]
+    bound_positions = [count + bounds.index(bound) for bound in (op.ub, op.step)]
     inner = Builder(Importer(importer.reading, body, importer), op)
-    number = body.inputs[0]
-    following = inner.apply("add", number, _bound(inner, op.step, body.inputs[places[1]]))
-    body.outputs = [following, *body.outputs]
+    induction_variable = body.inputs[0]
+    next_value = inner.apply("add", induction_variable, _bound(inner, op.step, body.inputs[bound_positions[1]]))
+    body.outputs = [next_value, *body.outputs]
     operands = [importer.value(op.lb), *importer.values(op.iter_args), *importer.values(captured)]
     condition = Graph("", [Value(value.type, value.name) for value in operands])
     outer = Builder(Importer(importer.reading, condition, importer), op)
-    upper = _bound(outer, op.ub, condition.inputs[places[0]])
+    upper = _bound(outer, op.ub, condition.inputs[bound_positions[0]])
     condition.outputs = [outer.compare("LT", condition.inputs[0], upper)]
     results = while_loop(importer, op, operands, (condition, body))
     importer.bind_results(op, results[1:])
 
 
 def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
-    """A bound inside of a loop: its number where it is known, which says how often the loop runs."""
+    """Return a constant bound as a constant inside the loop, so that the trip count is known; else the captured
+    `value`.
+    """
     number = constant(ssa)
     return value if number is None else builder.constant(number, value.type)
 
 
 def import_while(importer: Importer, op: Operation) -> None:
-    """The first region decides and hands on values to the second; both are computed from what the loop carries.
+    """Convert a loop whose first region computes the condition and the operands of the second region.
 
-    The results are the values that the first region passes on when it ends the loop, so it is computed once more after it.
+    The results are the values that the first region passes on at the end of the loop, so it is emitted once more after
+    the loop.
     """
     assert isinstance(op, scf.WhileOp)
     (before, after), captured = importer.blocks([op.before_region.block, op.after_region.block])
@@ -65,17 +70,17 @@ def import_while(importer: Importer, op: Operation) -> None:
     condition = Graph("", [Value(value.type, value.name) for value in operands])
     condition.outputs = copy_nodes(before, condition.inputs, condition)[:1]
     body = Graph("", [Value(value.type, value.name) for value in operands])
-    handed = copy_nodes(before, body.inputs, body)[1:]
-    body.outputs = copy_nodes(after, [*handed, *body.inputs[count:]], body)
+    passed_on = copy_nodes(before, body.inputs, body)[1:]
+    body.outputs = copy_nodes(after, [*passed_on, *body.inputs[count:]], body)
     last = while_loop(importer, op, operands, (condition, body))
-    handed = copy_nodes(before, last, importer.graph)[1:]
-    importer.bind_results(op, handed)
+    passed_on = copy_nodes(before, last, importer.graph)[1:]
+    importer.bind_results(op, passed_on)
 
 
 def import_if(importer: Importer, op: Operation) -> None:
-    """Both branches take the captures of both."""
+    """Convert to an `if`, whose branches take the captures of both."""
     assert isinstance(op, scf.IfOp)
-    if not op.results:  # it has no effect
+    if not op.results:  # A conditional without results has no effect.
         return
     if not op.false_region.blocks:
         raise Refused("MG0104", "a conditional with results needs an else branch")
@@ -84,34 +89,34 @@ def import_if(importer: Importer, op: Operation) -> None:
 
 
 def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs: Sequence[Graph], values: Sequence[Value]) -> None:  # fmt: skip
-    """An `if` or `case` of graphs over `values`."""
+    """Emit an `if` or `case` with operands `values`, and bind its results."""
     types = [importer.type(result) for result in op.results]
     importer.bind_results(op, importer.emit(kind, [decides, *values], types, {}, op, tuple(graphs)))
 
 
 def import_switch(importer: Importer, op: Operation) -> None:
-    """A `case` whose branches are the default, then the cases in order."""
+    """Convert to a `case` whose branches are the default, then the cases in order."""
     assert isinstance(op, scf.IndexSwitchOp)
     if not op.results:
         return
     builder, value = Builder(importer, op), importer.value(op.arg)
-    number = builder.constant(0, TensorType((), "i32"))
+    branch_index = builder.constant(0, TensorType((), "i32"))
     for position, case in enumerate(op.cases.get_values()):
         is_case = builder.compare("EQ", value, builder.constant(int(case), value.type))
-        number = builder.select(is_case, builder.constant(position + 1, number.type), number)
+        branch_index = builder.select(is_case, builder.constant(position + 1, branch_index.type), branch_index)
     blocks = [op.default_region.block, *(region.block for region in op.case_regions)]
     graphs, captured = importer.blocks(blocks)
-    branch(importer, op, "case", number, graphs, importer.values(captured))
+    branch(importer, op, "case", branch_index, graphs, importer.values(captured))
 
 
 def import_execute_region(importer: Importer, op: Operation) -> None:
-    """A region that runs once, in place."""
+    """Inline a region that is executed once."""
     assert isinstance(op, scf.ExecuteRegionOp)
     importer.bind_results(op, importer.values(importer.operations(op.region.block)))
 
 
 def import_assert(importer: Importer, op: Operation) -> None:
-    """Assertions are assumed to hold; one with a false constant condition is refused."""
+    """Drop the assertion, which is assumed to hold. Raises Refused if its condition is the constant false."""
     if constant(op.operands[0]) == 0:
         raise Refused("MG0104", "the asserted condition is false")
 

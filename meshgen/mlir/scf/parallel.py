@@ -1,4 +1,4 @@
-"""Readers of scf.forall and scf.parallel: their steps are taken one after the other, numbered as the loops are nested."""
+"""Importers of scf.forall and scf.parallel, which become a sequential loop over the flattened iteration space."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsert
 from meshgen.mlir.tensor.slices import inserted
 
 INDEX = TensorType((), "i64")
-Range = tuple[int, int, int]  # from, to and step
-Ends = Callable[[Importer, list[Value]], list[Value]]  # the carried values after a step
+Range = tuple[int, int, int]  # start, stop, step
+Ends = Callable[[Importer, list[Value]], list[Value]]  # computes the carried values after one iteration
 
 
 def import_forall(importer: Importer, op: Operation) -> None:
-    """Carries what all steps write into."""
+    """Convert to a loop that carries the shared outputs into which iterations write."""
     assert isinstance(op, ForallOp)
-    if not op.results:  # it has no effect
+    if not op.results:  # A loop without results has no effect.
         return
     lists = [
         _known(static, dynamic)
@@ -56,7 +56,7 @@ def import_forall(importer: Importer, op: Operation) -> None:
 
 
 def import_parallel(importer: Importer, op: Operation) -> None:
-    """Carries what scf.reduce has folded so far."""
+    """Convert to a loop that carries the values that `scf.reduce` has reduced so far."""
     assert isinstance(op, ParallelOp)
     if not op.results:
         return
@@ -65,14 +65,14 @@ def import_parallel(importer: Importer, op: Operation) -> None:
         raise Refused("MG0104", "the body must end with scf.reduce")
 
     def ends(inner: Importer, carried: list[Value]) -> list[Value]:
-        found: list[Value] = []
-        for before, ssa, region in zip(carried, last.args, last.reductions, strict=True):
-            for argument, value in zip(region.block.args, (before, inner.value(ssa)), strict=True):
+        results: list[Value] = []
+        for accumulator, ssa, region in zip(carried, last.args, last.reductions, strict=True):
+            for argument, value in zip(region.block.args, (accumulator, inner.value(ssa)), strict=True):
                 inner.bind(argument, value)
-            found += inner.values(inner.operations(region.block))
-        return found
+            results += inner.values(inner.operations(region.block))
+        return results
 
-    bounds = [_constants_or_none(each) for each in (op.lowerBound, op.upperBound, op.step)]
+    bounds = [_constants_or_none(values) for values in (op.lowerBound, op.upperBound, op.step)]
     _loop(importer, op, bounds, list(op.initVals), ends)
 
 
@@ -86,7 +86,7 @@ def _constants_or_none(values: Sequence[SSAValue]) -> list[int | None]:
 
 def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None]], inits: Sequence[SSAValue], ends: Ends
           ) -> None:  # fmt: skip
-    """`while (n < steps) { body; n += 1 }` over (n, carried values, captured values)."""
+    """Emit `while (n < iterations) { body; n += 1 }` over (n, carried values, captured values)."""
     ranges = [
         (low, high, step)
         for low, high, step in zip(*lists, strict=True)
@@ -95,7 +95,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
     if len(ranges) < len(lists[0]):
         hint = "use constants, and steps of at least 1; or scf.for"
         raise Refused("MG0103", "its trip count is not known at compile time", hint)
-    counts = [len(range(*each)) for each in ranges]
+    counts = [len(range(*bounds)) for bounds in ranges]
     body, captured = _parallel_body(importer, op, ranges, counts, inits, ends)
     operands = [Builder(importer, op).constant(0, INDEX), *importer.values(inits), *importer.values(captured)]
     condition = counting_condition(importer, op, operands, math.prod(counts))
@@ -105,23 +105,25 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
 
 def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int],
                    inits: Sequence[SSAValue], ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
-    """One step over (number, carried values), followed by captured values."""
+    """Build one iteration over (iteration index, carried values, captured values). Returns the body and the captured
+    values.
+    """
     inner = Importer(importer.reading, Graph(""), importer)
     builder, block = Builder(inner, op), op.regions[0].block
-    number = Value(INDEX)
+    iteration = Value(INDEX)
     carried = [Value(importer.type(init), importer.reading.source.name(init)) for init in inits]
-    inner.graph.inputs = [number, *carried]
-    for argument, (low, _, step), digit in zip(
-        block.args, ranges, nested_numbers(builder, number, counts), strict=False
+    inner.graph.inputs = [iteration, *carried]
+    for argument, (low, _, step), loop_index in zip(
+        block.args, ranges, nested_numbers(builder, iteration, counts), strict=False
     ):
-        place = builder.apply("multiply", digit, builder.constant(step, INDEX)) if step != 1 else digit
-        place = builder.apply("add", place, builder.constant(low, INDEX)) if low else place
-        inner.bind(argument, place)
+        position = builder.apply("multiply", loop_index, builder.constant(step, INDEX)) if step != 1 else loop_index
+        position = builder.apply("add", position, builder.constant(low, INDEX)) if low else position
+        inner.bind(argument, position)
     for argument, value in zip(block.args[len(ranges) :], carried, strict=False):
         inner.bind(argument, value)
     inner.operations(block)
     outputs = ends(inner, carried)
-    inner.graph.outputs = [builder.apply("add", number, builder.constant(1, INDEX)), *outputs]
+    inner.graph.outputs = [builder.apply("add", iteration, builder.constant(1, INDEX)), *outputs]
     inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
     return inner.graph, inner.captures
 

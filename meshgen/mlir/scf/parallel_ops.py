@@ -1,6 +1,7 @@
-"""Upstream's loops whose steps do not depend on each other: scf.forall and scf.parallel; and scf.for with one type for its result.
+"""Parallel loops of scf (forall and parallel), and scf.for with a parser that accepts one result type without
+parentheses.
 
-xDSL has no forall, and no text form of parallel. They are read, never printed.
+xDSL has no forall, and no text form of parallel. These operations are parsed but never printed.
 """
 
 from __future__ import annotations
@@ -39,14 +40,18 @@ _NUMBERS = DenseArrayBase[I64]
 
 
 def _parenthesized_numbers(parser: Parser) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
-    """`(0, %n)`"""
+    """Parse a mixed static and dynamic list such as `(0, %n)`."""
     names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX, delimiter=parser.Delimiter.PAREN)
     return [parser.resolve_operand(name, IndexType()) for name in names], DenseArrayBase.from_list(i64, numbers)
 
 
 @irdl_op_definition
 class ForallOp(IRDLOperation):
-    """`(%i, %j) in (4, %n) shared_outs(%o = %e) -> (type) {...}`, or `(%i) = (0) to (%n) step (2)`; a mapping says nothing here."""
+    """The op `scf.forall (%i, %j) in (4, %n) shared_outs(%o = %e) -> (type) {...}`, or with bounds `(%i) = (0) to (%n)
+    step (2)`.
+
+    A mapping to threads or blocks is ignored.
+    """
 
     name = "scf.forall"
     dynamicLowerBound = var_operand_def(IndexType)
@@ -81,15 +86,15 @@ class ForallOp(IRDLOperation):
 
 
 def _bounds(parser: TextParser, count: int) -> list[tuple[list[SSAValue], DenseArrayBase[I64]]]:
-    """First numbers, ends and steps; those that the short form leaves out are 0 and 1."""
+    """Parse the lower bounds, upper bounds and steps. In the short form the lower bounds are 0 and the steps 1."""
     if parser.parse_optional_keyword("in") is not None:
         return [_repeated_bound(0, count), _parenthesized_numbers(parser), _repeated_bound(1, count)]
     parser.parse_punctuation("=")
-    found = [_parenthesized_numbers(parser)]
+    bounds = [_parenthesized_numbers(parser)]
     for word in ("to", "step"):
         parser.parse_keyword(word)
-        found.append(_parenthesized_numbers(parser))
-    return found
+        bounds.append(_parenthesized_numbers(parser))
+    return bounds
 
 
 def _repeated_bound(number: int, count: int) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
@@ -98,7 +103,7 @@ def _repeated_bound(number: int, count: int) -> tuple[list[SSAValue], DenseArray
 
 @irdl_op_definition
 class InParallelOp(IRDLOperation):
-    """`{tensor.parallel_insert_slice ...}`: what the steps of a forall write."""
+    """The terminator of a forall, `{tensor.parallel_insert_slice ...}`, with the writes of each iteration."""
 
     name = "scf.forall.in_parallel"
     body = region_def("single_block")
@@ -111,7 +116,7 @@ class InParallelOp(IRDLOperation):
 
 @irdl_op_definition
 class ParallelInsertSliceOp(IRDLOperation):
-    """`%part into %out[0, %i] [1, 4] [1, 1] : type into type`"""
+    """The op `tensor.parallel_insert_slice %part into %out[0, %i] [1, 4] [1, 1] : type into type`."""
 
     name = "tensor.parallel_insert_slice"
     source = operand_def(AnyAttr())
@@ -133,7 +138,7 @@ class ParallelInsertSliceOp(IRDLOperation):
 
 @irdl_op_definition
 class ParallelOp(IRDLOperation):
-    """`(%i) = (%low) to (%high) step (%step) init (%x) -> type {... scf.reduce(...)}`"""
+    """The op `scf.parallel (%i) = (%low) to (%high) step (%step) init (%x) -> type {... scf.reduce(...)}`."""
 
     name = "scf.parallel"
     lowerBound = var_operand_def(IndexType)
@@ -165,7 +170,9 @@ class ParallelOp(IRDLOperation):
 
 @irdl_op_definition
 class ReduceOp(IRDLOperation):
-    """`(%a, %b : type, type) {^bb0(%x: type, %y: type): ...}, {...}`: a region per value."""
+    """The terminator of a parallel loop, with one region per value: `(%a, %b : type, type) {^bb0(%x: type, %y: type):
+    ...}, {...}`.
+    """
 
     name = "scf.reduce"
     args = var_operand_def(AnyAttr())
@@ -186,7 +193,7 @@ class ReduceOp(IRDLOperation):
 
 @irdl_op_definition
 class ReduceReturnOp(IRDLOperation):
-    """`%x : type`"""
+    """The terminator `scf.reduce.return %x : type` of a region of `scf.reduce`."""
 
     name = "scf.reduce.return"
     value = operand_def(AnyAttr())
@@ -195,7 +202,7 @@ class ReduceReturnOp(IRDLOperation):
 
 
 class ForOp(scf.ForOp):
-    """As xDSL's; the type of a single result needs no parentheses."""
+    """xDSL's `scf.for`, but a single result type needs no parentheses."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -211,11 +218,11 @@ class ForOp(scf.ForOp):
         kind = parser.parse_type() if parser.parse_optional_punctuation(":") is not None else IndexType()
         ends = [parser.resolve_operand(bound, kind) for bound in bounds]
         body = parser.parse_named_region([(loop, kind), *zip(inner, types, strict=True)])
-        found = cls(ends[0], ends[1], ends[2], carried, body)
-        found.attributes |= parser.parse_optional_attr_dict()
+        operation = cls(ends[0], ends[1], ends[2], carried, body)
+        operation.attributes |= parser.parse_optional_attr_dict()
         if not types and not isinstance(body.block.last_op, scf.YieldOp):
             body.block.add_op(scf.YieldOp())
-        return found
+        return operation
 
 
 PARALLEL_OPS = (ForallOp, InParallelOp, ParallelOp, ReduceOp, ReduceReturnOp)

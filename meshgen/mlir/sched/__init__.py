@@ -1,1 +1,1 @@
-"""The `sched` dialect of the stage `schedule`."""
+"""The `sched` dialect: the schedule (stage `schedule`), and composite operations such as attention."""

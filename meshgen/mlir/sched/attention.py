@@ -1,6 +1,8 @@
-"""Attention and its gradients in text: `sched.attention`, ..., at every stage up to `partition`, in generic form.
+"""Operations for attention and its gradients: `sched.attention`, ..., at every stage up to `partition`, in generic
+form.
 
-%0, %1 = "sched.attention"(%q, %k, %v) <{factors = "h t d, h s d, h s e -> h t e, h t", positions = ["t", "s"], zero_empty = false}> ({
+%0, %1 = "sched.attention"(%q, %k, %v) <{factors = "h t d, h s d, h s e -> h t e, h t", positions = ["t", "s"],
+zero_empty = false}> ({
 ^bb0(%score: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
   ...
   stablehlo.return %masked : tensor<f32>
@@ -31,7 +33,8 @@ _OF_GRADIENTS = (
     precisions(prop="gradient_precision_config", attr="gradient_precision"),
     number("row_keys", "row_keys", default=0),
 )
-# Softmax between two products; the regions are functions of a score and of a probability, and in gradients the derivative of the first one.
+# The first region is a function of a score, the second of a probability. Gradients have a third: the derivative of the
+# first.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": FORWARD}, FIELDS=_FIELDS),
     *define(GenericOperation, "sched", {

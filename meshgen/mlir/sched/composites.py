@@ -1,6 +1,8 @@
-"""Composites whose dims are in factor notation, in text, in generic form.
+"""Composite operations in generic form, with their dims in factor notation: normalization, softmax cross-entropy,
+scaled dot.
 
-%y, %mean, %variance = "sched.normalize"(%x, %scale) <{factors = "t d, d -> t d, t, t", centered = true, epsilon = 1.0e-05 : f64}>
+%y, %mean, %variance = "sched.normalize"(%x, %scale) <{factors = "t d, d -> t d, t, t", centered = true, epsilon =
+1.0e-05 : f64}>
     : (tensor<8x64xbf16>, tensor<64xbf16>) -> (tensor<8x64xbf16>, tensor<8xf32>, tensor<8xf32>)
 """
 

@@ -1,4 +1,6 @@
-"""The schedule in the text: slots of operations, and places of their results (`mlir/sched/attributes.py`)."""
+"""The schedule in the text: stream slots of operations, and arena allocations of their results
+(`mlir/sched/attributes.py`).
+"""
 
 from __future__ import annotations
 
@@ -21,34 +23,34 @@ from meshgen.mlir.sched.scan import PART as SCAN
 
 
 def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """When an item runs."""
+    """Read on which stream and when an operation runs."""
     if isinstance(attribute, ItemAttr):
         node.notes = replace(node.notes, slot=attribute.data)
 
 
 def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """The places of a node's results."""
+    """Read the arena allocations of a node's results."""
     if isinstance(attribute, ArrayAttr):
         places = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
         node.notes = replace(node.notes, places=places)
 
 
 def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """The trip count of a loop whose condition does not determine it."""
+    """Read the trip count of a loop whose condition does not determine it."""
     if isinstance(attribute, IntegerAttr) and node.op == "while":
         node.notes = replace(node.notes, trips=max(1, attribute.value.data))
 
 
 def write_schedule(printer: TextPrinter, node: Node) -> Mapping[str, str]:
-    """Slot and places of a node, and the trips of a loop."""
-    found: dict[str, str] = {}
+    """Return the attributes for a node's stream slot and allocations, and for a loop's trip count."""
+    attributes: dict[str, str] = {}
     if node.notes.trips is not None:
-        found["sched.trips"] = f"{node.notes.trips} : i64"
+        attributes["sched.trips"] = f"{node.notes.trips} : i64"
     if node.notes.slot is not None:
-        found["sched.item"] = item_text(node.notes.slot)
+        attributes["sched.item"] = item_text(node.notes.slot)
     if node.notes.places:
-        found["sched.buffers"] = listed(map(buffer_text, node.notes.places))
-    return found
+        attributes["sched.buffers"] = listed(map(buffer_text, node.notes.places))
+    return attributes
 
 
 _PART = Dialect(

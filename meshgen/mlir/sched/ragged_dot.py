@@ -1,4 +1,4 @@
-"""Products of groups of rows in text: `sched.ragged_dot`, in generic form.
+"""Grouped matmuls in text: `sched.ragged_dot`, in generic form.
 
 %0 = "sched.ragged_dot"(%rows, %matrices, %starts, %ends) <{contracts = false}>
     : (tensor<64x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>, tensor<4xi32>) -> tensor<64x16xbf16>
@@ -42,7 +42,8 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "ragged_dot", attrs)
 
 
-# Rows [start, end) of group g by its matrix; or, where it `contracts` rows, a matrix per group of its rows of both operands.
+# Multiplies rows [start, end) of group g with matrix g. With `contracts`, contracts these rows of both operands into
+# one matrix per group.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"4 -> 1": "ragged_dot"}, FIELDS=(
         flag("contracts", "contracts", is_required=True), precisions(), *_OF_GROUPS,

@@ -1,4 +1,5 @@
-"""Scans in text: `sched.scan`, from stage `partition` on, in generic form; `sched.recurrence` is one that a single kernel runs.
+"""Scans in text: `sched.scan`, from stage `partition` on, in generic form. A `sched.recurrence` is a scan that runs as
+a single kernel.
 
 %0, %1 = "sched.scan"(%state, %stack, %weights) <{trips = 24, sliced = [1, 2], offsets = [0, 0], strides = [1, 1]}> ({
 ^bb0(%s: tensor<8xf32>, %before: tensor<1x8xf32>, %row: tensor<1x8x8xf32>):
@@ -42,8 +43,9 @@ def _write_scan(printer: TextPrinter, node: Node) -> str:
     return generic_text(printer, node, f"sched.{node.op}", properties)
 
 
-# Run the body `trips` times; of the operands that `sliced` numbers it has the rows from `offset + stride * trip` on. A recurrence is a
-# scan of which every element of what it carries depends on that very element of the trip before.
+# The body runs for `trips` iterations. It gets a slice of each operand whose index is in `sliced`, from row `offset +
+# stride * iteration` on.
+# In a recurrence, each element of a carried value depends only on the same element of the previous iteration.
 _SIGNATURE = "m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>"
 _NAMES = ("scan", "recurrence")
 

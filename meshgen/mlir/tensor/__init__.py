@@ -1,1 +1,1 @@
-"""Upstream's dialect tensor, and what programs on tensors hold of bufferization."""
+"""Upstream's dialect tensor, with the operations of bufferization that programs on tensors contain."""

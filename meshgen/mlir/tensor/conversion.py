@@ -1,4 +1,4 @@
-"""Operations of tensor and bufferization; slices and padding are in `slices.py`."""
+"""Importers of tensor and bufferization; slices and padding are in `slices.py`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from meshgen.ops.types.site import shapes_agree
 
 
 def _empty(b: Builder, *sizes: Value) -> Value:
-    """A tensor without defined content: zeros, and only where something reads it."""
+    """Emit a tensor with unspecified content: zeros, which are removed again if unused."""
     return _filled(b, b.constant(0, b.result.with_shape(())), *sizes)
 
 
 def _filled(b: Builder, value: Value, *sizes: Value) -> Value:
-    """A tensor that is `value` everywhere; `sizes` are those of its open dims."""
+    """Broadcast `value` to the result type; `sizes` are the sizes of its dynamic dims."""
     kind = b.result
     if len(sizes) != kind.shape.count(None):
         raise Refused("MG0104", f"{len(sizes)} sizes for the dynamic dims of {kind}")
@@ -31,13 +31,13 @@ def _filled(b: Builder, value: Value, *sizes: Value) -> Value:
 
 
 def _from_elements(b: Builder, *scalars: Value) -> Value:
-    """Scalars side by side."""
+    """Concatenate scalars into a tensor."""
     parts = [b.emit("reshape", [v], v.type.with_shape((1,))) for v in scalars]
     return b.reshape(b.emit("concatenate", parts, b.result.with_shape((len(parts),)), dim=0), b.result.shape)
 
 
 def _reshaped(b: Builder, value: Value, *sizes: Value) -> Value:
-    """One open size follows from the others; several are operands."""
+    """Reshape to the result type. A single dynamic size is inferred; several sizes are operands."""
     kind = b.result
     if kind.shape.count(None) > 1 and len(sizes) == kind.shape.count(None):
         rest = iter(sizes)
@@ -47,76 +47,80 @@ def _reshaped(b: Builder, value: Value, *sizes: Value) -> Value:
 
 
 def _cast(b: Builder, value: Value) -> Value:
-    """Between known and unknown sizes of the same tensor: a size that is known stays known."""
+    """Convert between static and dynamic sizes of the same tensor. A size that is static on either side stays static."""
     kind = b.result
     if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
         raise Refused("MG0104", f"{value.type} is not {kind}")
-    known = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
-    return value if known == value.type else b.emit("convert", [value], known)
+    merged = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
+    return value if merged == value.type else b.emit("convert", [value], merged)
 
 
 def _element(b: Builder, value: Value, *indices: Value) -> Value:
-    """One element as a 0-d tensor."""
+    """Extract one element as a 0-d tensor."""
     if not value.type.rank:
         return value
     ones = (1,) * value.type.rank
-    found = b.emit("dynamic_slice", [value, *indices], value.type.with_shape(ones), slice_sizes=ones)
-    return b.emit("reshape", [found], value.type.with_shape(()))
+    element = b.emit("dynamic_slice", [value, *indices], value.type.with_shape(ones), slice_sizes=ones)
+    return b.emit("reshape", [element], value.type.with_shape(()))
 
 
 def _with_element(b: Builder, scalar: Value, target: Value, *indices: Value) -> Value:
-    """One element replaced."""
+    """Replace one element."""
     part = b.reshape(scalar, (1,) * target.type.rank)
     return b.emit("dynamic_update_slice", [target, part, *indices], target.type)
 
 
 def _dim(b: Builder, value: Value, _: Value) -> Value:
-    """The size of a dim: of an open one the number that it gets."""
-    number = fill_number(b.source.operands[1])
-    if number is None or not 0 <= number < value.type.rank:
+    """Return the size of a dim, which is computed at run time if it is dynamic."""
+    dim = fill_number(b.source.operands[1])
+    if dim is None or not 0 <= dim < value.type.rank:
         raise Refused("MG0103", "the index of the dim must be a constant")
-    size = b.size(value, int(number))
+    size = b.size(value, int(dim))
     return b.constant(size, TensorType((), "i64")) if isinstance(size, int) else size
 
 
 def _generate(b: Builder, *sizes: Value) -> Value:
-    """A value for every index; the operands are the sizes of open dims."""
+    """Compute the region for every index of the result; the operands are the sizes of dynamic dims."""
     kind = b.result
     if kind.shape.count(None) != len(sizes):
         raise Refused("MG0104", f"{len(sizes)} sizes for the dynamic dims of {kind}")
-    found = computed_elements(b, b.source.regions[0].block, kind, sizes)
-    if found is None:
+    elements = computed_elements(b, b.source.regions[0].block, kind, sizes)
+    if elements is None:
         raise Refused("MG0103", "its body is not supported")
-    return found if found.type.rank else _filled(b, found, *sizes)
+    return elements if elements.type.rank else _filled(b, elements, *sizes)
 
 
 def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Sequence[Value] = ()) -> Value | None:
-    """The yield of a block for every index of a tensor; 0-d if it is uniform. None: not supported.
+    """Compute the yield of a block for every index of a tensor.
 
-    Args: extents: the sizes of open dims, in order; without, no index along these is known.
+    Args:
+        extents: the sizes of the dynamic dims, in order. Without them, the block must not use the indices along these
+        dims.
+    Returns:
+        The tensor, or a 0-d value if it is uniform. None if the block is unsupported.
     """
     sizes, end = kind.shape, block.last_op
     if end is None or len(end.operands) != 1 or len(block.args) != kind.rank:
         return None
     body = Body(b, block, sizes)
-    left = list(extents)
+    unused_extents = list(extents)
     for dim, argument in enumerate(block.args):
         indices = TensorType((sizes[dim],), "i64")
         if sizes[dim] is not None:
             iota = b.lazy("iota", [], indices, dim=0)
-        elif left:
-            iota = b.lazy("dynamic_iota", [b.listed([left.pop(0)])], indices, dim=0)
+        elif unused_extents:
+            iota = b.lazy("dynamic_iota", [b.listed([unused_extents.pop(0)])], indices, dim=0)
         else:
             continue
         body.known[argument] = Spread(iota, (dim,))
-    found = body.value(end.operands[0])
-    if found is None or not found.loops:
-        return None if found is None else found.value
-    return over(b, found, tuple(range(kind.rank)), sizes)
+    yielded = body.value(end.operands[0])
+    if yielded is None or not yielded.loops:
+        return None if yielded is None else yielded.value
+    return over(b, yielded, tuple(range(kind.rank)), sizes)
 
 
 def _alloc(b: Builder, *_: Value) -> Value:
-    """A copy, or a tensor without defined content."""
+    """Return the tensor to copy, or a tensor with unspecified content."""
     op = b.source
     assert isinstance(op, bufferization.AllocTensorOp)
     if op.copy is not None:
@@ -125,7 +129,7 @@ def _alloc(b: Builder, *_: Value) -> Value:
 
 
 def import_materialize(importer: Importer, op: Operation) -> None:
-    """The source; where it is to be stored is the compiler's choice."""
+    """Return the source: its storage is the compiler's choice."""
     if not op.results:
         raise Refused("MG0103", "storing into a memref is not supported")
     importer.bind(op.results[0], importer.value(op.operands[0]))
@@ -148,11 +152,12 @@ PART = Dialect(
             "extract": _element,
             "insert": _with_element,
             "dim": _dim,
-            "reshape": lambda b, x, _: b.emit("reshape", [x], b.result),  # the second operand repeats the result's shape
+            # the second operand repeats the result's shape
+            "reshape": lambda b, x, _: b.emit("reshape", [x], b.result),
             "bitcast": lambda b, x: b.bits(x, b.result.dtype),
             "rank": lambda b, x: b.constant(x.type.rank, TensorType((), "i64")),
             "generate": _generate,
         }),
     },
-    module_ops={"ml_program.global": lambda reading, op: None},  # what loads or stores one is not read
+    module_ops={"ml_program.global": lambda reading, op: None},  # Loads and stores of globals are unsupported.
 )  # fmt: skip

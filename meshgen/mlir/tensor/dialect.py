@@ -1,4 +1,6 @@
-"""The dialect tensor, and what programs on tensors hold of bufferization and ml_program. Read, never printed."""
+"""The dialect tensor, and operations of bufferization and ml_program that programs on tensors contain. Read, never
+printed.
+"""
 
 from __future__ import annotations
 

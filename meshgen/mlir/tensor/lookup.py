@@ -1,4 +1,4 @@
-"""tensor.gather and tensor.scatter: slices at computed indices, one per row of the indices."""
+"""Importers of tensor.gather and tensor.scatter: each row of the indices selects one slice."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
 
 
-def _windows(whole: TensorType, indices: TensorType, dims: tuple[int, ...], part: TensorType) -> tuple[int, ...]:
-    """The shape of the slices at all indices, without the dims that are looked up. Raises Refused where the types do not fit.
+def _windows(table: TensorType, indices: TensorType, dims: tuple[int, ...], part: TensorType) -> tuple[int, ...]:
+    """Return the shape of all slices, without the indexed dims. Raises Refused if the types do not fit.
 
-    The part may have these dims, of size 1, or not.
+    The type `part` of the slices may contain the indexed dims with size 1, or lack them.
     """
-    if None in whole.shape or None in indices.shape:
-        raise Refused("MG0104", f"{whole} at {indices}: its sizes must be known")
-    if not dims or sorted(set(dims)) != list(dims) or not 0 <= dims[0] <= dims[-1] < whole.rank:
-        raise Refused("MG0104", f"{list(dims)} must be dims of {whole} in ascending order")
+    if None in table.shape or None in indices.shape:
+        raise Refused("MG0104", f"{table} at {indices}: its sizes must be known")
+    if not dims or sorted(set(dims)) != list(dims) or not 0 <= dims[0] <= dims[-1] < table.rank:
+        raise Refused("MG0104", f"{list(dims)} must be dims of {table} in ascending order")
     if not indices.rank or indices.sizes[-1] != len(dims):
         raise Refused("MG0104", f"each row of {indices} must have {len(dims)} entries")
     rows = indices.sizes[:-1]
-    kept = (*rows, *(size for dim, size in enumerate(whole.sizes) if dim not in dims))
-    ones = (*rows, *(1 if dim in dims else size for dim, size in enumerate(whole.sizes)))
+    kept = (*rows, *(size for dim, size in enumerate(table.sizes) if dim not in dims))
+    ones = (*rows, *(1 if dim in dims else size for dim, size in enumerate(table.sizes)))
     if part.shape not in (kept, ones):
-        raise Refused("MG0104", f"expected slices {whole.with_shape(ones)} or {whole.with_shape(kept)}, got {part}")
+        raise Refused("MG0104", f"expected slices {table.with_shape(ones)} or {table.with_shape(kept)}, got {part}")
     return kept
 
 
@@ -36,7 +36,7 @@ def _gather(b: Builder, source: Value, indices: Value) -> Value:
 
 
 def _scatter(b: Builder, rows: Value, target: Value, indices: Value) -> Value:
-    """Slices replaced at indices that are different ones."""
+    """Replace slices at indices, which must be declared unique."""
     dims = b.integers("scatter_dims")
     shape, first = _windows(target.type, indices.type, dims, rows.type), indices.type.rank - 1
     if not isinstance(b.attribute("unique"), UnitAttr):

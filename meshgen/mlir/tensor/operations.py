@@ -1,4 +1,4 @@
-"""The dialect tensor, of which most operations are xDSL's, and globals of ml_program."""
+"""The operations of tensor, most of which xDSL defines, and globals of ml_program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.mlir.text_operation import TextOperation, define
 
 
 class Generate(TextOperation):
-    """`tensor.generate %n {^bb0(%i: index): ... tensor.yield %x : f32} : tensor<?xf32>`"""
+    """The op `tensor.generate %n {^bb0(%i: index): ... tensor.yield %x : f32} : tensor<?xf32>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -31,7 +31,9 @@ class Generate(TextOperation):
 
 
 class Lookup(TextOperation):
-    """`%x[%i] gather_dims([1, 2]) unique : (types) -> type`, `%rows into %x[%i] scatter_dims([1, 2]) unique : (types) -> type`"""
+    """A gather `%x[%i] gather_dims([1, 2]) unique : (types) -> type`, or scatter `%rows into %x[%i] scatter_dims([1,
+    2]) unique : (types) -> type`.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -51,7 +53,7 @@ class Lookup(TextOperation):
 
 
 class Rank(TextOperation):
-    """`%x : type`"""
+    """The op `tensor.rank %x : type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -59,7 +61,7 @@ class Rank(TextOperation):
 
 
 class Global(TextOperation):
-    """`ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`, as torch-mlir puts it before programs."""
+    """A global as torch-mlir emits it: `ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -92,7 +94,7 @@ _SLICES = (
     "static_offsets: integers(i), static_offsets: open(o), static_sizes: integers(i), static_sizes: open(z), static_strides: integers(i), "
     "static_strides: open(s)"
 )
-SIGNATURES = (  # of operations whose definitions in xDSL leave some of it open
+SIGNATURES = (  # for operations whose xDSL definitions do not fix their counts
     signatures_of("tensor", {
         "1.. -> 1": "concat extract from_elements splat",
         "(1, n) -> 1 <static_output_shape: open(n)>": "expand_shape",

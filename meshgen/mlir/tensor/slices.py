@@ -1,4 +1,4 @@
-"""tensor.extract_slice, insert_slice and pad: their offsets are constants of the program or computed."""
+"""Importers of tensor.extract_slice, insert_slice and pad, with static or dynamic offsets and sizes."""
 
 from __future__ import annotations
 
@@ -20,70 +20,72 @@ from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.spread import sliced
 from meshgen.mlir.tensor.conversion import computed_elements
 
-Entry = int | Value  # a number, or a 0-d value where the program computes it
+Entry = int | Value  # an integer, or a 0-d value computed by the program
 
 
 def entries_of(b: Builder, name: str, dynamic: Sequence[SSAValue]) -> list[Entry]:
-    """A list of numbers: each one as such where it is a constant, else a 0-d value."""
+    """Return a mixed static and dynamic list, with constant-folded integers or else 0-d values."""
     static, rest = b.integers(f"static_{name}"), list(dynamic)
     if static.count(DYNAMIC_INDEX) != len(rest):
         raise Refused("MG0104", f"{len(rest)} values do not fit the {name} {list(static)}")
-    return [_dynamic_entry(b.importer, rest.pop(0)) if number == DYNAMIC_INDEX else number for number in static]
+    return [_dynamic_entry(b.importer, rest.pop(0)) if entry == DYNAMIC_INDEX else entry for entry in static]
 
 
 def _dynamic_entry(importer: Importer, ssa: SSAValue) -> Entry:
-    if (known := constant(ssa)) is not None:
-        return known
+    if (folded := constant(ssa)) is not None:
+        return folded
     array = known_array(importer, ssa)
     return importer.value(ssa) if array is None or array.size != 1 else int(array.item())
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a tensor: offsets, sizes and strides per dim."""
+    """A slice of a tensor: offsets (`start`), sizes and strides per dim."""
 
     start: list[Entry]
     sizes: list[Entry]
     strides: list[Entry]
-    has_known_places: bool  # once sizes are given
+    has_known_places: bool  # whether offsets are constants once dynamic sizes are specified
 
     @property
     def size(self) -> tuple[int, ...]:
-        """The sizes, where all are numbers."""
+        """Return the static sizes; call it only if all are static."""
         return tuple(n for n in self.sizes if isinstance(n, int))
 
     @property
     def stride(self) -> tuple[int, ...]:
-        """The strides, where all are numbers."""
+        """Return the static strides; call it only if all are static."""
         return tuple(n for n in self.strides if isinstance(n, int))
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The sizes that are numbers."""
+        """Return the sizes, with None for dynamic ones."""
         return tuple(n if isinstance(n, int) else None for n in self.sizes)
 
     @property
     def is_static(self) -> bool:
-        return all(isinstance(place, int) for place in self.start)
+        return all(isinstance(offset, int) for offset in self.start)
 
     def is_plain(self, whole: TensorType) -> bool:
-        """Whether sizes and strides are numbers, and no dim has to be cut whose own size is open."""
-        numbers = all(isinstance(n, int) for n in (*self.sizes, *self.strides))
-        known = zip(self.start, whole.shape, strict=True)
-        return numbers and all(size is not None or not isinstance(place, int) for place, size in known)
+        """Whether sizes and strides are static, and no dim of dynamic size is sliced at a static offset."""
+        are_static = all(isinstance(n, int) for n in (*self.sizes, *self.strides))
+        pairs = zip(self.start, whole.shape, strict=True)
+        return are_static and all(size is not None or not isinstance(offset, int) for offset, size in pairs)
 
     def reach(self, dim: int) -> int:
-        """Elements from the first to the last one that is taken."""
+        """Return the distance from the first to past the last selected element along `dim`."""
         return (self.size[dim] - 1) * self.stride[dim] + 1 if self.size[dim] else 0
 
     def first(self, dim: int) -> int:
-        """Where a dim whose place is computed is cut already: nowhere."""
-        place = self.start[dim]
-        return place if isinstance(place, int) else 0
+        """Return the static offset along `dim`, or 0 if it is dynamic."""
+        offset = self.start[dim]
+        return offset if isinstance(offset, int) else 0
 
 
 def part_of(b: Builder, whole: TensorType) -> Part:
-    """The part that a slice operation reads or replaces. Raises Refused where it is not inside of the whole."""
+    """Return the slice that the operation reads or replaces. Raises Refused if it is malformed or statically out of
+    bounds.
+    """
     op = b.source
     assert isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp)
     part = Part(
@@ -106,7 +108,9 @@ def part_of(b: Builder, whole: TensorType) -> Part:
 
 
 def _sliced(builder: Builder, value: Value, part: Part) -> Value:
-    """The part, where sizes are open; at places of run time a gather of one window, of which strides take rows."""
+    """Slice with dynamic sizes. At offsets known only at run time, gather one contiguous window and apply strides to
+    it.
+    """
     if part.has_known_places:
         ends = [
             _sum_of_entries(builder, n, _reach(builder, size, stride))
@@ -118,15 +122,15 @@ def _sliced(builder: Builder, value: Value, part: Part) -> Value:
     pairs = list(zip(part.sizes, part.strides, strict=True))
     reach = [_reach(builder, size, stride) for size, stride in pairs]
     kind = value.type.with_shape(n if isinstance(n, int) else None for n in reach)
-    places, sizes = builder.listed(part.start), builder.listed(reach)
+    offsets, sizes = builder.listed(part.start), builder.listed(reach)
     none: tuple[int, ...] = ()
-    found = builder.emit("dynamic_gather", [value, places, sizes], kind, offset_dims=ranks, collapsed_slice_dims=none,
+    window = builder.emit("dynamic_gather", [value, offsets, sizes], kind, offset_dims=ranks, collapsed_slice_dims=none,
                          operand_batching_dims=none, start_indices_batching_dims=none, start_index_map=ranks,
                          index_vector_dim=0)  # fmt: skip
     if all(stride == 1 for stride in part.strides):
-        return found
+        return window
     lists = [builder.listed(entries) for entries in ([0] * len(ranks), reach, part.strides)]
-    return builder.emit("real_dynamic_slice", [found, *lists], value.type.with_shape(part.shape))
+    return builder.emit("real_dynamic_slice", [window, *lists], value.type.with_shape(part.shape))
 
 
 def _sum_of_entries(builder: Builder, left: Entry, right: Entry) -> Entry:
@@ -138,7 +142,7 @@ def _sum_of_entries(builder: Builder, left: Entry, right: Entry) -> Entry:
 
 
 def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
-    """Elements from the first to the last one that is taken."""
+    """Return the distance from the first to past the last selected element."""
     if stride == 1:
         return size
     if isinstance(size, int) and isinstance(stride, int):
@@ -151,35 +155,35 @@ def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
 
 
 def _extracted(builder: Builder, value: Value, *_: Value) -> Value:
-    """A slice; dims of size 1 that the result does not have are dropped."""
+    """Emit a slice. Dims of size 1 that the result lacks are dropped."""
     part, shape = part_of(builder, value.type), builder.result.shape
     if not part.is_plain(value.type):
         return _without_unit_sizes(builder, _sliced(builder, value, part), part.sizes, shape)
     ranks = range(value.type.rank)
-    moves = [not isinstance(place, int) for place in part.start]
-    if any(moves):
-        places = [place if isinstance(place, Value) else builder.constant(0, _index(part)) for place in part.start]
-        sizes = tuple(part.reach(d) if moves[d] else value.type.shape[d] or 0 for d in ranks)
-        value = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(sizes), slice_sizes=sizes)
+    is_dynamic = [not isinstance(offset, int) for offset in part.start]
+    if any(is_dynamic):
+        offsets = [offset if isinstance(offset, Value) else builder.constant(0, _index(part)) for offset in part.start]
+        sizes = tuple(part.reach(d) if is_dynamic[d] else value.type.shape[d] or 0 for d in ranks)
+        value = builder.emit("dynamic_slice", [value, *offsets], value.type.with_shape(sizes), slice_sizes=sizes)
     start = [part.first(dim) for dim in ranks]
-    found = sliced(builder, value, start, [start[dim] + part.reach(dim) for dim in ranks], part.stride)
-    return _without_unit_sizes(builder, found, part.sizes, shape)
+    extracted = sliced(builder, value, start, [start[dim] + part.reach(dim) for dim in ranks], part.stride)
+    return _without_unit_sizes(builder, extracted, part.sizes, shape)
 
 
 def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
-    """The sizes without as many of size 1 as make the rank of the result."""
-    found, drop = list[Entry](), len(sizes) - len(shape)
+    """Return the sizes without the unit sizes that must be dropped to reach the rank of `shape`."""
+    kept_sizes, drops = list[Entry](), len(sizes) - len(shape)
     for position, size in enumerate(sizes):
-        wanted = shape[len(found)] if len(found) < len(shape) else None
-        if drop and size == 1 and (wanted != 1 or len(sizes) - position - drop < len(shape) - len(found)):
-            drop -= 1
+        next_size = shape[len(kept_sizes)] if len(kept_sizes) < len(shape) else None
+        if drops and size == 1 and (next_size != 1 or len(sizes) - position - drops < len(shape) - len(kept_sizes)):
+            drops -= 1
         else:
-            found.append(size)
-    return found
+            kept_sizes.append(size)
+    return kept_sizes
 
 
 def _without_unit_sizes(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequence[int | None]) -> Value:
-    """The value with as few of the sizes as the shape has: those of size 1 go."""
+    """Drop unit dims so that the value has the rank of `shape`."""
     kept = _kept(sizes, shape)
     if len(kept) == value.type.rank:
         return value
@@ -188,12 +192,12 @@ def _without_unit_sizes(builder: Builder, value: Value, sizes: Sequence[Entry], 
 
 
 def _index(part: Part) -> TensorType:
-    """The type of the places that are computed."""
-    return next((place.type for place in part.start if isinstance(place, Value)), TensorType((), "i64"))
+    """Return the type of the dynamic offsets, or i64 if all are static."""
+    return next((offset.type for offset in part.start if isinstance(offset, Value)), TensorType((), "i64"))
 
 
 def inserted(builder: Builder, source: Value, target: Value, *_: Value) -> Value:
-    """The target with the part that the operation names replaced by its source."""
+    """Return the target, with the slice that the operation names replaced by its source."""
     part = part_of(builder, target.type)
     if source.type.rank < len(part.sizes):
         if None in part.shape:
@@ -203,12 +207,12 @@ def inserted(builder: Builder, source: Value, target: Value, *_: Value) -> Value
             source = builder.reshape(source, part.size)
     if any(step != 1 for step in part.strides):
         return _strided(builder, source, target, part)
-    places = [place if isinstance(place, Value) else builder.constant(place, _index(part)) for place in part.start]
-    return builder.emit("dynamic_update_slice", [target, source, *places], target.type)
+    offsets = [offset if isinstance(offset, Value) else builder.constant(offset, _index(part)) for offset in part.start]
+    return builder.emit("dynamic_update_slice", [target, source, *offsets], target.type)
 
 
 def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value:
-    """The source spread out by padding, where a constant mask says that it goes."""
+    """Replace a strided slice: pad the source to the target's shape and select with a constant mask."""
     if not part.is_static or not part.is_plain(target.type):
         raise Refused("MG0103", "strides at dynamic offsets are not supported")
     shape = target.type.sizes
@@ -220,12 +224,12 @@ def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Valu
     zero = builder.constant(0, source.type.with_shape(()))
     inner = tuple(step - 1 for step in part.stride)
     spread = builder.emit("pad", [source, zero], target.type, low=tuple(low), high=tuple(high), interior=inner)
-    taken = builder.emit("constant", [], TensorType(shape, "i1"), value=mask)
-    return builder.select(taken, spread, target)
+    mask_value = builder.emit("constant", [], TensorType(shape, "i1"), value=mask)
+    return builder.select(mask_value, spread, target)
 
 
 def _padded_by_region(b: Builder, value: Value, *_: Value) -> Value:
-    """Padding with the yield of the region: one value, or one for every index."""
+    """Pad with the yield of the region: one value, or a value per index."""
     op, rank = b.source, value.type.rank
     assert isinstance(op, tensor.PadOp)
     low, high = entries_of(b, "low", op.low), entries_of(b, "high", op.high)

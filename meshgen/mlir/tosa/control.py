@@ -1,6 +1,6 @@
-"""Conditionals, loops and variables of tosa.
+"""Importers of tosa's conditionals, loops and variables.
 
-A variable that the program only reads is a constant; one that it writes would have to outlive a run.
+A variable that the program only reads is a constant. Writes are refused, since a module has no state between runs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _WRITES = ("tosa.variable.write", "tosa.variable_write")
 
 
 def import_cond_if(importer: Importer, op: Operation) -> None:
-    """Branches over the operands after the condition, and captured values."""
-    condition, *given = importer.values(op.operands)
-    if any(len(region.block.args) not in (0, len(given)) for region in op.regions):
-        importer.fault("MG0104", f"tosa.cond_if: its branches must take its {len(given)} operands", op)
-    for region in op.regions:  # a branch may also use the values themselves
+    """Convert to an `if` whose operands are the captures of both branches, including the branch arguments' values."""
+    condition, *inputs = importer.values(op.operands)
+    if any(len(region.block.args) not in (0, len(inputs)) for region in op.regions):
+        importer.fault("MG0104", f"tosa.cond_if: its branches must take its {len(inputs)} operands", op)
+    for region in op.regions:  # A branch may use these values directly, so its arguments are replaced by them.
         for argument, ssa in zip(list(region.block.args), op.operands[1:], strict=False):
             argument.replace_all_uses_with(ssa)
             region.block.erase_arg(argument)
@@ -45,15 +45,19 @@ def _read_variable(b: Builder) -> Value:
     top, name = b.source, name_of(b.attribute("name"))
     while (parent := top.parent_op()) is not None:
         top = parent
-    same = [each for each in top.walk() if name in (name_of(each.properties.get(key)) for key in ("sym_name", "name"))]
-    declared = next((each for each in same if each.name == "tosa.variable"), None)
+    accesses = [
+        operation
+        for operation in top.walk()
+        if name in (name_of(operation.properties.get(key)) for key in ("sym_name", "name"))
+    ]
+    declared = next((operation for operation in accesses if operation.name == "tosa.variable"), None)
     value = declared.properties.get("initial_value") if declared is not None else None
     if isinstance(value, DenseElements) and value.data.type == b.source.results[0].type:
         return b.emit("constant", [], b.result, value=value.data.array)
-    if not any(each.name in _WRITES for each in same):
-        what = "is not declared" if declared is None else f"has no initial value of type {b.result}"
-        raise Refused("MG0104", f"@{name} {what}", "declare it as tosa.variable @name = dense<...>")
-    return b.constant(0, b.result)  # what writes it is refused
+    if not any(operation.name in _WRITES for operation in accesses):
+        fault = "is not declared" if declared is None else f"has no initial value of type {b.result}"
+        raise Refused("MG0104", f"@{name} {fault}", "declare it as tosa.variable @name = dense<...>")
+    return b.constant(0, b.result)  # Unreachable in a valid program: `import_write` refuses the write.
 
 
 def import_write(importer: Importer, op: Operation) -> None:

@@ -1,4 +1,4 @@
-"""Element-wise operations of tosa, which stretch dims of size 1 to the result's size; and rescale."""
+"""Importers of tosa's element-wise operations, which broadcast dims of size 1, and of rescale."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from meshgen.ops.evaluate.common import integer_range
 
 
 def stretched(b: Builder, value: Value) -> Value:
-    """The value in the result's shape: its dims of size 1 are stretched, and missing major dims added."""
+    """Broadcast a value to the result's shape: dims of size 1 are expanded, and missing major dims added."""
     shape, result = value.type.shape, b.result.shape
-    ahead = len(result) - len(shape)
-    if ahead < 0 or any(size not in (1, wide) for size, wide in zip(shape, result[ahead:], strict=True)):
+    new_dims = len(result) - len(shape)
+    if new_dims < 0 or any(size not in (1, wide) for size, wide in zip(shape, result[new_dims:], strict=True)):
         raise Refused("MG0104", f"{value.type} cannot be broadcast to {b.result}")
     if shape == result:
         return value
-    kept = [d for d, size in enumerate(shape) if size != 1 or result[ahead + d] == 1]
+    kept = [d for d, size in enumerate(shape) if size != 1 or result[new_dims + d] == 1]
     if len(kept) != len(shape):
         value = b.emit("reshape", [value], value.type.with_shape(shape[d] for d in kept))
-    return b.broadcast(value, result, [ahead + d for d in kept])
+    return b.broadcast(value, result, [new_dims + d for d in kept])
 
 
 def ignores_nan(b: Builder) -> bool:
-    """Whether the operation ignores NaNs; False for types that are not floats."""
+    """Whether the operation ignores NaNs. False if its elements are not floats."""
     return b.word("nan_mode") == "IGNORE" and is_float(b.importer.type(b.source.operands[0]).dtype)
 
 
 def not_a_number_as(b: Builder, number: Value, value: Value) -> Value:
-    """The value with a number in the place of each NaN."""
+    """Replace each NaN by `number`."""
     return b.select(b.compare("NE", value, value), b.broadcast(number, value.type.shape), value)
 
 
@@ -43,19 +43,19 @@ def _elementwise(b: Builder, *operands: Value) -> Sequence[Value]:
     values = [stretched(b, value) for value in operands]
     if mnemonic(b.source) in ("maximum", "minimum") and ignores_nan(b):
         return [ignoring_nan(b, mnemonic(b.source), *values)]
-    found = apply_operation(b, b.source, values)
-    assert found is not None, "the table has element-wise operations only"
-    return found
+    results = apply_operation(b, b.source, values)
+    assert results is not None, "the table has element-wise operations only"
+    return results
 
 
 def _mul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
-    """The third operand is how far an i32 product is shifted right, with rounding."""
+    """Emit a product. The third operand is the amount by which an i32 product is shifted right, with rounding."""
     values = [stretched(b, left), stretched(b, right)]
     if has_zeros(b, 2) and not b.number("shift"):
         return b.apply("multiply", *(b.convert(x, b.result.dtype) for x in values))
-    given = b.source.operands[2:]
-    shift = dense_array(given[0]) if given else None
-    if given and (shift is None or shift.size != 1):
+    shift_operands = b.source.operands[2:]
+    shift = dense_array(shift_operands[0]) if shift_operands else None
+    if shift_operands and (shift is None or shift.size != 1):
         raise Refused("MG0103", "the shift must be a constant")
     amount = int(b.number("shift") or 0 if shift is None else shift.flat[0])
     if not 0 < amount < 64:
@@ -66,14 +66,14 @@ def _mul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
 
 
 def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
-    """Further operands are zero points: those of the operand and of the result. Only integers have other ones than 0."""
+    """Negate a value. Further operands are the zero points of operand and result; for floats they must be 0."""
     dtype = b.result.dtype
     if is_inexact(dtype):
-        known = [array for zero in b.source.operands[1:] if (array := dense_array(zero)) is not None]
-        if any(array.any() for array in known):
+        zero_points = [array for zero in b.source.operands[1:] if (array := dense_array(zero)) is not None]
+        if any(array.any() for array in zero_points):
             raise Refused("MG0104", f"the zero points of {dtype} must be 0")
         return b.apply("negate", value)
-    has_opposites = dtype not in ("i8", "i16")  # the least i8 and i16 have none: the greatest stands for it
+    has_opposites = dtype not in ("i8", "i16")  # -128 as i8 (or -32768 as i16) has no negation and saturates
     if has_zeros(b, 1) and has_opposites:
         return b.apply("negate", value)
     before = _i64(b, 0)
@@ -85,13 +85,15 @@ def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
 
 
 def has_zeros(b: Builder, first: int, count: int | None = None) -> bool:
-    """Whether `count` operands of the operation from number `first` on are constants of zeros; also where there are none."""
-    given = b.source.operands[first : None if count is None else first + count]
-    return all((array := dense_array(value)) is not None and not array.any() for value in given)
+    """Whether the operands from index `first` on (at most `count`) are all-zero constants. True if there are none."""
+    operands = b.source.operands[first : None if count is None else first + count]
+    return all((array := dense_array(value)) is not None and not array.any() for value in operands)
 
 
 def without_zero(b: Builder, number: int, value: Value, dtype: str) -> Value:
-    """An operand less its zero point, which is operand `number` where it is given; in type `dtype` unless that is 0."""
+    """Subtract the zero point, which is the optional operand `number`. The result has type `dtype`, unless the zero
+    point is 0.
+    """
     if has_zeros(b, number, 1):
         return value
     zero = b.reshape(b.convert(b.importer.value(b.source.operands[number]), dtype), ())
@@ -99,19 +101,20 @@ def without_zero(b: Builder, number: int, value: Value, dtype: str) -> Value:
 
 
 def _clamp(b: Builder, value: Value) -> Value:
-    kind = "fp" if is_float(value.type.dtype) else "int"  # older text has a pair of attributes for each kind
-    found = [b.number(f"{end}_val" if b.attribute(f"{end}_val") else f"{end}_{kind}") for end in ("min", "max")]
-    ends = [number for number in found if number is not None]
+    # Older texts have separate attributes for floats and integers.
+    kind = "fp" if is_float(value.type.dtype) else "int"
+    bounds = [b.number(f"{end}_val" if b.attribute(f"{end}_val") else f"{end}_{kind}") for end in ("min", "max")]
+    ends = [bound for bound in bounds if bound is not None]
     if len(ends) < 2:
         raise Refused("MG0104", "needs min_val and max_val")
-    low, high = (b.constant(number, value.type.with_shape(())) for number in ends)
+    low, high = (b.constant(bound, value.type.with_shape(())) for bound in ends)
     if ignores_nan(b):
         value = not_a_number_as(b, low, value)
     return b.emit("clamp", [low, value, high], value.type)
 
 
 def _cast(b: Builder, value: Value) -> Value:
-    """Floats become integers by rounding to the nearest even."""
+    """Convert the element type. Floats are rounded to the nearest even integer."""
     dtype = b.result.dtype
     if value.type.dtype.startswith(("f", "bf")) and dtype.startswith(("i", "ui")) and dtype != "i1":
         value = b.apply("round_nearest_even", value)
@@ -119,22 +122,24 @@ def _cast(b: Builder, value: Value) -> Value:
 
 
 def _rescale(b: Builder, *operands: Value) -> Value:
-    """(x - zero) * multiplier / 2^shift, rounded, plus the other zero, within the result's range."""
+    """Emit (x - input zero point) * multiplier / 2^shift, rounded, plus the output zero point, clamped to the result's
+    range.
+    """
     values = list(operands)
-    for number, side in ((0, "input"), (3, "input"), (4, "output")):
+    for index, side in ((0, "input"), (3, "input"), (4, "output")):
         if b.number(f"{side}_unsigned"):
-            values[number] = b.bits(values[number], f"u{values[number].type.dtype}")
-    value, factor, shift, before, behind = (b.convert(x, "i64") for x in values)
+            values[index] = b.bits(values[index], f"u{values[index].type.dtype}")
+    value, factor, shift, input_zero, output_zero = (b.convert(x, "i64") for x in values)
     shape = value.type.shape
     factor, shift = (
         b.broadcast(x, shape, (len(shape) - 1,)) if b.number("per_channel") else b.reshape(x, ())
         for x in (factor, shift)
     )
-    value = b.apply("subtract", value, b.reshape(before, ()))
-    found = b.apply("add", scaled(b, b.source, value, factor, shift), b.reshape(behind, ()))
-    dtype = values[4].type.dtype  # that of the zero point which is added: the result's, or unsigned of its width
+    value = b.apply("subtract", value, b.reshape(input_zero, ()))
+    rescaled = b.apply("add", scaled(b, b.source, value, factor, shift), b.reshape(output_zero, ()))
+    dtype = values[4].type.dtype  # the type of the output zero point: the result's type, or its unsigned counterpart
     low, high = (_i64(b, end) for end in integer_range(dtype))
-    return b.bits(b.convert(b.apply("minimum", b.apply("maximum", found, low), high), dtype), b.result.dtype)
+    return b.bits(b.convert(b.apply("minimum", b.apply("maximum", rescaled, low), high), dtype), b.result.dtype)
 
 
 def _i64(b: Builder, number: int) -> Value:

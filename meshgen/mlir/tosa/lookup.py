@@ -1,4 +1,4 @@
-"""Operations of tosa that look elements up: argmax, gather, scatter, resize, table; and Fourier transforms."""
+"""Importers of tosa's indexed operations (argmax, gather, scatter, resize, table) and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from meshgen.ops.evaluate.common import integer_range, neutral
 
 
 def _argmax(b: Builder, value: Value) -> Value:
-    """The index of the greatest element, the first of equal ones; of a NaN unless those are ignored."""
+    """Emit the index of the first greatest element. A NaN counts as greatest unless NaNs are ignored."""
     axis, kind, scalar = axis_of(b, value), b.result, value.type.with_shape(())
-    numbers = b.emit("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
+    indices = b.emit("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
     first = b.constant(neutral("maximum", value.type.dtype).item(), scalar)
     if ignores_nan(b):
         value = not_a_number_as(b, first, value)
-    operands = [value, numbers, first, b.constant(0, TensorType((), kind.dtype))]
+    operands = [value, indices, first, b.constant(0, TensorType((), kind.dtype))]
     types, region = [value.type.with_shape(kind.shape), kind], _greater(b, scalar, kind.dtype)
     return b.append("reduce_region", operands, types, {"dims": (axis,)}, (region,))[1]
 
 
 def _greater(outer: Builder, scalar: TensorType, index: str) -> Graph:
-    """The choice between two (element, index): a NaN is greater than all numbers."""
+    """Return the reduction region that chooses between two (element, index) pairs; a NaN is greater than all numbers."""
     inner = Importer(outer.importer.reading, Graph(""), outer.importer)
     b = Builder(inner, outer.source)
-    old, place, new, other = (Value(kind) for kind in (scalar, TensorType((), index)) * 2)
-    inner.graph.inputs = [old, place, new, other]
+    old, old_index, new, new_index = (Value(kind) for kind in (scalar, TensorType((), index)) * 2)
+    inner.graph.inputs = [old, old_index, new, new_index]
     taken = b.compare("GT", new, old)
     if is_float(scalar.dtype):
         is_first = b.apply("and", b.compare("NE", new, new), b.compare("EQ", old, old))
         taken = b.apply("or", taken, is_first)
-    inner.graph.outputs = [b.select(taken, new, old), b.select(taken, other, place)]
+    inner.graph.outputs = [b.select(taken, new, old), b.select(taken, new_index, old_index)]
     return inner.graph
 
 
 def _gather(b: Builder, value: Value, indices: Value) -> Value:
-    """Rows of each batch at that batch's indices."""
+    """Gather rows of each batch at that batch's indices."""
     require_ranks(b, 3, 2)
     return b.gather(value, indices, (1,), 2, batch=(0,), result=b.result)
 
 
 def _scatter(b: Builder, value: Value, indices: Value, rows: Value) -> Value:
-    """Rows of each batch replaced at that batch's indices, which are different ones."""
+    """Replace rows of each batch at that batch's indices, which must be unique."""
     require_ranks(b, 3, 2, 3)
     return b.replaced(value, indices, rows, (1,), 2, batch=(0,))
 
 
 def _resize(b: Builder, value: Value, *_: Value) -> Value:
-    """Rows, then columns, at positions between those of the image: the nearest one, or both by their distance."""
+    """Interpolate rows, then columns: the nearest element, or the two neighbors weighted by distance."""
     require_ranks(b, 4)
     scale, offset, mode = shape_of(b, 1, "scale") or (), shape_of(b, 2, "offset") or (), b.word("mode")
     if len(scale) != 4 or len(offset) != 2 or mode not in ("NEAREST_NEIGHBOR", "BILINEAR"):
@@ -67,7 +67,7 @@ def _resize(b: Builder, value: Value, *_: Value) -> Value:
 
 def _resized_dim(b: Builder, value: Value, dim: int, first: np.ndarray, rest: np.ndarray, unit: int, mode: str
                  ) -> Value:  # fmt: skip
-    """One dim at the positions `first + rest / unit`."""
+    """Sample one dim at the positions `first + rest / unit`."""
     last = value.type.sizes[dim] - 1
     if mode == "NEAREST_NEIGHBOR":
         return _rows(b, value, dim, np.clip(np.where(2 * rest >= unit, first + 1, first), 0, last))
@@ -85,7 +85,7 @@ def _weighted(b: Builder, value: Value, dim: int, weight: np.ndarray) -> Value:
 
 
 def _rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Value:
-    """Rows of a dim at constant indices."""
+    """Gather rows of a dim at constant indices."""
     sizes, rank = value.type.sizes, value.type.rank
     if np.array_equal(indices, np.arange(sizes[dim])):
         return value
@@ -100,7 +100,9 @@ def _rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Value:
 
 
 def _table(b: Builder, value: Value, table: Value) -> Value:
-    """Of i8 the entry of each number; of i16 between the entries of its upper bits, by its 7 lower ones."""
+    """Look up each i8 in the table. An i16 interpolates between the two entries of its upper 9 bits, by its lower 7
+    bits.
+    """
     source, dtype = value.type.dtype, b.result.dtype
     if table.type.shape != ({"i8": 256, "i16": 513}.get(source),):
         raise Refused("MG0104", f"{table.type} is not a table for {value.type}")
@@ -123,15 +125,17 @@ def _entries(b: Builder, table: Value, indices: Value) -> Value:
 
 
 def _fft(b: Builder, *parts: Value) -> list[Value]:
-    """Over the last two dims, of parts and to parts; the inverse is not scaled down."""
+    """Emit a Fourier transform over the last two dims, on separate real and imaginary parts. The inverse is unscaled."""
     kinds = [part.type for part in parts]
     if {*kinds} != {kinds[0]} or kinds[0].rank != 3 or kinds[0].dtype != "f32":
         raise Refused("MG0104", f"expected batches of f32 planes, got ({', '.join(map(str, kinds))})")
     length, result = kinds[0].sizes[1:], TensorType(b.result.shape, "c64")
     is_real, is_inverse = len(parts) == 1, bool(b.number("inverse"))
     value = parts[0] if is_real else b.emit("complex", parts, result)
-    found = b.emit("fft", [value], result, kind="RFFT" if is_real else "IFFT" if is_inverse else "FFT", length=length)
-    sides = [b.emit(part, [found], TensorType(result.shape, "f32")) for part in ("real", "imag")]
+    transformed = b.emit(
+        "fft", [value], result, kind="RFFT" if is_real else "IFFT" if is_inverse else "FFT", length=length
+    )
+    sides = [b.emit(part, [transformed], TensorType(result.shape, "f32")) for part in ("real", "imag")]
     scale = b.constant(float(np.prod(length)), TensorType((), "f32"))
     return [b.apply("multiply", side, scale) for side in sides] if is_inverse else sides
 

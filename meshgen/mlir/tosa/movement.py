@@ -1,4 +1,4 @@
-"""Constants, reductions, products and data movement of tosa."""
+"""Importers of tosa's constants, reductions, matmul and data movement."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ REDUCTIONS = {
 
 
 def require_ranks(b: Builder, *ranks: int) -> None:
-    """Raise Refused unless the first operands have these ranks, and the result that of the first."""
+    """Raise Refused unless the first operands have these ranks, and the result has the rank of the first operand."""
     kinds = [b.importer.type(value) for value in (*b.source.operands[: len(ranks)], *b.source.results)]
     if [kind.rank for kind in kinds] != [*ranks, ranks[0]]:
-        given = f"({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]}"
-        raise Refused("MG0104", f"{given} must have ranks {list(ranks)} -> {ranks[0]}")
+        signature = f"({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]}"
+        raise Refused("MG0104", f"{signature} must have ranks {list(ranks)} -> {ranks[0]}")
 
 
 def axis_of(b: Builder, value: Value) -> int:
-    """The dim that `axis` says. Raises Refused where the value does not have it."""
+    """Return the dim in the attribute `axis`. Raises Refused if the value has no such dim."""
     axis = int(b.number("axis") or 0)
     if not 0 <= axis < value.type.rank:
         raise Refused("MG0104", f"axis {axis} is out of range for {value.type}")
@@ -36,7 +36,9 @@ def axis_of(b: Builder, value: Value) -> int:
 
 
 def shape_of(b: Builder, number: int, name: str) -> tuple[int, ...] | None:
-    """The numbers of a `tosa.const_shape`, or constant, that is operand `number`; in older text the attribute `name`."""
+    """Return the values of a `tosa.const_shape` or constant that is operand `number`, or None. Older texts have the
+    attribute `name` instead.
+    """
     if (attribute := b.attribute(name)) is not None:
         return integers(attribute)
     array = dense_array(b.source.operands[number]) if len(b.source.operands) > number else None
@@ -51,24 +53,24 @@ def _dense_constant(b: Builder) -> Value:
 
 
 def _reduce(b: Builder, value: Value) -> Value:
-    """A reduction that keeps its dim with size 1."""
+    """Emit a reduction that keeps the reduced dim with size 1."""
     kind, axis = REDUCTIONS[mnemonic(b.source)], axis_of(b, value)
     init = b.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
     ignores = ignores_nan(b)
-    numbers = not_a_number_as(b, init, value) if ignores else value
-    found = b.emit("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
-    if ignores:  # NaN where all elements are NaN
+    operand = not_a_number_as(b, init, value) if ignores else value
+    reduced = b.emit("reduce", [operand, init], shape, dims=(axis,), kind=kind)
+    if ignores:  # If NaNs are ignored, the result is NaN only where all elements are.
         is_nan, yes = b.compare("NE", value, value), b.constant(True, TensorType((), "i1"))
-        alone = b.emit("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
-        found = b.select(alone, b.broadcast(b.constant(np.nan, shape.with_shape(())), shape.shape), found)
-    return b.emit("reshape", [found], b.result)
+        is_all_nan = b.emit("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
+        reduced = b.select(is_all_nan, b.broadcast(b.constant(np.nan, shape.with_shape(())), shape.shape), reduced)
+    return b.emit("reshape", [reduced], b.result)
 
 
 def _matmul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
-    """Batched product; operands 2 and 3 are zero points."""
+    """Emit a batched matmul; operands 2 and 3 are zero points."""
     require_ranks(b, 3, 3)
-    left, right = (without_zero(b, 2 + number, value, b.result.dtype) for number, value in enumerate((left, right)))
+    left, right = (without_zero(b, 2 + index, value, b.result.dtype) for index, value in enumerate((left, right)))
     return b.dot(left, right, b.result, contract=((2,), (1,)), batch=((0,), (0,)))
 
 
@@ -81,7 +83,7 @@ def _slice(b: Builder, value: Value, *_: Value) -> Value:
 
 
 def _pad(b: Builder, value: Value, *_: Value) -> Value:
-    """The second operand holds (before, after) per dim, the third the value, else it is 0."""
+    """Pad by the amounts (before, after) per dim in the second operand, with the third operand or 0."""
     amounts, fills = shape_of(b, 1, "padding"), b.source.operands[2:]
     if amounts is None or len(amounts) != 2 * value.type.rank:
         raise Refused("MG0103", "needs two paddings per dim from tosa.const_shape")
@@ -91,14 +93,14 @@ def _pad(b: Builder, value: Value, *_: Value) -> Value:
 
 
 def _tile(b: Builder, value: Value, *_: Value) -> Value:
-    """Copies side by side: a new dim in front of each, merged into it."""
-    times = shape_of(b, 1, "multiples")
-    if times is None or len(times) != value.type.rank:
+    """Repeat each dim: broadcast along a new dim in front of it, and merge both."""
+    multiples = shape_of(b, 1, "multiples")
+    if multiples is None or len(multiples) != value.type.rank:
         raise Refused("MG0103", "needs multiples from tosa.const_shape")
-    parts = [[n, size] if n != 1 else [size] for n, size in zip(times, value.type.sizes, strict=True)]
+    parts = [[n, size] if n != 1 else [size] for n, size in zip(multiples, value.type.sizes, strict=True)]
     ends = np.cumsum([len(part) for part in parts])
-    wide = b.broadcast(value, [size for part in parts for size in part], [int(end) - 1 for end in ends])
-    return b.reshape(wide, b.result.shape)
+    broadcast = b.broadcast(value, [size for part in parts for size in part], [int(end) - 1 for end in ends])
+    return b.reshape(broadcast, b.result.shape)
 
 
 PART = Dialect(
@@ -109,7 +111,8 @@ PART = Dialect(
             "const": _dense_constant,
             "matmul": _matmul,
             "transpose": lambda b, x: b.emit("transpose", [x], b.result, perm=b.integers("perms")),
-            "reshape": lambda b, x, *_: b.emit("reshape", [x], b.result),  # the second operand repeats the result's shape
+            # the second operand repeats the result's shape
+            "reshape": lambda b, x, *_: b.emit("reshape", [x], b.result),
             "concat": lambda b, *xs: b.emit("concatenate", xs, b.result, dim=axis_of(b, xs[0])),
             "reverse": lambda b, x: b.emit("reverse", [x], x.type, dims=(axis_of(b, x),)),
             "slice": _slice,

@@ -1,4 +1,4 @@
-"""Upstream's dialect tosa as far as meshgen reads it. Its operations are read, never printed."""
+"""The supported operations of tosa, grouped by their textual form. Read, never printed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND",
 
 
 class Functional(Plain):
-    """`%a, %b {attributes} : (types) -> types`; without operands `: () -> type`"""
+    """An op with a function type: `%a, %b {attributes} : (types) -> types`, or without operands `: () -> type`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -37,14 +37,14 @@ class Functional(Plain):
 
 
 def _word(parser: TextParser) -> Attribute | None:
-    """A keyword of tosa, without quotes."""
+    """Parse an unquoted enum keyword of tosa. Returns None for other tokens."""
     word = next((word for word in WORDS if parser.parse_optional_keyword(word)), None)
     return None if word is None else StringAttr(word)
 
 
 @irdl_attr_definition
 class TosaShapeType(ParametrizedAttribute, TypeAttribute):
-    """`!tosa.shape<2>`"""
+    """The type `!tosa.shape<2>`."""
 
     name = "tosa.shape"
     rank: IntAttr
@@ -59,7 +59,7 @@ class TosaShapeType(ParametrizedAttribute, TypeAttribute):
 
 
 class ConstShape(TextOperation):
-    """`tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`"""
+    """The op `tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -69,7 +69,9 @@ class ConstShape(TextOperation):
 
 
 class CondIf(TextOperation):
-    """`%c (%a = %x) : tensor<i1> (type) -> type {^bb0(%a: type): ...} else {...}`, or `%c -> (type) {...} else {...}`"""
+    """A conditional `%c (%a = %x) : tensor<i1> (type) -> type {^bb0(%a: type): ...} else {...}`, or `%c -> (type) {...}
+    else {...}`.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -88,7 +90,7 @@ class CondIf(TextOperation):
 
 
 class WhileLoop(TextOperation):
-    """`(%a = %x) : (type) -> type {...} do {^bb0(%b: type): ...}`"""
+    """A loop `(%a = %x) : (type) -> type {...} do {^bb0(%b: type): ...}`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -103,14 +105,14 @@ class WhileLoop(TextOperation):
 
 
 def _region(parser: TextParser, inner: Sequence[UnresolvedOperand], types: Sequence[Attribute]) -> Region:
-    """A region that names its arguments itself (`^bb0(...)`), or has those in front of it."""
+    """Parse a region that declares its arguments itself (`^bb0(...)`), or else has the arguments `inner`."""
     if parser.at_block_label():
         return parser.parse_region()
     return parser.parse_named_region(list(zip(inner, types, strict=False)))
 
 
 class Variable(TextOperation):
-    """`tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`"""
+    """A variable declaration: `tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -124,7 +126,7 @@ class Variable(TextOperation):
 
 
 class Access(TextOperation):
-    """`@v`, with `, %x` where it is written, and a type."""
+    """A read `@v : type` or write `@v, %x : type` of a variable."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:

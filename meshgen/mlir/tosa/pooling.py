@@ -1,4 +1,6 @@
-"""Convolutions and poolings of tosa, and its fully connected layer. Images are batch, spatial dims, channels."""
+"""Importers of tosa's convolutions, poolings and fully connected layer. The layout of images is batch, spatial dims,
+channels.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,24 @@ from meshgen.ops.precision import EXACT
 
 
 def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding before and after each spatial dim."""
+    """Split padding amounts into those before and those after each spatial dim."""
     return tuple(amounts[::2]), tuple(amounts[1::2])
 
 
-def _biased(b: Builder, found: Value) -> Value:
-    """The result plus one number per channel, or one for all."""
+def _biased(b: Builder, result: Value) -> Value:
+    """Add the bias: one number per channel, or one for all channels."""
     if has_zeros(b, 2, 1):
-        return found
-    bias = b.convert(b.importer.value(b.source.operands[2]), found.type.dtype)
-    if bias.type.shape == (1,) and found.type.shape[-1] != 1:
+        return result
+    bias = b.convert(b.importer.value(b.source.operands[2]), result.type.dtype)
+    if bias.type.shape == (1,) and result.type.shape[-1] != 1:
         bias = b.reshape(bias, ())
-    dims = [found.type.rank - 1] if bias.type.rank else []
-    return b.apply("add", found, b.broadcast(bias, found.type.shape, dims))
+    dims = [result.type.rank - 1] if bias.type.rank else []
+    return b.apply("add", result, b.broadcast(bias, result.type.shape, dims))
 
 
 def _convolved(b: Builder, image: Value, kernel: Value, window: dict[str, tuple[int, ...]],
                dims: tuple[int, int, tuple[int, ...]], groups: int) -> Value:  # fmt: skip
-    """The convolution with `dims` (input feature, output feature, spatial) of the kernel, and the bias."""
+    """Emit a convolution plus bias; `dims` are the kernel's input feature, output feature and spatial dims."""
     kind, dtype = b.result, b.result.dtype
     image, kernel = without_zero(b, 3, image, dtype), without_zero(b, 4, kernel, dtype)
     if image.type.dtype != kernel.type.dtype and is_float(dtype):
@@ -53,29 +55,29 @@ def _convolved(b: Builder, image: Value, kernel: Value, window: dict[str, tuple[
 
 
 def _window(b: Builder, count: int) -> dict[str, tuple[int, ...]]:
-    """Padding, strides and dilations over `count` spatial dims."""
+    """Return padding, strides and dilations over `count` spatial dims as node attributes."""
     low, high = _sides(b.integers("pad", [0] * 2 * count))
     strides, dilations = (b.integers(name, [1] * count) for name in ("stride", "dilation"))
     return {"low": low, "high": high, "window_strides": strides, "rhs_dilation": dilations}
 
 
 def _convolution(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
-    """Kernels are output channels, spatial dims, input channels."""
+    """Convert conv2d or conv3d. The kernel's layout is output channels, spatial dims, input channels."""
     count = 3 if b.source.name.endswith("3d") else 2
     require_ranks(b, count + 2, count + 2, 1)
     return _convolved(b, image, kernel, _window(b, count), (count + 1, 0, tuple(range(1, count + 1))), 1)
 
 
 def _depthwise(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
-    """Kernels are height, width, input channels, results per channel."""
+    """Convert a depthwise convolution. The kernel's layout is height, width, input channels, channel multiplier."""
     require_ranks(b, 4, 4, 1)
-    height, width, channels, times = kernel.type.sizes
-    kernel = b.reshape(kernel, (height, width, 1, channels * times))
+    height, width, channels, multiplier = kernel.type.sizes
+    kernel = b.reshape(kernel, (height, width, 1, channels * multiplier))
     return _convolved(b, image, kernel, _window(b, 2), (2, 3, (0, 1)), channels)
 
 
 def _transposed(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
-    """The image with rows put between its own, walked by the kernel turned round."""
+    """Convert a transposed convolution: the image is dilated by the strides, and the kernel reversed."""
     require_ranks(b, 4, 4, 1)
     low, high = _sides(b.integers("out_pad", [0] * 4))
     reach = [size - 1 for size in kernel.type.sizes[1:3]]
@@ -89,7 +91,7 @@ def _transposed(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
 
 
 def _pool(b: Builder, value: Value, *_: Value) -> Value:
-    """The greatest, or the mean of those elements of a window that are not padding."""
+    """Convert a max pooling, or an average pooling over the elements of each window that are not padding."""
     require_ranks(b, 4)
     kind, is_mean = b.result, b.source.name == "tosa.avg_pool2d"
     low, high = _sides(b.integers("pad", [0] * 4))
@@ -97,39 +99,45 @@ def _pool(b: Builder, value: Value, *_: Value) -> Value:
         "window_dimensions": (1, *b.integers("kernel", (1, 1)), 1), "low": (0, *low, 0), "high": (0, *high, 0),
         "window_strides": (1, *b.integers("stride", (1, 1)), 1), "base_dilations": (1,) * 4, "window_dilations": (1,) * 4,
     }  # fmt: skip
-    wide = _accumulator(b, kind.dtype) if is_mean else kind.dtype
+    accumulator_dtype = _accumulator(b, kind.dtype) if is_mean else kind.dtype
     fold = "add" if is_mean else "maximum"
-    value = b.convert(without_zero(b, 1, value, wide) if is_mean else value, wide)
-    init = b.constant(neutral(fold, wide).item(), TensorType((), wide))
+    value = b.convert(without_zero(b, 1, value, accumulator_dtype) if is_mean else value, accumulator_dtype)
+    init = b.constant(neutral(fold, accumulator_dtype).item(), TensorType((), accumulator_dtype))
     if ignores_nan(b):
         value = not_a_number_as(b, init, value)
-    region = fold_region(fold, wide)
-    (found,) = b.append("reduce_window", [value, init], [TensorType(kind.shape, wide)], attrs, (region,))
+    region = fold_region(fold, accumulator_dtype)
+    (pooled,) = b.append("reduce_window", [value, init], [TensorType(kind.shape, accumulator_dtype)], attrs, (region,))
     if is_mean:
         counts = _counts(value.type.sizes[1:3], attrs, kind.sizes[1:3])
-        found = b.apply("divide", found, _per_window(b, counts, found)) if is_float(wide) else _scaled(b, found, counts)
-    return b.convert(found, kind.dtype)
+        pooled = (
+            b.apply("divide", pooled, _per_window(b, counts, pooled))
+            if is_float(accumulator_dtype)
+            else _scaled(b, pooled, counts)
+        )
+    return b.convert(pooled, kind.dtype)
 
 
 def _per_window(b: Builder, numbers: np.ndarray, like: Value) -> Value:
-    """A number for each row and column of windows."""
+    """Broadcast a constant per (row, column) of windows to the shape of `like`."""
     kind = TensorType(numbers.shape, like.type.dtype)
     table = b.emit("constant", [], kind, value=numbers.astype(kind.numpy_dtype))
     return b.broadcast(table, like.type.shape, (1, 2))
 
 
 def _scaled(b: Builder, total: Value, counts: np.ndarray) -> Value:
-    """Means of integers as tosa has them: times a reciprocal of 31 bits, shifted back and rounded, plus the zero point."""
+    """Divide integer sums by window sizes as tosa does: multiply with a 31-bit reciprocal, shift right with rounding,
+    add the zero point.
+    """
     bits = np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
     factors, shifts = (((1 << 30) + 1) << bits) // np.maximum(counts, 1), 30 + bits
     wide = b.convert(total, "i64")
     product = b.apply("multiply", wide, _per_window(b, factors, wide))
     rounded = b.apply("add", product, _per_window(b, np.int64(1) << (shifts - 1), wide))
-    found = b.apply("shift_right_arithmetic", rounded, _per_window(b, shifts, wide))
+    means = b.apply("shift_right_arithmetic", rounded, _per_window(b, shifts, wide))
     for zero in b.importer.values(b.source.operands[2:]):
-        found = b.apply("add", found, b.reshape(b.convert(zero, "i64"), ()))
+        means = b.apply("add", means, b.reshape(b.convert(zero, "i64"), ()))
     ends = [b.constant(end, TensorType((), "i64")) for end in integer_range(b.result.dtype)]
-    return b.emit("clamp", [ends[0], found, ends[1]], found.type)
+    return b.emit("clamp", [ends[0], means, ends[1]], means.type)
 
 
 def _accumulator(b: Builder, dtype: str) -> str:
@@ -138,19 +146,19 @@ def _accumulator(b: Builder, dtype: str) -> str:
 
 
 def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Sequence[int]) -> np.ndarray:
-    """The number of elements of each window that are not padding."""
-    found: list[np.ndarray] = []
+    """Return the number of elements per window that are not padding."""
+    counts_by_dim: list[np.ndarray] = []
     for dim, size in enumerate(sizes, start=1):
         first = np.arange(result[dim - 1]) * attrs["window_strides"][dim] - attrs["low"][dim]
         last = np.minimum(first + attrs["window_dimensions"][dim], size)
-        found.append(last - np.maximum(first, 0))
-    return np.multiply.outer(*found)
+        counts_by_dim.append(last - np.maximum(first, 0))
+    return np.multiply.outer(*counts_by_dim)
 
 
 def _fully_connected(b: Builder, left: Value, right: Value, *_: Value) -> Value:
-    """Kernels are output channels, input channels."""
+    """Convert a fully connected layer. The layout of weights is output channels, input channels."""
     require_ranks(b, 2, 2, 1)
-    left, right = (without_zero(b, 3 + number, value, b.result.dtype) for number, value in enumerate((left, right)))
+    left, right = (without_zero(b, 3 + index, value, b.result.dtype) for index, value in enumerate((left, right)))
     return _biased(b, b.dot(left, right, b.result, contract=((1,), (1,))))
 
 
