@@ -1,1 +1,1 @@
-"""What callers of a program pass and get: trees, signatures, and arguments as arrays. Needs NumPy only."""
+"""The arguments and results of a call: trees, signatures, and arguments as arrays. Needs NumPy only."""

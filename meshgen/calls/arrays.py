@@ -1,7 +1,7 @@
-"""Array-like arguments as NumPy arrays with the same meaning; those whose meaning NumPy would change are refused.
+"""Conversion of array-like arguments to NumPy arrays. Arrays whose semantics NumPy would change are rejected.
 
-2, 2.0 for f32[]           that number: Python's numbers take the type of the argument, as in JAX
-jax.random.key(0)          its words, ui32[2]
+2, 2.0 for f32[]           the number 2: a Python number takes the type of the argument, as in JAX
+jax.random.key(0)          the words of the key, ui32[2]
 """
 
 from __future__ import annotations
@@ -18,38 +18,46 @@ Array = np.ndarray[Any, Any]
 
 
 class NoArrayError(Exception):
-    """The argument is not an array of numbers. Holds what it is, and a hint."""
+    """The argument is not an array of numbers.
+
+    Attributes:
+        what: a noun phrase that describes the argument.
+        hint: how to convert the argument, or an empty string.
+    """
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
         self.what, self.hint = what, hint
 
 
-def plain_array(given: Any) -> Array:
-    """The argument as an array of numbers.
+def plain_array(argument: Any) -> Array:
+    """Convert an argument to an array of numbers.
 
-    Lists of numbers, scalars, and what NumPy reads as an array (pandas, JAX, torch on the CPU) are accepted. Raises
-    NoArrayError for arrays whose meaning NumPy would drop (a mask, a matrix, the zeros of a sparse one), for elements that
-    are not numbers, and for ragged lists.
+    Accepts lists of numbers, scalars, and anything that NumPy reads as an array (pandas, JAX, torch on the CPU).
+
+    Raises:
+        NoArrayError: NumPy would drop semantics of the array (a mask, a matrix, the zeros of a sparse array), elements
+            are not numbers, or a list is ragged.
     """
-    _refuse_other_meaning(given)
+    _require_plain_numbers(argument)
     try:
-        array = np.asarray(_of_torch(given) if _is_of_torch(given) else given)
-    except Exception as error:  # ragged lists, tensors on a device: whatever the conversion does
+        array = np.asarray(_array_of_torch(argument) if _is_of_torch(argument) else argument)
+    # NumPy and torch raise various exceptions, for example for ragged lists or tensors on a device.
+    except Exception as error:
         reason = " ".join(str(error).split())
         raise NoArrayError(
-            f"a {type(given).__name__} that cannot be converted to an array ({reason})",
+            f"a {type(argument).__name__} that cannot be converted to an array ({reason})",
             "nested lists must have rows of equal length",
         ) from error
     if array.dtype.names or array.dtype.kind in "OSUMmT":
-        kind = "structured elements" if array.dtype.names else f"elements of {array.dtype}"
-        what = "an array" if hasattr(given, "dtype") else f"a {type(given).__name__}"
-        raise NoArrayError(f"{what} with {kind}, which are not numbers", "convert it with astype")
+        element_description = "structured elements" if array.dtype.names else f"elements of {array.dtype}"
+        description = "an array" if hasattr(argument, "dtype") else f"a {type(argument).__name__}"
+        raise NoArrayError(f"{description} with {element_description}, which are not numbers", "convert it with astype")
     return array
 
 
 def same_array(left: Any, right: Any) -> bool:
-    """Whether two arguments have the same elements, bit for bit: two names of a tensor may both be given."""
+    """Whether two arguments have bitwise equal elements. Callers may pass both names of a tensor with two names."""
     if left is right:
         return True
     try:
@@ -62,57 +70,59 @@ def same_array(left: Any, right: Any) -> bool:
     return is_same_memory or first.tobytes() == second.tobytes()
 
 
-def _is_traced_by_jax(given: Any) -> bool:
-    """Whether this stands for an array in a function that JAX traces."""
+def _is_traced_by_jax(argument: Any) -> bool:
+    """Whether `argument` is a tracer that represents an array while JAX traces a function."""
     jax = sys.modules.get("jax")
-    return jax is not None and isinstance(given, jax.core.Tracer)
+    return jax is not None and isinstance(argument, jax.core.Tracer)
 
 
-def _is_of_torch(given: Any) -> bool:
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # a folder of that name is a module too
-    return tensor is not None and isinstance(given, tensor)
+def _is_of_torch(argument: Any) -> bool:
+    # A folder named `torch` can be imported as a module, too.
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return tensor is not None and isinstance(argument, tensor)
 
 
-def _of_torch(given: Any) -> Array:
-    """A tensor of torch, also a parameter, and of element types that NumPy does not have: their bits."""
-    plain = given.detach().cpu()
-    name = str(plain.dtype).removeprefix("torch.")
+def _array_of_torch(argument: Any) -> Array:
+    """Convert a torch tensor or parameter. Element types that NumPy does not have are reinterpreted bit by bit."""
+    tensor = argument.detach().cpu()
+    name = str(tensor.dtype).removeprefix("torch.")
     if hasattr(np, name.replace("bool", "bool_")):
-        return plain.numpy()
-    bits = sys.modules["torch"]
-    whole = plain.contiguous().view({1: bits.uint8, 2: bits.int16}[plain.element_size()]).numpy()
-    return whole.view(getattr(ml_dtypes, name))
+        return tensor.numpy()
+    torch = sys.modules["torch"]
+    raw = tensor.contiguous().view({1: torch.uint8, 2: torch.int16}[tensor.element_size()]).numpy()
+    return raw.view(getattr(ml_dtypes, name))
 
 
-def _refuse_other_meaning(given: Any) -> None:
-    """Raise NoArrayError for an array, or lists with one in them, with more meaning than its numbers."""
-    if isinstance(given, np.ma.MaskedArray):
+def _require_plain_numbers(argument: Any) -> None:
+    """Raise NoArrayError for an array with semantics beyond its numbers, also inside lists."""
+    if isinstance(argument, np.ma.MaskedArray):
         raise NoArrayError("a masked array", "pass .filled(...), and the mask as an array of its own")
-    if isinstance(given, np.matrix):
+    if isinstance(argument, np.matrix):
         raise NoArrayError("a np.matrix, whose * is a matrix product", "pass np.asarray of it")
     sparse = sys.modules.get("scipy.sparse")
-    if sparse is not None and sparse.issparse(given):
+    if sparse is not None and sparse.issparse(argument):
         raise NoArrayError("a sparse array", "pass .toarray()")
-    if _is_traced_by_jax(given):
+    if _is_traced_by_jax(argument):
         hint = (
             "call the program outside of jax.jit, jax.grad and jax.vmap, or through jax.pure_callback; "
             "for gradients compile jax.grad of the function"
         )
-        raise NoArrayError(f"a tracer of JAX, {given.dtype}{list(given.shape)}, which has no numbers yet", hint)
-    for each in cast("list[Any]", given) if isinstance(given, (list, tuple)) else ():
-        _refuse_other_meaning(each)
+        raise NoArrayError(f"a tracer of JAX, {argument.dtype}{list(argument.shape)}, which has no numbers yet", hint)
+    for element in cast("list[Any]", argument) if isinstance(argument, (list, tuple)) else ():
+        _require_plain_numbers(element)
 
 
 def argument_array(given: Any, kind: TensorType | None, key: str = "", narrows: bool = False) -> Array:
-    """An argument as an array of the program's type, where it has the same numbers in that; else as it is.
+    """Convert an argument to an array of the program's type if this preserves the numbers, else to an array of its own
+    type.
 
     Args:
-        given: as of `plain_array`, a number, or a typed PRNG key of JAX.
-        kind: the program's type, if it is known.
-        key: the kind of PRNG key that the program takes; empty: none.
-        narrows: 64-bit arrays become 32-bit ones, as JAX does.
+        given: an argument of `plain_array`, a Python number, or a typed PRNG key of JAX.
+        kind: the program's type, or None if unknown.
+        key: the kind of PRNG key that the program takes, or an empty string.
+        narrows: whether 64-bit arrays become 32-bit ones, as in JAX.
     Raises:
-        NoArrayError: as `plain_array`; numbers that the type cannot hold; another kind of key.
+        NoArrayError: as for `plain_array`; also for numbers that the type cannot represent and other kinds of keys.
     """
     if is_key(given):
         return _words_of_key(given, key)
@@ -130,56 +140,57 @@ _NUMBERS = (bool, int, float, complex)
 _WIDE = {"float64": "f32", "int64": "i32", "uint64": "ui32", "complex128": "c64"}
 
 
-def is_number_or_key(given: Any) -> bool:
-    """Whether this is a number of Python, or a typed PRNG key of JAX."""
-    return type(given) in _NUMBERS or is_key(given)
+def is_number_or_key(argument: Any) -> bool:
+    """Whether `argument` is a Python number or a typed PRNG key of JAX."""
+    return type(argument) in _NUMBERS or is_key(argument)
 
 
-def _number(given: Any, kind: TensorType) -> Array:
-    """A number of Python as the type. Raises NoArrayError where that cannot hold it."""
+def _number(number: Any, kind: TensorType) -> Array:
+    """Convert a Python number to the type. Raises NoArrayError if the type cannot represent it."""
     dtype = kind.numpy_dtype
-    takes_floats = dtype.kind in "fcV"  # V: the floats of ml_dtypes
+    takes_floats = dtype.kind in "fcV"  # V is the kind of the ml_dtypes floats.
     fits = {
         bool: dtype.kind == "b",
         int: takes_floats or dtype.kind in "iu",
         float: takes_floats,
         complex: dtype.kind == "c",
     }
-    if not fits[type(given)]:
-        raise NoArrayError(f"the {type(given).__name__} {given!r:.40}, but the program takes {kind}")
+    if not fits[type(number)]:
+        raise NoArrayError(f"the {type(number).__name__} {number!r:.40}, but the program takes {kind}")
     try:
-        return np.asarray(given).astype(dtype) if takes_floats else np.asarray(given, dtype)
+        return np.asarray(number).astype(dtype) if takes_floats else np.asarray(number, dtype)
     except OverflowError as error:
-        raise NoArrayError(f"{given!r:.40}, which {kind} cannot hold") from error
+        raise NoArrayError(f"{number!r:.40}, which {kind} cannot hold") from error
 
 
 def _narrowed(array: Array, kind: TensorType) -> Array:
-    """Raises NoArrayError for integers that 32 bits cannot hold."""
+    """Convert a 64-bit array to its 32-bit type. Raises NoArrayError for integers that 32 bits cannot represent."""
     narrow = array.astype(kind.numpy_dtype)
     if array.dtype.kind in "iu" and not np.array_equal(narrow, array):
         raise NoArrayError(f"{array.dtype.name} with numbers that {kind} cannot hold")
     return narrow
 
 
-def is_key(given: Any) -> bool:
-    """Whether this is a typed PRNG key of JAX, or the type of one."""
+def is_key(argument: Any) -> bool:
+    """Whether `argument` is a typed PRNG key of JAX, or the type of one."""
     jax = sys.modules.get("jax")
-    if jax is None or not isinstance(given, jax.Array | jax.ShapeDtypeStruct):  # JAX knows no dtypes of other libraries
+    # `issubdtype` of JAX fails for dtypes of other libraries.
+    if jax is None or not isinstance(argument, jax.Array | jax.ShapeDtypeStruct):
         return False
-    return jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
+    return jax.dtypes.issubdtype(argument.dtype, jax.dtypes.prng_key)
 
 
-def _words_of_key(given: Any, key: str) -> Array:
-    """The words of a typed PRNG key. Raises NoArrayError for one of another kind."""
+def _words_of_key(typed_key: Any, key: str) -> Array:
+    """Return the words of a typed PRNG key. Raises NoArrayError for another kind of key."""
     random = sys.modules["jax"].random
-    kind = str(random.key_impl(given))
+    kind = str(random.key_impl(typed_key))
     if kind != key:
         hint = f"pass a key of kind {key}" if key else "pass jax.random.key_data of it"
         raise NoArrayError(f"a PRNG key of kind {kind}, which the program does not take", hint)
-    return np.asarray(random.key_data(given))
+    return np.asarray(random.key_data(typed_key))
 
 
 def key_of_words(words: Array, key: str) -> Any:
-    """A typed PRNG key of its words, where JAX is loaded; else the words."""
+    """Return the typed PRNG key with these words, or the words themselves if JAX is not loaded."""
     jax = sys.modules.get("jax")
     return words if jax is None else jax.random.wrap_key_data(words, impl=key)

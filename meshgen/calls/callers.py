@@ -1,4 +1,4 @@
-"""The line of a user's program that called meshgen, for faults without a location; and warnings to the caller."""
+"""Locations of the user's calls, for faults without a location, and warnings to the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Decorator: faults of a call's arguments are located at the line of the call, unknown keywords among them."""
+    """Locate faults of a call's arguments, including unknown keywords, at the line of the call. A decorator."""
     keywords = _keywords(function)
 
     @functools.wraps(function)
@@ -33,19 +33,20 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
                 raise _unknown_keyword(function, next(name for name in kwargs if name not in keywords), keywords)
             return function(*args, **kwargs)
         except (ArgumentError, ShardingError, UsageError) as error:
-            line = _line(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
-            if line is None or all(each.loc for each in error.diagnostics):
+            # CPython has no public function that is as cheap.
+            line = _line(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+            if line is None or all(diagnostic.loc for diagnostic in error.diagnostics):
                 raise
-            faults = (replace(each, loc=each.loc or line) for each in error.diagnostics)
+            faults = (replace(diagnostic, loc=diagnostic.loc or line) for diagnostic in error.diagnostics)
             raise type(error)(*faults) from error.__cause__
 
-    # torch.compile runs functions with this mark as they are, outside of what it traces.
+    # torch.compile does not trace functions with this mark, but calls them.
     called.__dict__ |= {"_torchdynamo_disable": True, "_torchdynamo_disable_msg": _NOT_TRACED}
     return called
 
 
 def _keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the keywords that a function takes; none where it takes any."""
+    """Return the keywords of a function, or an empty set if it accepts any."""
     if (declared := getattr(function, "__signature__", None)) is not None:
         return frozenset(declared.parameters)
     code = function.__code__
@@ -55,20 +56,20 @@ def _keywords(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _unknown_keyword(function: Callable[..., Any], name: str, keywords: frozenset[str]) -> UsageError:
-    known = sorted(keywords - {"self"})
-    near = nearest_names(name, known, 1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
+    valid = sorted(keywords - {"self"})
+    similar = nearest_names(name, valid, 1)
+    hint = f"did you mean '{similar[0]}'? " if similar else ""
     text = f"{function.__name__} has no argument '{name}'"
-    return UsageError(Diagnostic("MG0001", text, hint=f"{hint}the arguments are {', '.join(known)}"))
+    return UsageError(Diagnostic("MG0001", text, hint=f"{hint}the arguments are {', '.join(valid)}"))
 
 
-def tell(found: Iterable[Diagnostic]) -> None:
-    """Emit a Python warning for each, at its line. The command line prints them itself."""
+def tell(diagnostics: Iterable[Diagnostic]) -> None:
+    """Emit a Python warning for each diagnostic, at its own line. The command line prints diagnostics itself."""
     if not _is_command_line(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
-        for each in found:
-            place = each.loc or Location("<unknown>", 1)
-            text = f"{each.code}: {each.message}; {each.hint}"
-            warnings.warn_explicit(text, UserWarning, place.file, place.line)
+        for diagnostic in diagnostics:
+            location = diagnostic.loc or Location("<unknown>", 1)
+            text = f"{diagnostic.code}: {diagnostic.message}; {diagnostic.hint}"
+            warnings.warn_explicit(text, UserWarning, location.file, location.line)
 
 
 def _is_command_line(frame: FrameType | None) -> bool:
@@ -78,5 +79,5 @@ def _is_command_line(frame: FrameType | None) -> bool:
 
 
 def _line(frame: FrameType) -> Location | None:
-    """The location of the frame; None where meshgen itself is calling, as its command line does."""
+    """Return the location of the frame, or None if meshgen itself makes the call, as its command line does."""
     return None if frame.f_code.co_filename.startswith(INSIDE) else location_of(frame)

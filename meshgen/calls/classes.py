@@ -1,10 +1,10 @@
-"""What a structure is: a dict, a list, a tuple, a named tuple, or an object of a class that is registered with JAX.
+"""The form of a structure: a dict, list, tuple, named tuple, or an object of a class that is registered with JAX.
 
     opened({"b": y, "a": x})      Form("dict"), {"a": x, "b": y}
     opened(Layer(w, b))           Form("object", "Layer", static="(2,)"), {"w": w, "b": b}
 
-JAX is asked only where it is loaded already: without it no class is registered. Nothing here imports a class, so
-that forms may come from a file.
+Only a JAX that is already loaded can have registered classes. Nothing here imports a class, so forms may safely come
+from a file.
 """
 
 from __future__ import annotations
@@ -24,23 +24,28 @@ from meshgen.calls.torch_classes import torch_object
 from meshgen.calls.trees import children
 
 KINDS = ("none", "dict", "ordered", "mapping", "list", "tuple", "named", "object", "constant")
-LOOSE = "~"  # before the text of static fields that equal texts do not prove equal, such as functions
-_SHOWN = 200  # characters of static fields that are kept; longer ones as their digest
+LOOSE = "~"  # A prefix of static fields such as functions, for which equal texts do not imply equal values.
+# Maximum length of stored static fields, in characters; chosen: short ones stay readable. Longer ones become a digest.
+_SHOWN = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a structure is, besides its children.
+    """The class of a structure, without its children.
 
     Attributes:
-        kind: one of `KINDS`; a mapping is an object of a class that is one; a constant is a number or a text that is part of the program, `title` its
-            class and `static` its text; with a child, which holds the number, its class only.
-        title: the name of its class, of a named tuple or an object.
-        static: the text of an object's static fields, which are part of the program; after `LOOSE` where they are not numbers and texts.
-        keys: those of a dict, if some are not texts.
-        origin: the class in torch's table of structures, and what that keeps to make an object, as JSON (`torch_classes.py`).
+        kind: one of `KINDS`. A "mapping" is an object whose class is a mapping. A "constant" is a number or a string
+        that
+            is part of the program; with a child, which holds the number, only its class is part of the program.
+        title: the class name of a named tuple, an object or a constant.
+        static: the text of an object's static fields or of a constant, which are part of the program. Starts with
+        `LOOSE`
+            unless all static fields are numbers and strings.
+        keys: the keys of a dict, if some are not strings.
+        origin: JSON with the name of a class in torch's pytree registry, and the context that torch needs to rebuild an
+            object (`torch_classes.py`).
     """
 
     kind: str = "dict"
@@ -50,44 +55,47 @@ class Form:
     origin: str = ""
 
 
-Maker = Callable[[Mapping[str, Any]], Any]  # of an object, from its children
+Maker = Callable[[Mapping[str, Any]], Any]  # Builds an object from its children.
 
 
 def tree_util() -> Any:
-    """`jax.tree_util` where JAX is loaded, else None."""
+    """Return `jax.tree_util` if JAX is loaded, else None."""
     return sys.modules.get("jax.tree_util")
 
 
 def opened(given: Any, written: bool = False) -> tuple[Form, dict[str, Any]] | None:
-    """The form and the children by key of a structure; None for a leaf. Dicts are in sorted order, or as `written`."""
+    """Return the form and the children by key of a structure, or None for a leaf.
+
+    The keys of a dict are sorted, or in insertion order if `written`.
+    """
     if given is None:
         return Form("none"), {}
     kind: type[Any] = type(given)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return Form("named", kind.__name__), children(given) or {}
     if kind not in (dict, OrderedDict, list, tuple):
-        if tree_util() is not None and (found := _registered(given)) is not None:
-            return found
+        if tree_util() is not None and (registered := _registered(given)) is not None:
+            return registered
         if not isinstance(given, (Mapping, list, tuple)):
             return None
-    held = children(given, written) or {}
+    items = children(given, written) or {}
     if isinstance(given, Mapping):
         return Form(
-            "ordered" if kind is OrderedDict else "dict", keys=_keys(cast("Mapping[Any, Any]", given), held)
-        ), held
-    return Form("list" if isinstance(given, list) else "tuple"), held
+            "ordered" if kind is OrderedDict else "dict", keys=_keys(cast("Mapping[Any, Any]", given), items)
+        ), items
+    return Form("list" if isinstance(given, list) else "tuple"), items
 
 
-def _keys(given: Mapping[Any, Any], held: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The keys of a dict in the order of its children; empty where all are texts."""
+def _keys(given: Mapping[Any, Any], items: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the keys of a dict in the order of its children, or an empty tuple if all are strings."""
     if all(isinstance(key, str) for key in given):
         return ()
     by_text = {str(key): key for key in given}
-    return tuple(by_text[text] for text in held)
+    return tuple(by_text[text] for text in items)
 
 
 def _registered(given: Any) -> tuple[Form, dict[str, Any]] | None:
-    """As `opened`, of an object whose class is registered with JAX."""
+    """Open an object whose class is registered with JAX, as `opened` does. Returns None for a leaf."""
     pairs, tree = tree_util().tree_flatten_with_path(given, is_leaf=lambda part: part is not given)
     if len(pairs) == 1 and not pairs[0][0]:
         return None
@@ -97,7 +105,7 @@ def _registered(given: Any) -> tuple[Form, dict[str, Any]] | None:
 
 
 def key_text(key: Any) -> str:
-    """A key of JAX's paths: of a dict, a sequence, an attribute, or a number."""
+    """Return the text of a key in JAX's paths: a dict key, sequence index, attribute name or number."""
     return str(next(getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)))
 
 
@@ -107,7 +115,7 @@ def _static_text(static: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is fully described by its text."""
+    """Whether a value's text describes it completely."""
     if isinstance(value, dict):
         return all(map(_is_plain, cast("dict[Any, Any]", value).items()))
     if isinstance(value, (tuple, list)):
@@ -116,68 +124,79 @@ def _is_plain(value: Any) -> bool:
 
 
 def children_like(given: Any, form: Form, names: Sequence[str]) -> tuple[Form, dict[str, Any]] | None:
-    """As `opened`; where an object of the form is expected, also one whose class is not registered, by its attributes.
+    """Open a structure as `opened` does. If `form` is an object, also accept an object of an unregistered class.
 
-    Which of its other attributes are static fields is not known, so they are not compared.
+    The children are then its attributes `names`. Its static fields are unknown, so no later check compares them.
     """
-    found = opened(given)
-    if found is not None or form.kind != "object" or hasattr(given, "dtype"):
-        return found
-    held = {name: getattr(given, name) for name in names if hasattr(given, name)}
-    return (replace(form, title=type(given).__name__), held) if held and len(held) == len(names) else None
+    form_and_children = opened(given)
+    if form_and_children is not None or form.kind != "object" or hasattr(given, "dtype"):
+        return form_and_children
+    attributes = {name: getattr(given, name) for name in names if hasattr(given, name)}
+    return (
+        (replace(form, title=type(given).__name__), attributes)
+        if attributes and len(attributes) == len(names)
+        else None
+    )
 
 
-# --- back into structures ----------------------------------------------------------------------------------------------
+# --- rebuilding structures
+# -----------------------------------------------------------------------------------------------
 
 
 def makers_in(given: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
-    """How to make objects of the classes that are in a structure, by form and keys."""
-    found = opened(given)
-    if found is None:
+    """Return the functions that rebuild the objects in a structure, by form and keys."""
+    form_and_children = opened(given)
+    if form_and_children is None:
         return _maker_of_dataclass(given)
-    form, held = found
-    made: dict[tuple[Form, tuple[str, ...]], Maker] = {}
-    for branch in held.values():
-        made |= makers_in(branch)
+    form, items = form_and_children
+    makers: dict[tuple[Form, tuple[str, ...]], Maker] = {}
+    for branch in items.values():
+        makers |= makers_in(branch)
     if form.kind == "named":
         kind: type[Any] = type(given)
-        made[form, tuple(held)] = lambda fields: kind(*fields.values())
+        makers[form, tuple(items)] = lambda fields: kind(*fields.values())
     elif form.kind in ("mapping", "object"):
         tree = tree_util().tree_structure(given, is_leaf=lambda part: part is not given)
-        made[form, tuple(held)] = lambda fields: tree.unflatten(fields.values())
-    return made
+        makers[form, tuple(items)] = lambda fields: tree.unflatten(fields.values())
+    return makers
 
 
 def _maker_of_dataclass(given: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
-    """Of an instance whose class JAX does not know, as where JAX is missing: without its static fields."""
+    """Return a function that rebuilds a dataclass instance, without static fields, for classes that JAX does not know.
+
+    JAX does not know the class if it is not loaded, for example.
+    """
     if not is_dataclass(given) or isinstance(given, type):
         return {}
     instance: Any = given
-    form, names = Form("object", type(instance).__name__), {each.name for each in fields(instance) if each.init}
-    return {(form, ()): lambda held: replace(instance, **held) if held.keys() <= names else _record(form, held)}
+    form, names = (
+        Form("object", type(instance).__name__),
+        {attribute.name for attribute in fields(instance) if attribute.init},
+    )
+    return {(form, ()): lambda values: replace(instance, **values) if values.keys() <= names else _record(form, values)}
 
 
-def made_of(form: Form, held: Mapping[str, Any], makers: Mapping[tuple[Form, tuple[str, ...]], Maker]) -> Any:
-    """The structure of a form with these children.
+def made_of(form: Form, items: Mapping[str, Any], makers: Mapping[tuple[Form, tuple[str, ...]], Maker]) -> Any:
+    """Return the structure with this form and these children.
 
-    Objects of classes that no maker knows become records with the name of the class and its fields as attributes; mappings
-    become dicts.
+    An object becomes a record with the class name and the fields as attributes if `makers` does not have its class. A
+    mapping becomes a dict.
     """
     plain = replace(form, origin="")
-    maker = makers.get((plain, tuple(held))) or makers.get((replace(plain, static=""), ()))
+    maker = makers.get((plain, tuple(items))) or makers.get((replace(plain, static=""), ()))
     if maker:
-        return maker(held)
-    if form.origin and (made := torch_object(form.origin, held)) is not None:
-        return made
+        return maker(items)
+    if form.origin and (torch_instance := torch_object(form.origin, items)) is not None:
+        return torch_instance
     if form.kind in ("named", "object"):
-        return _record(form, held)
+        return _record(form, items)
     if form.kind in ("list", "tuple"):
-        return [*held.values()] if form.kind == "list" else tuple(held.values())
+        return [*items.values()] if form.kind == "list" else tuple(items.values())
     if form.kind == "none":
         return None
     if form.kind == "constant":
-        return constant_of(form, held)
-    pairs = zip(form.keys or held, held.values(), strict=True)
+        return constant_of(form, items)
+    pairs = zip(form.keys or items, items.values(), strict=True)
     return OrderedDict(pairs) if form.kind == "ordered" else dict(pairs)
 
 
@@ -187,38 +206,42 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 
 
 def constant_form(value: Any) -> Form:
-    """Return the form of a number, a text or None that is part of a program."""
+    """Return the form of a number, string or None that is part of a program."""
     if value is None:
         return Form("none")
     return Form("constant", type(value).__name__, json.dumps(value) if isinstance(value, str) else repr(value))
 
 
-def constant_of(form: Form, held: Mapping[str, Any]) -> Any:
-    """Return the number or the text of a form. Raises ValueError for a form of another class or text."""
+def constant_of(form: Form, items: Mapping[str, Any]) -> Any:
+    """Return the number or string of a constant form. Raises ValueError if its text does not fit its class."""
     try:
-        if held:
-            (number,) = held.values()
+        if items:
+            (number,) = items.values()
             return {"bool": bool, "int": int, "float": float}[form.title](number)
         return _READ[form.title](form.static)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{form.static!r:.60} is not a constant of the class {form.title!r:.60}") from error
 
 
-def _record(form: Form, held: Mapping[str, Any]) -> Any:
-    """A named tuple or an object with the fields as attributes; a dict where keys cannot be names of attributes."""
-    if not all(is_field(name) for name in (form.title, *held)):
-        return dict(held)
+def _record(form: Form, items: Mapping[str, Any]) -> Any:
+    """Return a named tuple or an object with the fields as attributes, or a dict if some key is not an attribute name."""
+    if not all(is_field(name) for name in (form.title, *items)):
+        return dict(items)
     if form.kind == "named":
-        return _named_tuple(form.title, tuple(held))(*held.values())
-    return _record_class(form.title, tuple(held))(**held)
+        return _named_tuple(form.title, tuple(items))(*items.values())
+    return _record_class(form.title, tuple(items))(**items)
 
 
 class Record:
-    """An object of a class that is not there: fields as attributes, by name and by position, as output classes of model libraries have them."""
+    """A stand-in for an object whose class is not available.
+
+    Its fields are attributes, and are also accessible by name and position, as in the output classes of model
+    libraries.
+    """
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields."""
-        return tuple(each.name for each in fields(cast("Any", self)))
+        return tuple(attribute.name for attribute in fields(cast("Any", self)))
 
     def to_tuple(self) -> tuple[Any, ...]:
         """Return the fields in order."""
@@ -255,5 +278,5 @@ def _named_tuple(title: str, names: tuple[str, ...]) -> Any:
 
 
 def is_field(name: str) -> bool:
-    """Whether a name can be that of a field of a record."""
+    """Whether a record can have a field of this name."""
     return name.isidentifier() and not iskeyword(name) and not name.startswith("_")

@@ -1,4 +1,4 @@
-"""The structure of a program's arguments and results: slots for arrays, branches for what holds them.
+"""The structure of a program's arguments and results: slots for arrays, and branches for containers.
 
 {"b": ..., "w": ...}     Branch({"b": Slot("params.b", 1), "w": Slot("params.w", 2)}, Form("dict"))
 """
@@ -14,10 +14,12 @@ from meshgen.ir.limits import MAX_NESTING
 
 
 class Slot(NamedTuple):
-    """A leaf: an input (of results: an output) of the program by number; None where the program does not use it.
+    """A leaf: an input of the program, or in a result an output.
 
-    `shape` is that of an unused one, whose sharding can be checked but has no effect. `key` is the kind of a typed PRNG key
-    (`threefry2x32`), of which the program has the words.
+    Attributes:
+        number: the index of the input or output, or None for an argument that the program does not use.
+        shape: the shape of an unused argument. Its sharding has no effect, but is checked.
+        key: the kind of a typed PRNG key (`threefry2x32`), whose words are the program's input.
     """
 
     name: str
@@ -27,7 +29,7 @@ class Slot(NamedTuple):
 
 
 class Branch(dict[str, "Slot | Branch"]):
-    """The children of a structure by key, in order, and what it is (`form`)."""
+    """The children of a structure by key, in order, with its `form`."""
 
     def __init__(self, children: Iterable[tuple[str, Node]] = (), form: Form | None = None) -> None:
         super().__init__(children)
@@ -41,43 +43,48 @@ Node: TypeAlias = Slot | Branch
 
 
 def node_of(tree: Any, slot: Callable[[Path, Any], Slot], path: Path = (), written: bool = False) -> Node:
-    """The node of a structure; `slot` makes that of a leaf, from its path. Dicts are in sorted order, or as `written`."""
+    """Return the node of a structure.
+
+    Args:
+        slot: returns the slot of a leaf, from its path.
+        written: keeps the insertion order of dict keys, which are sorted otherwise.
+    """
     require_depth(path)
-    found = opened(tree, written)
-    if found is None:
+    form_and_children = opened(tree, written)
+    if form_and_children is None:
         return slot(path, tree)
-    form, held = found
-    return Branch(((key, node_of(each, slot, (*path, key), written)) for key, each in held.items()), form)
+    form, items = form_and_children
+    return Branch(((key, node_of(child, slot, (*path, key), written)) for key, child in items.items()), form)
 
 
 def leaves_of(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The leaves of a structure in order, each with its path."""
+    """Yield the leaves of a structure in order, each with its path."""
     require_depth(path)
-    found = opened(tree)
-    if found is None:
+    form_and_children = opened(tree)
+    if form_and_children is None:
         yield path, tree
         return
-    for key, each in found[1].items():
-        yield from leaves_of(each, (*path, key))
+    for key, child in form_and_children[1].items():
+        yield from leaves_of(child, (*path, key))
 
 
 def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> Branch | None:
-    """The slots in a structure of dicts; None where one path is a prefix of another, or has too many keys."""
+    """Return the slots as a structure of dicts, or None if a path is too deep or a prefix of another path."""
     tree = Branch()
-    for (*lead, last), slot in pairs:
-        if len(lead) >= MAX_NESTING:
+    for (*parents, last), slot in pairs:
+        if len(parents) >= MAX_NESTING:
             return None
-        at: Node = tree
-        for key in lead:
-            at = at.setdefault(key, Branch()) if isinstance(at, Branch) else at
-        if isinstance(at, Slot) or last in at:
+        node: Node = tree
+        for key in parents:
+            node = node.setdefault(key, Branch()) if isinstance(node, Branch) else node
+        if isinstance(node, Slot) or last in node:
             return None
-        at[last] = slot
+        node[last] = slot
     return tree
 
 
 def slots_of(node: Node | Mapping[str, Node]) -> Iterator[Slot]:
-    """The leaves in order."""
+    """Yield the leaves in order."""
     if isinstance(node, Slot):
         yield node
         return
@@ -85,17 +92,17 @@ def slots_of(node: Node | Mapping[str, Node]) -> Iterator[Slot]:
         yield from slots_of(branch)
 
 
-def without(node: Node, stored: Callable[[Slot], bool]) -> Node | None:
-    """The node without the slots that are stored; None where no other slots were in it."""
+def without(node: Node, is_stored: Callable[[Slot], bool]) -> Node | None:
+    """Return the node without its stored slots, or None if all of its slots are stored."""
     if isinstance(node, Slot):
-        return None if stored(node) else node
-    kept = {key: without(branch, stored) for key, branch in node.items()}
-    left = Branch(((key, branch) for key, branch in kept.items() if branch is not None), node.form)
-    return None if any(True for _ in slots_of(node)) and not any(True for _ in slots_of(left)) else left
+        return None if is_stored(node) else node
+    children = {key: without(branch, is_stored) for key, branch in node.items()}
+    remaining = Branch(((key, branch) for key, branch in children.items() if branch is not None), node.form)
+    return None if any(True for _ in slots_of(node)) and not any(True for _ in slots_of(remaining)) else remaining
 
 
 def rebuilt(node: Node, leaf: Callable[[Slot], Any], makers: Mapping[tuple[Form, tuple[str, ...]], Maker]) -> Any:
-    """The structure of a node, with its leaves and objects made by these functions."""
+    """Rebuild the structure of a node from its leaves (`leaf`) and the constructors of its classes (`makers`)."""
     if isinstance(node, Slot):
         return leaf(node)
     return made_of(node.form, {key: rebuilt(branch, leaf, makers) for key, branch in node.items()}, makers)

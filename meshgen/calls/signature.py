@@ -1,8 +1,8 @@
-"""The signature of a program: the structures that callers pass, and the input of each array in them.
+"""The signature of a program: the structures that callers pass, and the input for each array in them.
 
     f(x, params), params = {"b": ..., "w": ...}     {"x": Slot(0), "params": {"b": Slot(1), "w": Slot(2)}}
 
-Arguments are bound by position or name, their leaves by key: never by the order of a dict.
+Arguments are bound by position or name, and their leaves by key, never by the order of a dict.
 """
 
 from __future__ import annotations
@@ -21,36 +21,42 @@ from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
 from meshgen.names import nearest_names
 
-SHOWN = 400  # characters of a signature in a message
+SHOWN = 400  # Maximum length of a signature in a message, in characters. Chosen: several lines of a terminal.
 
 
 @dataclass
 class Found:
-    """The arguments of a call: per input number (None: unused) its array, and what does not fit."""
+    """The bound arguments of a call.
+
+    Attributes:
+        pairs: each slot with its argument.
+        faults: messages about arguments that do not fit.
+        objects: messages about objects with another class or other static fields than the program expects.
+    """
 
     pairs: list[tuple[Slot, Any]] = field(default_factory=list[tuple[Slot, Any]])
     faults: list[str] = field(default_factory=list[str])
-    objects: list[str] = field(default_factory=list[str])  # that were opened, whose static fields may differ
+    objects: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a program as callers know them.
+    """The parameters of a program as callers see them.
 
     Attributes:
-        nodes: what each parameter holds.
-        positional: the parameters that may be given by position, in order.
-        rest, extra: those that take further arguments by position, and by name (`*args` and `**kwargs`).
-        exact: finds the leaves of arguments in the structure that the program was made for; None for any other.
-        in_order: arrays in the order of the inputs are arguments as well: that is how the program was written.
-        is_typed: the types of the arguments were given with the program, which leaves no sizes open.
-        rebuild: puts outputs, given the arguments, into the very structure that the program returns; None: it is made by `result`.
-        result: what it returns, as far as that is known: slots are outputs. None: one array or a tuple.
-        narrows: 64-bit arrays are taken for 32-bit arguments, as JAX does.
-        warnings: what was noticed while the program was read.
-        weights: arrays that came with the program, by input: callers need not pass them, and modules store them.
+        nodes: the structure of each parameter.
+        positional: the parameters that callers may pass by position, in order.
+        rest, extra: the parameters that collect further positional and keyword arguments (`*args` and `**kwargs`).
+        exact: returns the leaves of arguments with exactly the structure of the traced program, or None for others.
+        in_order: callers may also pass arrays in the order of the inputs, because the program is written that way.
+        is_typed: the program came with the types of its arguments, so no sizes are open.
+        rebuild: rebuilds the exact result structure from outputs and arguments. If None, `result` describes it.
+        result: the known result structure, whose slots are outputs. None: one array or a tuple.
+        narrows: callers may pass 64-bit arrays for 32-bit arguments, as in JAX.
+        warnings: the warnings from reading the program.
+        weights: arrays that came with the program, by input. Callers need not pass them, and modules store them.
         weight_names: the inputs that are parameters and buffers of a model, with and without arrays.
-        aliases: further names of inputs. A weight may have the alias of one input where an argument has that very name.
+        aliases: further names of inputs. A weight may have the alias of one input that is also an argument's name.
         state: the donated arguments with their next values.
     """
 
@@ -72,13 +78,13 @@ class Signature:
 
     @cached_property
     def slots(self) -> list[Slot]:
-        """All leaves in order: as callers know them, or as the inputs of a text are."""
-        found = list(slots_of(dict(self.nodes)))
-        return sorted(found, key=lambda slot: slot.number or 0) if self.in_order else found
+        """Return all leaves in the callers' order, or in the order of the inputs if `in_order`."""
+        leaves = list(slots_of(dict(self.nodes)))
+        return sorted(leaves, key=lambda slot: slot.number or 0) if self.in_order else leaves
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """Every node by its name, by that of a number (`arg1.w`), and by aliases."""
+        """Return every node by its names: parameter names, numbered names (`arg1.w`) and aliases."""
         roots = self._numbered | dict(self.nodes)
         names = {name: node for root, branch in roots.items() for name, node in _nodes_by_name(branch, root)}
         names |= {slot.name: slot for slot in self.slots}
@@ -88,101 +94,113 @@ class Signature:
 
     @cached_property
     def _numbered(self) -> dict[str, Node]:
-        """The parameters by number; of a text, where `%arg1` is an input, the inputs."""
+        """Return the parameters by numbered name, or the inputs if `in_order`, where `%arg1` is an input."""
         nodes = self.slots if self.in_order else [self.nodes[name] for name in self.positional]
-        return {f"arg{number}": node for number, node in enumerate(nodes)}
+        return {f"arg{index}": node for index, node in enumerate(nodes)}
 
     def node(self, name: str) -> Node | None:
-        """The node of this name, in any spelling (`params.w1`, `params['w1']`, `arg1.w1`)."""
+        """Return the node with this name in any spelling (`params.w1`, `params['w1']`, `arg1.w1`), or None if unknown."""
         return self.by_name.get(name, self.by_name.get(canonical(name)))
 
     def named(self, given: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-        """A dict with names in any spelling, or with structures, as a dict by the names of inputs; unknown names stay."""
+        """Return the leaves of `given` by input name.
+
+        The keys of `given` may have any spelling, and its values may be structures. Unknown names remain.
+        """
         table: dict[str, Any] = {}
         for name, value in given.items():
             node = self.weight(name) if isinstance(cast("Any", name), str) else None
             if node is None:
                 table[name] = value
                 continue
-            found = Found()
-            self.assign(node, value, found, (name,), partial=True)
-            leaves = {slot.name: each for slot, each in found.pairs if slot.number is not None}
+            bound_leaves = Found()
+            self.assign(node, value, bound_leaves, (name,), partial=True)
+            leaves = {slot.name: leaf for slot, leaf in bound_leaves.pairs if slot.number is not None}
             faults += [_twice(name, key) for key in leaves if key in table and not same_array(table[key], leaves[key])]
             table |= leaves
-            faults += found.faults
+            faults += bound_leaves.faults
         return table
 
     def weight(self, name: str) -> Node | None:
-        """The node that a weight is for: as `node`; of a file's tensors also `h/0/w` of the only parameter that has it.
+        """Return the node for a weight's name, as `node` does.
 
-        Of an argument and a tensor of the model with one name, the latter.
+        It also accepts a file's tensor name such as `h/0/w` if only one parameter has this tensor. If an argument and a
+        tensor of the model share a name, the tensor wins.
         """
-        found = self.node(self.aliases.get(name, name))
-        return found if found is not None else self.by_name.get(input_named(name, self.by_name) or "")
+        node = self.node(self.aliases.get(name, name))
+        return node if node is not None else self.by_name.get(input_named(name, self.by_name) or "")
 
     def results(self, outputs: Sequence[Any], given: Any = None) -> Any:
-        """The outputs as callers get them; objects are of the classes of those in the `given` arguments."""
+        """Return the outputs as the result structure. Its objects have the classes of the objects in the `given`
+        arguments.
+        """
         node = self.result
         if node is None and self.rebuild is None:
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
         keys = {slot.number: slot.key for slot in slots_of(node or Branch()) if slot.key}
-        made = [key_of_words(each, keys[n]) if n in keys else each for n, each in enumerate(outputs)]
+        leaves = [
+            key_of_words(output, keys[index]) if index in keys else output for index, output in enumerate(outputs)
+        ]
         if self.rebuild:
-            return self.rebuild(made, given)
-        return rebuilt(node or Branch(), lambda slot: made[slot.number or 0], makers_in(given))
+            return self.rebuild(leaves, given)
+        return rebuilt(node or Branch(), lambda slot: leaves[slot.number or 0], makers_in(given))
 
     def storing(self, names: Iterable[str]) -> Signature:
-        """The signature of a module that stores these inputs, which callers then do not pass."""
-        held = {*names}
-        if not held:
+        """Return the signature of a module that stores the inputs `names`, so that callers do not pass them."""
+        stored = {*names}
+        if not stored:
             return self
         nodes: dict[str, Node] = {}
         for name, node in self.nodes.items():
-            is_left = any(slot.number is not None and slot.name not in held for slot in slots_of(node))
-            if (left := without(node, lambda slot: slot.name in held)) == node or (is_left and left is not None):
-                nodes[name] = left or node
+            has_unstored = any(slot.number is not None and slot.name not in stored for slot in slots_of(node))
+            if (remaining := without(node, lambda slot: slot.name in stored)) == node or (
+                has_unstored and remaining is not None
+            ):
+                nodes[name] = remaining or node
         positional = tuple(name for name in self.positional if name in nodes)
-        weights = {name: given for name, given in self.weights.items() if name not in held}
-        aliases = {name: target for name, target in self.aliases.items() if target not in held}
+        weights = {name: weight for name, weight in self.weights.items() if name not in stored}
+        aliases = {name: target for name, target in self.aliases.items() if target not in stored}
         return replace(self, nodes=nodes, positional=positional, exact=None, weights=weights, aliases=aliases)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
         """Bind the arguments of a call to the inputs."""
-        if self.exact and (flat := self.exact(args, kwargs)) is not None:
-            return Found(list(zip(self.slots, flat, strict=True)))
+        if self.exact and (leaves := self.exact(args, kwargs)) is not None:
+            return Found(list(zip(self.slots, leaves, strict=True)))
         if not kwargs and len(args) == len(self.slots) and self._is_flat(args):
             return Found(list(zip(self.slots, args, strict=True)))
-        found = Found()
-        self.assign(Branch(self.nodes.items()), self._by_parameter(args, kwargs, found), found)
-        if not found.faults:
-            found.faults += found.objects
-        return found
+        bound_call = Found()
+        self.assign(Branch(self.nodes.items()), self._by_parameter(args, kwargs, bound_call), bound_call)
+        if not bound_call.faults:
+            bound_call.faults += bound_call.objects
+        return bound_call
 
     def _is_flat(self, args: Sequence[Any]) -> bool:
-        """Whether arguments are arrays in the order of the inputs, which the order of keys cannot change."""
-        if any(opened(each) is not None or is_dataclass(each) for each in args):
+        """Whether arguments are arrays in the order of the inputs, so that no dict order matters."""
+        if any(opened(argument) is not None or is_dataclass(argument) for argument in args):
             return False
         return self.in_order or not any(map(_has_keys, self.nodes.values()))
 
-    def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any], found: Found) -> dict[str, Any]:
-        """The arguments as Python binds them."""
+    def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any], bound_call: Found) -> dict[str, Any]:
+        """Return the arguments by parameter, as Python binds them."""
         given: dict[str, Any] = dict(zip(self.positional, args, strict=False))
         if self.rest:
             given[self.rest] = tuple(args[len(self.positional) :])
         elif len(args) > len(self.positional):
             names = shortened(", ".join(self.positional))
-            text = (
+            message = (
                 f"{len(args)} arguments were given by position, but the program takes {len(self.positional)}: {names}"
             )
-            found.faults.append(text)
+            bound_call.faults.append(message)
         extra: dict[str, Any] = {}
-        keywords: dict[str, str] = {}  # of each parameter the name that it is given by
+        keywords: dict[str, str] = {}  # The name under which the caller passed each parameter.
         for name, value in kwargs.items():
             parameter = self._parameter(name)
-            if (other := keywords.setdefault(parameter, name)) != name and same_array(given[parameter], value):
-                continue  # two names of one tensor, as a state_dict has them
+            if (first_name := keywords.setdefault(parameter, name)) != name and same_array(given[parameter], value):
+                continue  # The two names of one tensor, as in a state_dict.
             if parameter in given:
-                found.faults.append(_twice(name, other) if other != name else f"argument '{name}' is given twice")
+                bound_call.faults.append(
+                    _twice(name, first_name) if first_name != name else f"argument '{name}' is given twice"
+                )
             elif self.extra and parameter not in self.nodes:
                 extra[name] = value
             else:
@@ -190,12 +208,12 @@ class Signature:
         return given | {self.extra: extra} if self.extra else given
 
     def _parameter(self, name: str) -> str:
-        """The parameter of a keyword, which may be its number, or another name of it."""
+        """Return the parameter for a keyword, which may be a numbered name or an alias."""
         node = None if name in self.nodes else self._numbered.get(name, self.by_name.get(self.aliases.get(name, "")))
-        return next((root for root, each in self.nodes.items() if each is node), name)
+        return next((root for root, parameter_node in self.nodes.items() if parameter_node is node), name)
 
     def assign(self, node: Node, given: Any, found: Found, path: Path = (), partial: bool = False) -> None:
-        """Walk a structure along the expected one; `partial`: leaves may be missing."""
+        """Bind the leaves of a structure to the slots of `node`. Leaves may be missing if `partial`."""
         if isinstance(node, Slot):
             if node.number is not None and (isinstance(given, Mapping) or (given is None and not partial)):
                 found.faults.append(
@@ -204,29 +222,31 @@ class Signature:
             else:
                 found.pairs.append((node, given))
             return
-        form, held = children_like(given, node.form, tuple(node)) or (Form(), None)
-        if held is not None:
-            found.objects += _other_object(node.form, form, path, self.exact is not None)
-        if held is None:
-            text = f"argument '{dotted(path)}' is {_argument_kind(given)}, but the program takes a structure with {_listed(node)}"
-            found.faults.append(text)
+        actual_form, children = children_like(given, node.form, tuple(node)) or (Form(), None)
+        if children is not None:
+            found.objects += _object_mismatch(node.form, actual_form, path, self.exact is not None)
+        if children is None:
+            message = f"argument '{dotted(path)}' is {_argument_kind(given)}, but the program takes a structure with {_listed(node)}"
+            found.faults.append(message)
             return
         for key, branch in node.items():
-            if key in held:
-                self.assign(branch, held[key], found, (*path, key), partial)
+            if key in children:
+                self.assign(branch, children[key], found, (*path, key), partial)
             elif not partial and any(
                 slot.number is not None and slot.name not in self.weights for slot in slots_of(branch)
             ):
                 found.faults.append(f"argument '{dotted((*path, key))}' is missing")
-        found.faults += [_unknown(key, node, path) for key in held if key not in node and any(flatten(held[key]))]
+        found.faults += [
+            _unknown(key, node, path) for key in children if key not in node and any(flatten(children[key]))
+        ]
 
     def __str__(self) -> str:
         return shortened(f"({', '.join(_signature_text(name, node) for name, node in self.nodes.items())})")
 
 
 def signature_of(names: Sequence[str]) -> Signature:
-    """The signature of a program by the names of its inputs alone: `params.w` is the leaf `w` of `params`."""
-    slots = [Slot(name, number) for number, name in enumerate(names)]
+    """Return the signature that follows from the input names alone: `params.w` is the leaf `w` of `params`."""
+    slots = [Slot(name, index) for index, name in enumerate(names)]
     nodes: Mapping[str, Node] | None = tree_of((tuple(canonical(slot.name).split(".")), slot) for slot in slots)
     if nodes is None:
         nodes = {slot.name: slot for slot in slots}
@@ -234,19 +254,23 @@ def signature_of(names: Sequence[str]) -> Signature:
 
 
 def input_named(name: str, inputs: Iterable[str]) -> str | None:
-    """The input that a tensor of a file is for: `h/0/w`, `params.h.0.w` or `params['h'][0]['w']` are `params.h.0.w`.
+    """Return the input for a file's tensor: `h/0/w`, `params.h.0.w` or `params['h'][0]['w']` are `params.h.0.w`.
 
-    Without its parameter only where one parameter has it.
+    The name may omit the parameter if only one parameter has the tensor. Returns None if no input matches.
     """
-    spelled, known = canonical(name.replace("/", ".")), [*inputs]
-    if name in known or spelled in known:
-        return name if name in known else spelled
-    ends = [each for each in known if each.partition(".")[2] == spelled and not _is_numbered(each)]
-    return ends[0] if len(ends) == 1 else None
+    canonical_name, input_names = canonical(name.replace("/", ".")), [*inputs]
+    if name in input_names or canonical_name in input_names:
+        return name if name in input_names else canonical_name
+    candidates = [
+        candidate
+        for candidate in input_names
+        if candidate.partition(".")[2] == canonical_name and not _is_numbered(candidate)
+    ]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _is_numbered(name: str) -> bool:
-    """Whether a name starts with the number of a parameter, as `arg0.w`."""
+    """Whether a name starts with a numbered parameter, such as `arg0.w`."""
     return re.match(r"arg\d+\.", name) is not None
 
 
@@ -257,26 +281,26 @@ def _nodes_by_name(node: Node, name: str) -> Iterator[tuple[str, Node]]:
 
 
 def _has_keys(node: Node) -> bool:
-    """Whether there is a structure with several named children."""
+    """Whether a structure in the node has several named children."""
     if isinstance(node, Slot):
         return False
     return (len(node) > 1 and not all(map(str.isdecimal, node))) or any(map(_has_keys, node.values()))
 
 
-def _other_object(wanted: Form, form: Form, path: Path, is_traced: bool) -> list[str]:
-    """The fault of an object whose class or static fields, which are part of the program, are not those wanted.
+def _object_mismatch(expected: Form, actual: Form, path: Path, is_traced: bool) -> list[str]:
+    """Return a message if an object has another class or other static fields, which are part of the program.
 
-    Of a program that was traced in this process, texts alone do not prove that static fields are equal.
+    For a program that this process traced, equal texts do not prove that static fields are equal.
     """
-    if form.kind not in ("object", "mapping") or wanted.kind not in ("object", "mapping"):
+    if actual.kind not in ("object", "mapping") or expected.kind not in ("object", "mapping"):
         return []
-    text = f"argument '{dotted(path)}' is a {form.title}, but the program was made for a {wanted.title}"
-    if form.title != wanted.title:
-        return [text]
-    if form.static == wanted.static and not (is_traced and form.static.startswith(LOOSE)):
+    message = f"argument '{dotted(path)}' is a {actual.title}, but the program was made for a {expected.title}"
+    if actual.title != expected.title:
+        return [message]
+    if actual.static == expected.static and not (is_traced and actual.static.startswith(LOOSE)):
         return []
-    fields = (each.static.removeprefix(LOOSE) or "none" for each in (form, wanted))
-    return [text + " with other static fields: {}, not {}".format(*fields)]
+    fields = (form.static.removeprefix(LOOSE) or "none" for form in (actual, expected))
+    return [message + " with other static fields: {}, not {}".format(*fields)]
 
 
 def _twice(name: str, other: str) -> str:
@@ -284,13 +308,13 @@ def _twice(name: str, other: str) -> str:
 
 
 def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
-    near = nearest_names(key, node, 1)
-    meant = f"; did you mean '{dotted((*path, *near))}'?" if near else ""
-    return f"unknown argument '{dotted((*path, key))}'{meant}"
+    similar = nearest_names(key, node, 1)
+    suggestion = f"; did you mean '{dotted((*path, *similar))}'?" if similar else ""
+    return f"unknown argument '{dotted((*path, key))}'{suggestion}"
 
 
 def _argument_kind(given: Any) -> str:
-    """The kind of an argument, for messages."""
+    """Return a noun phrase for an argument, for messages."""
     if given is None:
         return "None"
     if isinstance(given, Mapping):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class State:
-    """The donated arguments that a session keeps from step to step.
+    """The donated arguments that a session carries from step to step.
 
     Attributes:
-        next_values: per argument name the number of the result that is its next value. An argument that the program does not
-            read is included where the structure of the results has its next value.
-        undecided: a message for each donated argument whose next value is ambiguous, with what to do.
+        next_values: by argument name, the index of the result that is its next value. An argument that the program
+            ignores is included if the result structure has its next value.
+        undecided: by argument name, a message with a hint for each donated argument whose next value is ambiguous.
     """
 
     next_values: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -1,6 +1,8 @@
-"""Objects of classes that are registered with torch's pytrees, such as the outputs of transformers' models, from the names of their classes.
+"""Reconstruction of objects whose classes are registered with torch's pytrees, such as the outputs of transformers'
+models.
 
-Only classes that the running program has registered or imported itself are made: a name comes from a file, and nothing is imported for it.
+Only classes that the process has already registered or imported are instantiated. A class name comes from a file, so
+nothing is imported for it.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ _BUILT_IN = ("builtins", "collections", "functools", "torch")
 
 
 def torch_object(origin: str, held: Mapping[str, Any]) -> Any:
-    """Return the object of a class and of its fields; None where the class is not there, or does not take the fields.
+    """Return an object of the named class with these fields.
+
+    Returns None if the class is not available or rejects the fields.
 
     Args:
-        origin: JSON, `[name of the class, context]`; the context is JSON that torch's pytree keeps beside the fields.
+        origin: JSON `[class name, context]`. The context is JSON that torch's pytree stores beside the fields.
     """
     try:
         name, context = json.loads(origin)
@@ -27,7 +31,7 @@ def torch_object(origin: str, held: Mapping[str, Any]) -> Any:
         if hasattr(kind, "_fields"):
             return kind(*held.values())
         return _unflattened(kind, json.loads(context), held)
-    except Exception:  # an object that the class refuses is a record with the same fields
+    except Exception:  # The class rejects the fields: the caller builds a record with the same fields.
         return None
 
 
@@ -36,17 +40,22 @@ def _pytree() -> Any:
 
 
 def _registered_class(name: str) -> Any:
-    """Return the class in torch's table: by the name that it was registered with, else by its own."""
+    """Return the class in torch's pytree registry with this registered name, else with this qualified name."""
     if _pytree() is None:
         return None
-    found = _pytree().SERIALIZED_TYPE_TO_PYTHON_TYPE.get(name)
-    return found or next(
-        (each for each in _pytree().SUPPORTED_NODES if f"{each.__module__}.{each.__qualname__}" == name), None
+    by_registered_name = _pytree().SERIALIZED_TYPE_TO_PYTHON_TYPE.get(name)
+    return by_registered_name or next(
+        (
+            registered
+            for registered in _pytree().SUPPORTED_NODES
+            if f"{registered.__module__}.{registered.__qualname__}" == name
+        ),
+        None,
     )
 
 
 def _named_tuple_class(name: str, names: tuple[str, ...]) -> Any:
-    """Return the class of a named tuple with these fields, where its module is imported already."""
+    """Return the named tuple class with these fields, or None if its module is not imported."""
     module, _, title = name.rpartition(".")
     kind: Any = getattr(sys.modules.get(module), title, None)
     return (
@@ -55,6 +64,6 @@ def _named_tuple_class(name: str, names: tuple[str, ...]) -> Any:
 
 
 def _unflattened(kind: Any, context: Any, held: Mapping[str, Any]) -> Any:
-    """Return an object as torch's pytree makes it of leaves and context."""
-    read = getattr(_pytree().SUPPORTED_SERIALIZED_TYPES.get(kind), "from_dumpable_context", None)
-    return _pytree().SUPPORTED_NODES[kind].unflatten_fn([*held.values()], read(context) if read else context)
+    """Rebuild an object from its leaves and its context, as torch's pytree does."""
+    decode = getattr(_pytree().SUPPORTED_SERIALIZED_TYPES.get(kind), "from_dumpable_context", None)
+    return _pytree().SUPPORTED_NODES[kind].unflatten_fn([*held.values()], decode(context) if decode else context)

@@ -1,1 +1,1 @@
-"""Compiled programs: one step, one per mesh, or one per combination of sizes."""
+"""Compiled programs: of a single step, of several meshes, or of several combinations of sizes."""

@@ -1,4 +1,4 @@
-"""A program with several entry functions: an executable for each, and one module for all."""
+"""Executables of programs with several entry functions: one executable for each function, and one module for all."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from meshgen.runtime.sessions.weights import Weights, weights_by_name
 
 
 class EntriesExecutable(Executable):
-    """A program with several entry functions. Made by `compile`; `executable["decode"]` is one of them.
+    """A compiled program with several entry functions, as `compile` returns it.
 
-    Attributes that depend on a function (`plan`, `comms`, ...) are those of one of them.
+    `executable["decode"]` is the executable of one function. Attributes that depend on a function (`plan`, `comms`,
+    ...)
+    are available on the executable of this function only.
     """
 
     def __init__(self, entries: Mapping[str, Executable], name: str) -> None:
@@ -29,7 +31,7 @@ class EntriesExecutable(Executable):
         self._name, self._signature = name, None
 
     def __getitem__(self, name: str) -> Executable:
-        """Raises UsageError MG0001 for an unknown function."""
+        """Return the executable of a function. Raises UsageError MG0001 for an unknown function."""
         if name not in self.entries:
             raise UsageError(
                 Diagnostic(
@@ -45,17 +47,17 @@ class EntriesExecutable(Executable):
 
     @property
     def plan(self) -> Schedule:
-        """Raises UsageError MG0001: the function must be chosen first."""
+        """Raise UsageError MG0001: the caller must choose a function first."""
         raise self._unchosen()
 
     @property
     def fused(self) -> Module:
-        """As `plan`."""
+        """Raise the same error as `plan`."""
         raise self._unchosen()
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """As `plan`."""
+        """Raise the same error as `plan`."""
         raise self._unchosen()
 
     @property
@@ -64,7 +66,7 @@ class EntriesExecutable(Executable):
 
     @property
     def mesh(self) -> Mesh:
-        """That of the first function."""
+        """Return the mesh of the first function."""
         return next(iter(self.entries.values())).mesh
 
     def _unchosen(self) -> UsageError:
@@ -74,55 +76,62 @@ class EntriesExecutable(Executable):
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """Those of all functions, each once."""
+        """Return the distinct warnings of all functions."""
         return list(dict.fromkeys(warning for each in self.entries.values() for warning in each.warnings))
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
-        """As `warnings`."""
+        """Return the distinct build warnings of all functions."""
         return list(dict.fromkeys(warning for each in self.entries.values() for warning in each.build_warnings))
 
     @property
     def without_code(self) -> list[str]:
-        """Kernels that no code can be generated for, of all functions."""
+        """Return the kernels of all functions for which no code can be generated."""
         return list(dict.fromkeys(name for each in self.entries.values() for name in each.without_code))
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels of all functions; equal ones are built once."""
+        """Compile the kernels of all functions. Equal kernels are compiled once."""
         for executable in self.entries.values():
             executable.build(progress)
 
     def record(self) -> dict[str, Any]:
-        """The document of `compile --json`: the record of each function."""
-        return {"name": self.name, "entries": {name: each.record() for name, each in self.entries.items()}}
+        """Return the document of `compile --json`: the record of each function."""
+        return {"name": self.name, "entries": {name: executable.record() for name, executable in self.entries.items()}}
 
     @at_callers_line
     def save(self, path: str | Path, weights: Weights = None) -> None:
-        """Write one module with all functions; members that they share are stored once.
+        """Write one module with all functions. Members that they share are stored once.
 
         Args:
-            weights: as of `Executable.save`; each goes to all functions that have an input of its name.
+            weights: as for `Executable.save`; each weight goes to all functions with an input of its name.
         Raises:
             UsageError: MG0003, the file cannot be written.
-            ArgumentError: MG0601, weights that do not fit the inputs, or that no function takes.
+            ArgumentError: MG0601, weights do not fit the inputs, or no function has such an input.
         """
         from meshgen.codegen.packaging.entries import entries_members
         from meshgen.runtime.module_file import container
 
-        taken: dict[str, Mapping[str, Any]] = {name: each.signature.weights for name, each in self.entries.items()}
+        weights_by_entry: dict[str, Mapping[str, Any]] = {
+            name: executable.signature.weights for name, executable in self.entries.items()
+        }
         if weights is not None:
             weights = weights_by_name(weights)
-            taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}
-        used = {key for own in taken.values() for key in own}
-        if unknown := [key for key in weights or () if key not in used]:
-            texts = [f"weight for an unknown input '{name}'" for name in unknown]
-            raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
-        held = {name: each.members(weight_arrays(each.signature, taken[name])) for name, each in self.entries.items()}
-        container.write(container.path_of(path), entries_members(self.name, held))
+            weights_by_entry = {
+                name: self._weights_of(executable, weights) for name, executable in self.entries.items()
+            }
+        used_names = {key for entry_weights in weights_by_entry.values() for key in entry_weights}
+        if unknown := [key for key in weights or () if key not in used_names]:
+            messages = [f"weight for an unknown input '{name}'" for name in unknown]
+            raise ArgumentError(*(Diagnostic("MG0601", text) for text in messages))
+        members = {
+            name: executable.members(weight_arrays(executable.signature, weights_by_entry[name]))
+            for name, executable in self.entries.items()
+        }
+        container.write(container.path_of(path), entries_members(self.name, members))
 
     @at_callers_line
     def report(self, path: str | Path) -> None:
-        """Write an HTML page with a part for each function."""
+        """Write an HTML page with a section for each function."""
         from meshgen.reports.report import write_reports
         from meshgen.runtime.module_file.container import path_of
 
@@ -130,7 +139,7 @@ class EntriesExecutable(Executable):
 
     @staticmethod
     def _weights_of(executable: Executable, weights: Mapping[str, Any]) -> dict[str, Any]:
-        """The weights of a function's inputs."""
+        """Return the weights of a function's inputs."""
         return {key: value for key, value in weights.items() if executable.signature.weight(str(key)) is not None}
 
     def _repr_html_(self) -> str:

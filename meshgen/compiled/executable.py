@@ -1,4 +1,4 @@
-"""A compiled program: what it costs and why; running, saving and explaining it."""
+"""A compiled program: its costs and reasons, and how to run, save and explain it."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ Array = np.ndarray[Any, Any]
 
 
 class Executable(CompiledProgram):
-    """A program at stage schedule. Made by `compile`.
+    """A program at stage schedule, as `compile` returns it.
 
     Calling it runs one step on all ranks, simulated with NumPy: global arrays in, global arrays out.
     """
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """The program of each mesh: this one."""
+        """Return the executables of all meshes: this one alone."""
         return (self,)
 
     @property
     def place(self) -> str:
-        """The mesh, for display."""
+        """Return the mesh as text, for display."""
         return str(self.mesh)
 
     @cached_property
     def signature(self) -> Signature:
-        """The arguments and results as callers see them."""
+        """Return the arguments and results as callers see them."""
         return self._signature or signature_of(input_names(self.fused.graph))
 
     def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
-        """Arrays by name as the program's inputs. Raises ArgumentError MG0601 for those that do not fit."""
+        """Return the arrays in the order of the inputs. Raises ArgumentError MG0601 for arrays that do not fit."""
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
 
     overlap = cached_property(overlap_of)
 
     def started(self, number: int = 0) -> list[float]:
-        """When each launch of a part starts in a step, in seconds."""
+        """Return the start time of each launch of part `number` in a step, in seconds."""
         del number
         return [item.start for item in self.plan.items]
 
     def busy_seconds(self, number: int) -> float:
-        """Seconds in which the devices of a part compute or communicate in the step of all meshes; else they wait."""
+        """Return the seconds of a step in which the devices of part `number` compute or communicate instead of waiting."""
         starts, items = self.started(number), self.parts[number].plan.items
         busy, end = 0.0, 0.0
         for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
@@ -77,17 +77,17 @@ class Executable(CompiledProgram):
 
     @cached_property
     def comms(self) -> Comms:
-        """The collectives in the order in which they run, with the reason for each."""
+        """Return the collectives in execution order, each with its reason."""
         return comms_of(self.plan, self.mesh)
 
     @cached_property
     def memory(self) -> Memory:
-        """Device memory per rank: the peak and the largest buffers."""
+        """Return the device memory per rank: the peak and the largest buffers."""
         return memory_of(self.plan)
 
     @cached_property
     def cost(self) -> Cost:
-        """Floating-point operations, traffic and predicted times per device and step."""
+        """Return floating-point operations, traffic and predicted times per device and step."""
         from meshgen.codegen.scheduling.schedule import unlimited
         from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
@@ -99,14 +99,14 @@ class Executable(CompiledProgram):
 
     @cached_property
     def work(self) -> tuple[Work, ...] | None:
-        """The work of each op before partition; None where the program was entered later."""
+        """Return the work of each op before partitioning, or None if no earlier stage is available."""
         from meshgen.sharding.analyze import work_in
 
         return work_in(self.stages)
 
     @cached_property
     def analysis(self) -> Analysis | None:
-        """Traffic, memory and work before partition; None where the program was entered later."""
+        """Return traffic, memory and work before partitioning, or None if no earlier stage is available."""
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
@@ -114,37 +114,48 @@ class Executable(CompiledProgram):
 
     @cached_property
     def volume(self) -> Volume | None:
-        """The bytes that the final program moves, as formulas in the numbers of devices, open sizes and trips."""
+        """Return the bytes that the final program moves, as formulas in device counts, open sizes and trip counts."""
         from meshgen.sharding.local_volume import local_volume
 
         return local_volume(self.stages, self.options.skip)
 
     def record(self) -> dict[str, Any]:
-        """The document of `explain --json`."""
+        """Return the document of `explain --json`."""
         return program_record(self)
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """This program: it has no open sizes. Raises ShardingError for a mesh that contradicts it."""
+        """Return this executable: the program has no open sizes. Raises ShardingError for a mesh that contradicts it."""
         bound([part.mesh for part in self.parts], mesh)
         return self
 
     @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
-        """A step's figures and collectives by cause (`verbose`: each, in notation), or the reasons of a value or source line."""
+        """Return the figures of a step and its collectives by cause, or the reasons for a value or source line.
+
+        Args:
+            what: the name of a value or the number of a source line.
+            verbose: lists each collective in IR notation.
+        """
         from meshgen.reports.explain import explain
 
         return explain(self, self._question(what), verbose=verbose)
 
     @at_callers_line
     def show(self, what: str | int | None = None) -> str:
-        """The timeline of a step; or the tiles of a value, or of those of a source line. `mg.show` draws any sharding."""
+        """Return the timeline of a step, or the tiles of a value or of the values of a source line.
+
+        `mg.show` draws any sharding.
+        """
         from meshgen.reports.explain import shown
 
         return shown(self, self._question(what))
 
     def _question(self, what: Any) -> Any:
-        """A value or line as `explain` names it; an input by its name in the program. Raises UsageError for anything else."""
+        """Return a value or line as `explain` expects it, with an input under its name in the program.
+
+        Raises UsageError for anything else.
+        """
         if what is not None and not isinstance(what, (str, int)):
             hint = "give the name of a value, or the number of a line"
             raise UsageError(Diagnostic("MG0001", f"{what!r:.60} is neither a value nor a line", hint=hint))
@@ -152,20 +163,20 @@ class Executable(CompiledProgram):
         return node.name if isinstance(node, Slot) and node.number is not None else what
 
     def tree(self) -> str:
-        """The collectives as a tree: the operation that needs a value, its reshard, and what moves it."""
+        """Return the collectives as a tree: operations, the reshards of their values, and their collectives."""
         from meshgen.reports.comms_tree import comms_tree, tree_text
 
         return tree_text(comms_tree(self), self.comms)
 
     def gathers(self) -> list[Gather]:
-        """The values that are gathered though no annotation replicates them, those that move most first."""
+        """Return the values that are gathered although no annotation replicates them, largest traffic first."""
         from meshgen.reports.gathers import gathers
 
         return gathers(self)
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """Warnings about the program, as numbered diagnostics."""
+        """Return the warnings about the program, as diagnostics with codes."""
         return [*(self._signature.warnings if self._signature else ()), *self._found_warnings]
 
     @cached_property
@@ -176,12 +187,12 @@ class Executable(CompiledProgram):
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
-        """Warnings about the build environment, such as an unusable kernel cache. Not part of the module."""
+        """Return the warnings about the build environment, such as an unusable kernel cache. Modules do not store them."""
         return list(dict.fromkeys(warning for part in self.parts for warning in part._build_warnings))
 
     @at_callers_line
     def report(self, path: str | Path) -> None:
-        """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
+        """Write an HTML page with collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
         from meshgen.reports.report import write_report
 
         write_report(self, path)
@@ -191,8 +202,11 @@ class Executable(CompiledProgram):
         """Write the deployable module, with every stage, kernel source and binary.
 
         Args:
-            weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
-                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder; default: the program's own.
+            weights: global arrays of inputs that the module stores, so that callers do not pass them. Either by name or
+            in
+                structures: `{"params": {"w1": w1}}` is `{"params.w1": w1}`. Or safetensors files: a path, several
+                paths, or
+                a folder. Default: the program's own weights.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.
@@ -203,19 +217,19 @@ class Executable(CompiledProgram):
         container.write(container.path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def saved(self, resources: Resources) -> dict[str, bytes]:
-        """The member with the decisions; large arrays go to the resources."""
+        """Return the module member with the decisions. Large arrays go to `resources`."""
         from meshgen.compiled.saved import saved_member
 
         return saved_member(self, resources)
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
+        """Return the members of the module file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
         from meshgen.codegen.packaging.package import module_members
 
         return module_members(self.fused, self.plan, **self.contents(), weights=weights, call=self._signature)[0]
 
     def contents(self) -> dict[str, Any]:
-        """The content of a module file besides the plan: sources, binaries, stages and the report."""
+        """Return the contents of a module file except the plan: sources, binaries, stages and the report."""
         from meshgen.reports.places import packaged_record
 
         report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
@@ -226,9 +240,14 @@ class Executable(CompiledProgram):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks.
 
-        Args are global arrays in the structure of the function's parameters, by position or name; leaves of dicts are
-        bound by key. Returns the structure that the function returned, else one array or a tuple of them. Raises
-        ArgumentError MG0601 for arguments that do not fit.
+        The arguments are global arrays in the structure of the function's parameters, by position or name. Leaves of
+        dicts
+        are bound by key.
+
+        Returns:
+            The result structure of the function, or one array or a tuple of arrays if the structure is unknown.
+        Raises:
+            ArgumentError: MG0601, arguments do not fit.
         """
         from meshgen.runtime.simulate import simulate
 
@@ -237,7 +256,7 @@ class Executable(CompiledProgram):
         return self.signature.results(simulate(self.fused, self.ordered(arrays)), (args, kwargs))
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return the HTML for notebooks."""
         from meshgen.reports.report import notebook_html
 
         return notebook_html(self)

@@ -1,4 +1,4 @@
-"""Records of the kernels of an executable."""
+"""Records of an executable's kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.reports.kernels import kernel_record
 
 
 def kernel_records(executable: Executable) -> list[dict[str, Any]]:
-    """A record per distinct kernel; those of several meshes by `MESH/KERNEL`."""
+    """Return a record per distinct kernel. For several meshes, the name of a kernel is `MESH/KERNEL`."""
     if len(executable.parts) > 1:
         return [
             record | {"name": f"{part.mesh.name}/{record['name']}"}

@@ -1,4 +1,4 @@
-"""A compiled program on several meshes: an executable per mesh, and their joint cost and reports."""
+"""Compiled programs on several meshes: an executable per mesh, with joint costs and reports."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Array = np.ndarray[Any, Any]
 
 
 class PartsExecutable(Executable):
-    """A program on several meshes at stage schedule. Made by `compile`.
+    """A program on several meshes at stage schedule, as `compile` returns it.
 
-    Figures per device are those of the mesh where they are largest; the step is that of all meshes together. `mesh`
-    and `plan` are those of the first mesh; `parts` has an executable for each.
+    A figure per device is the maximum over all meshes, and the step includes all meshes. `mesh` and `plan` are those of
+    the first mesh; `parts` has an executable for each mesh.
     """
 
     def __init__(self, stages: Mapping[str, Module], parts: Sequence[Executable], timeline: Timeline, options: Options,
@@ -39,7 +39,7 @@ class PartsExecutable(Executable):
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """The program of each mesh."""
+        """Return the executable of each mesh."""
         return self._parts
 
     @cached_property
@@ -52,7 +52,7 @@ class PartsExecutable(Executable):
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Triton source per kernel, by `MESH/KERNEL`."""
+        """Return the Triton source per kernel, by `MESH/KERNEL`."""
         from meshgen.codegen.missing_kernels import refuse_lacking
 
         if self.options.architectures:
@@ -61,11 +61,14 @@ class PartsExecutable(Executable):
 
     @property
     def without_code(self) -> list[str]:
-        """As for one mesh, by `MESH/KERNEL`."""
+        """Return the kernels without code of all meshes, by `MESH/KERNEL`."""
         return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.without_code]
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels of all meshes; equal ones are built once. Raises CodegenError with what those of any mesh lack."""
+        """Compile the kernels of all meshes. Equal kernels are compiled once.
+
+        Raises CodegenError with everything that has no kernel on any mesh.
+        """
         if not self.sources:
             return
         for part in self.parts:
@@ -75,34 +78,35 @@ class PartsExecutable(Executable):
 
     @cached_property
     def comms(self) -> Comms:
-        """The collectives of all meshes, one mesh after the other; a transfer is listed twice, sent and received."""
+        """Return the collectives of all meshes, mesh by mesh. A transfer appears twice: as a send and as a receive."""
         return Comms(tuple(row._replace(mesh=part.mesh.name) for part in self.parts for row in part.comms))
 
     @cached_property
     def memory(self) -> Memory:
-        """That of the mesh whose devices need most."""
+        """Return the memory report of the mesh whose devices need the most memory."""
         return max((part.memory for part in self.parts), key=lambda memory: memory.peak_bytes)
 
     @cached_property
     def cost(self) -> Cost:
-        """Per figure the maximum over the devices of all meshes; the step is that of all together."""
+        """Return the maximum of each figure over all meshes, and the time of the step of all meshes together."""
         costs = [part.cost for part in self.parts]
         figures = {field.name: [getattr(cost, field.name) for cost in costs] for field in fields(Cost)}
-        most: dict[str, Any] = {
-            name: max((each for each in found if each is not None), default=None) for name, found in figures.items()
+        maxima: dict[str, Any] = {
+            name: max((value for value in values if value is not None), default=None)
+            for name, values in figures.items()
         }
-        together: dict[str, Any] = {
+        joint_figures: dict[str, Any] = {
             "distinct_kernels": sum(cost.distinct_kernels for cost in costs),
             "step_seconds": self._timeline.step_seconds,
             "serial_seconds": self._serial_timeline.step_seconds,
             "shorter": None,
         }
-        most.update(together)
-        return Cost(**most)
+        maxima.update(joint_figures)
+        return Cost(**maxima)
 
     @cached_property
     def _serial_timeline(self) -> Timeline:
-        """The step where each mesh launches one thing after the other."""
+        """Return the timeline of the step if each mesh executes one launch at a time."""
         plans = [
             replace(part.plan, items=tuple(replace(item, stream=0, waits=()) for item in part.plan.items))
             for part in self.parts
@@ -110,26 +114,26 @@ class PartsExecutable(Executable):
         return check_parts(plans, [part.mesh for part in self.parts])
 
     def started(self, number: int = 0) -> list[float]:
-        """When each launch of a part starts in the step of all meshes, in seconds."""
+        """Return the start time of each launch of part `number` in the step of all meshes, in seconds."""
         return [self._timeline.start[number, item] for item in range(len(self.parts[number].plan.items))]
 
     @cached_property
     def work(self) -> None:
-        """None: `parts` have some each."""
+        """Return None: each of `parts` has its own."""
         return None
 
     @cached_property
     def analysis(self) -> None:
-        """None: `parts` have one each."""
+        """Return None: each of `parts` has its own."""
         return None
 
     @cached_property
     def volume(self) -> None:
-        """None: `parts` have one each."""
+        """Return None: each of `parts` has its own."""
         return None
 
     def record(self) -> dict[str, Any]:
-        """The document of `explain --json`: as for one mesh, and the record of every part."""
+        """Return the document of `explain --json`: the record of the program, plus the records of all parts."""
         meshes = {part.mesh.name: part.mesh.by_name for part in self.parts}
         parts = [
             {k: v for k, v in part.record().items() if k != "seconds"} | {"busy_seconds": self.busy_seconds(number)}
@@ -141,18 +145,20 @@ class PartsExecutable(Executable):
         return joined(self.fused, [part.scheduled() for part in self.parts])
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """A weight goes to the part that takes it. Raises ArgumentError for one of an unknown input."""
+        """Return the members of the module file, with each weight in its part. Raises ArgumentError for an unknown
+        input.
+        """
         from meshgen.codegen.packaging.package import module_members, part_names, parts_members
         from meshgen.reports.places import packaged_record
 
         weights, names = weights or {}, part_names(self.fused)
-        taken = {name for ins, _ in names for name in ins}
-        if unknown := [name for name in weights if name not in taken]:
-            texts = [f"weight for an unknown input '{name}'" for name in unknown]
-            raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
+        known_inputs = {name for ins, _ in names for name in ins}
+        if unknown := [name for name in weights if name not in known_inputs]:
+            messages = [f"weight for an unknown input '{name}'" for name in unknown]
+            raise ArgumentError(*(Diagnostic("MG0601", text) for text in messages))
         members: list[Mapping[str, bytes]] = []
         for part, (ins, outs) in zip(self.parts, names, strict=True):
-            own = {name: weights[name] for name in ins if name in weights}
+            part_weights = {name: weights[name] for name in ins if name in weights}
             content: dict[str, Any] = part.contents() | {"stages": {}, "resources": {}, "decisions": {}}
-            members.append(module_members(part.fused, part.plan, **content, weights=own, names=(ins, outs))[0])
+            members.append(module_members(part.fused, part.plan, **content, weights=part_weights, names=(ins, outs))[0])
         return parts_members(self.fused, members, **self.texts(), report=packaged_record(self), call=self._signature)

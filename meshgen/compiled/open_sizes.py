@@ -1,4 +1,4 @@
-"""A program with open sizes: it is compiled for each requested combination of sizes."""
+"""Programs with open sizes, which compile separately for each requested combination of sizes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ Plan = Callable[[Module, Options, Timing, Signature | None], Executable]
 
 
 def open_program(module: Module, shapes: Mapping[str, Sequence[int | None]], options: Options) -> OpenProgram:
-    """The sizes that stay open once these shapes of inputs are given (None: as the program has it).
+    """Return the program with the sizes that remain open for these input shapes. A dim of None keeps the program's
+    size.
 
-    Raises UsageError MG0001 for shapes that do not fit, ProgramError MG0208 for open tiles in a program of local tensors.
+    Raises:
+        UsageError: MG0001, a shape does not fit.
+        ProgramError: MG0208, a program of local tensors has open tiles.
     """
     outs = module.graph.outputs
     kinds = given_types(module.graph, shapes)
     names = input_names(module.graph)
-    if module.in_types and any(None in kind.shape for kind in kinds):  # callers pass global arrays
+    if module.in_types and any(None in kind.shape for kind in kinds):  # Callers pass global arrays.
         refuse_unknown_dims(module)
     return OpenProgram(
         module.name,
@@ -68,22 +71,23 @@ def _arguments(names: Sequence[str], types: Sequence[TensorType]) -> tuple[Argum
 
 
 def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
-    """The program for these sizes. Raises ProgramError where they contradict it, or do not determine all others."""
+    """Return the program for `sizes`. Raises ProgramError if `sizes` contradict it or leave other sizes open."""
     module = at_meshes(module, with_sizes(program.meshes, dict(sizes.axes)))
-    given = dict(sizes.shapes)
+    shapes = dict(sizes.shapes)
     if any(None in value.type.shape for value in module.graph.inputs) or has_open_results(module):
         kinds = [value.type for value in module.graph.inputs] if module.in_types else [a.type for a in program.inputs]
         pairs = zip(input_names(module.graph), kinds, strict=True)
-        module = with_shapes(module, {name: given.get(name, kind.shape) for name, kind in pairs})
+        module = with_shapes(module, {name: shapes.get(name, kind.shape) for name, kind in pairs})
     verify_program(module)
     return module
 
 
 class OpenExecutable(Executable):
-    """A program with open sizes. Made by `compile`.
+    """A compiled program with open sizes, as `compile` returns it.
 
-    `specialisations` are compiled; `at` gives the executable for other sizes. Attributes that depend on sizes (`comms`, `plan`,
-    ...) are those of one of them.
+    `specialisations` have been compiled. `at` returns the executable for any other sizes. Attributes that depend on
+    sizes
+    (`comms`, `plan`, ...) require all open sizes; use `at` first.
     """
 
     def __init__(self, module: Module, program: OpenProgram, options: Options, timing: Timing, signature: Signature,
@@ -94,11 +98,11 @@ class OpenExecutable(Executable):
         self.specialisations: dict[Sizes, Executable] = {}
         self._module = module
         self._timing, self._signature, self._make = timing, signature, make
-        self._made: dict[Sizes, Executable] = {}
+        self._executables: dict[Sizes, Executable] = {}
 
     @property
     def plan(self) -> Schedule:
-        """Raises ShardingError MG0201 or ArgumentError MG0601 with the sizes that are missing."""
+        """Return the schedule. Raises ShardingError MG0201 or ArgumentError MG0601 with the missing sizes."""
         return self.at().plan
 
     @cached_property
@@ -107,7 +111,7 @@ class OpenExecutable(Executable):
 
     @property
     def fused(self) -> Module:
-        """As `plan`."""
+        """Return the fused module. Raises the same errors as `plan`."""
         return self.at().fused
 
     @property
@@ -120,32 +124,32 @@ class OpenExecutable(Executable):
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """As `plan`."""
+        """Return the executable of each mesh. Raises the same errors as `plan`."""
         return self.at().parts
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """Those of the specialisations, each once."""
+        """Return the distinct warnings of all specializations."""
         return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.warnings))
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
-        """Those of the specialisations, each once."""
+        """Return the distinct build warnings of all specializations."""
         return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.build_warnings))
 
     @property
     def place(self) -> str:
-        """The mesh, for display."""
+        """Return the meshes as text, for display."""
         meshes = self.program.meshes
         return " and ".join(f"@{mesh.name} {mesh}" if len(meshes) > 1 else str(mesh) for mesh in meshes)
 
     def sizes(self, mesh: Given = None, args: Shapes = None) -> Sizes:
-        """The sizes that the arguments determine. Raises as `at`, except ProgramError."""
+        """Return the sizes that the arguments determine. Raises the same errors as `at`, except ProgramError."""
         return self.program.sizes(bound(self.program.meshes, mesh), shapes_of(args, self.signature))
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """The program for these sizes, without binaries unless it is one of `specialisations`.
+        """Return the executable for these sizes, without binaries unless it is one of `specialisations`.
 
         Args:
             mesh: sizes of open mesh axes.
@@ -153,45 +157,47 @@ class OpenExecutable(Executable):
         Raises:
             ShardingError: MG0201, MG0202, a size of a mesh axis is missing or contradicts the program.
             ArgumentError: MG0601, a shape is missing or contradicts the program.
-            ProgramError: the program is refused for these sizes.
+            ProgramError: the program is invalid for these sizes.
         """
         return self._at(self.sizes(mesh, args))
 
     def _at(self, sizes: Sizes) -> Executable:
-        if sizes not in self._made:
+        if sizes not in self._executables:
             module = closed(self._module, self.program, sizes)
-            self._made[sizes] = self._make(module, self.options, self._timing, self._signature)
-            self._made[sizes].specialised = sizes.record() | {"made": AHEAD}
-        return self._made[sizes]
+            self._executables[sizes] = self._make(module, self.options, self._timing, self._signature)
+            self._executables[sizes].specialised = sizes.record() | {"made": AHEAD}
+        return self._executables[sizes]
 
     @at_callers_line
     def specialise(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """As `at`; the specialisation becomes part of the module."""
+        """Return the executable for these sizes, as `at` does, and add it to the module."""
         return self.specialise_for(self.sizes(mesh, args))
 
     def specialise_for(self, sizes: Sizes) -> Executable:
-        """As `specialise`."""
+        """Return the executable for `sizes` and add it to the module."""
         self.specialisations[sizes] = self._at(sizes)
         return self.specialisations[sizes]
 
     @property
     def without_code(self) -> list[str]:
-        """Of all specialisations."""
+        """Return the kernels without code of all specializations."""
         return list(dict.fromkeys(name for each in self.specialisations.values() for name in each.without_code))
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels of all specialisations; equal ones are built once."""
+        """Compile the kernels of all specializations. Equal kernels are compiled once."""
         for executable in self.specialisations.values():
             executable.build(progress)
 
     @at_callers_line
     def save(self, path: str | Path, weights: Weights = None) -> None:
-        """Write the module: the program's text, and every specialisation.
+        """Write the module: the program's text and every specialization.
 
         Args:
-            weights: global arrays of inputs that are stored and not passed when it runs; open dims have their sizes. Default: the program's own.
+            weights: global arrays of inputs that the module stores, so that callers do not pass them. Their shapes fix
+            open
+                dims. Default: the program's own weights.
         Raises:
-            ArgumentError: MG0601, weights that do not fit the inputs, or not those of a specialisation.
+            ArgumentError: MG0601, weights do not fit the inputs or a specialization.
         """
         from meshgen.runtime.module_file import container
 
@@ -199,7 +205,10 @@ class OpenExecutable(Executable):
         container.write(path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """The members of the module's file; of an ordinary module, where the weights determine all sizes. Raises as `save`."""
+        """Return the members of the module file. Raises the same errors as `save`.
+
+        If the weights determine all sizes, the file is an ordinary module.
+        """
         from meshgen.codegen.packaging.open_sizes import open_members
 
         weights = weights or {}
@@ -208,38 +217,40 @@ class OpenExecutable(Executable):
             executable = self.at(args={name: weights[name].shape for name in self.program.shapes})
             executable.build()
             return executable.members(weights)
-        held = {
-            replace(sizes, shapes=tuple(pair for pair in sizes.shapes if pair[0] in program.shapes)): made.members(
-                weights
-            )
-            for sizes, made in self.specialisations.items()
+        specialized_members = {
+            replace(
+                sizes, shapes=tuple(pair for pair in sizes.shapes if pair[0] in program.shapes)
+            ): specialized.members(weights)
+            for sizes, specialized in self.specialisations.items()
         }
-        return open_members(program, self.as_text(program.stage), held, weights)
+        return open_members(program, self.as_text(program.stage), specialized_members, weights)
 
     @at_callers_line
     def report(self, path: str | Path) -> None:
-        """Write an HTML page with a part for each specialisation."""
+        """Write an HTML page with a section for each specialization."""
         from meshgen.reports.report import write_reports
 
         write_reports(self.name, list(self.specialisations.values()), path_of(path))
 
     def _with_weights(self, weights: Mapping[str, Array]) -> OpenProgram:
-        """The program with the sizes of the weights."""
+        """Return the program with its open sizes fixed by the shapes of the weights."""
         program = self.program
-        table = {each.name: each for each in program.inputs}
-        texts = [f"weight for an unknown input '{name}'" for name in weights if name not in table]
+        inputs_by_name = {argument.name: argument for argument in program.inputs}
+        messages = [f"weight for an unknown input '{name}'" for name in weights if name not in inputs_by_name]
         inputs: list[Argument] = []
-        for each in program.inputs:
-            if each.name in weights:
-                array = weights[each.name]
-                if array.dtype != each.type.numpy_dtype or not each.takes(array.shape):
-                    have = f"{array.dtype}{list(array.shape)}"
-                    texts.append(f"weight '{each.name}' has type {have}, but the program takes {each.type}")
-                each = each._replace(type=each.type.with_shape(array.shape), stored=True)
-            inputs.append(each)
-        if texts:
-            hint = f"the inputs are {', '.join(table)}"
-            raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
+        for argument in program.inputs:
+            if argument.name in weights:
+                array = weights[argument.name]
+                if array.dtype != argument.type.numpy_dtype or not argument.takes(array.shape):
+                    actual = f"{array.dtype}{list(array.shape)}"
+                    messages.append(
+                        f"weight '{argument.name}' has type {actual}, but the program takes {argument.type}"
+                    )
+                argument = argument._replace(type=argument.type.with_shape(array.shape), stored=True)
+            inputs.append(argument)
+        if messages:
+            hint = f"the inputs are {', '.join(inputs_by_name)}"
+            raise ArgumentError(*(Diagnostic("MG0601", message, hint=hint) for message in messages))
         shapes = tuple(name for name in program.shapes if name not in weights)
         return replace(program, inputs=tuple(inputs), shapes=shapes)
 
@@ -248,14 +259,14 @@ class OpenExecutable(Executable):
         """Run one step on all simulated ranks, for the sizes of these arguments."""
         from meshgen.runtime.simulate import simulate
 
-        types = {each.name: each.type for each in self.program.inputs}
+        types = {argument.name: argument.type for argument in self.program.inputs}
         arrays = bound_arrays(self.signature, types, args, kwargs)
-        at = self.at(args={name: arrays[name].shape for name in self.program.shapes})
-        return self.signature.results(simulate(at.fused, at.ordered(arrays)), (args, kwargs))
+        executable = self.at(args={name: arrays[name].shape for name in self.program.shapes})
+        return self.signature.results(simulate(executable.fused, executable.ordered(arrays)), (args, kwargs))
 
     def _repr_html_(self) -> str:
         return render(repr(self), html=True)
 
     def __repr__(self) -> str:
-        held = "; ".join(map(str, self.specialisations)) or "no sizes"
-        return f"OpenExecutable({self.name!r}, {self.place}, target={self.target!r}, compiled for {held})"
+        compiled_sizes = "; ".join(map(str, self.specialisations)) or "no sizes"
+        return f"OpenExecutable({self.name!r}, {self.place}, target={self.target!r}, compiled for {compiled_sizes})"

@@ -1,4 +1,4 @@
-"""What compiling makes of a program: its stages, its schedule and its kernels, with the time that each took."""
+"""The compiled form of a program: its stages, schedule and kernels, with the compile time of each stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.runtime.plan import Schedule
 
 
 class CompiledProgram:
-    """A program on one mesh at all stages, with the kernels of the last one."""
+    """A program on one mesh at all stages, with the kernels of its last stage."""
 
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
                  signature: Signature | None = None, decisions: Decisions | None = None) -> None:  # fmt: skip
@@ -31,11 +31,12 @@ class CompiledProgram:
         self.built: dict[tuple[str, str], Any] = {}
         self.forms: dict[tuple[str, str], Any] = {}
         self._build_warnings: list[Diagnostic] = []
-        self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
+        # For a program with open sizes: its specialized sizes, and when it was compiled.
+        self.specialised: dict[str, Any] = {}
 
     @property
     def plan(self) -> Schedule:
-        """The schedule of every rank."""
+        """Return the schedule of every rank."""
         return self._plan
 
     @property
@@ -52,24 +53,26 @@ class CompiledProgram:
 
     @property
     def fused(self) -> Module:
-        """The module at its last stage before the schedule."""
+        """Return the module at its last stage before the schedule."""
         return self.stages["fuse"]
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds that each stage of compiling took."""
+        """Return the seconds that each compile stage took."""
         return dict(self._timing.seconds)
 
     @property
     def passes(self) -> dict[str, PassRecord]:
-        """What each pass did, by name, in the order in which they first ran."""
+        """Return the record of each pass, by name, in the order of the first runs."""
         return dict(self._timing.passes)
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
+        """Return the Triton source per kernel (`triton_source.KernelSource`).
 
-        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
+        A kernel may have no source if no target is a GPU. For a GPU target, raises CodegenError with everything that
+        has no
+        kernel before it generates any source.
         """
         from meshgen.codegen.missing_kernels import refuse_lacking
         from meshgen.compiled.sources import first_sources
@@ -87,18 +90,21 @@ class CompiledProgram:
 
     @property
     def without_code(self) -> list[str]:
-        """Kernels that no code can be generated for: they run as their bodies, with NumPy."""
+        """Return the kernels without generated code. They run their bodies with NumPy."""
         return [name for name in self.plan.kernels if name not in self.sources]
 
     @property
     def measured(self) -> dict[str, dict[str, Any]]:
-        """The kernels whose tiles were measured, with what the table of the compilation says of them."""
+        """Return the provenance of the kernels with measured tiles, from the tuning table of the compilation."""
         from meshgen.compiled.sources import provenance
 
         return provenance(self.sources, self._measured)
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
+        """Compile the kernels for the target's architectures, and set `sources` to the chosen candidates.
+
+        Raises CodegenError or MissingError.
+        """
         if not self.options.architectures:
             return
         from meshgen.codegen.building.candidates import build_best_of_each
@@ -109,16 +115,18 @@ class CompiledProgram:
         def candidates(name: str, arch: str) -> Iterator[Any]:
             return all_sources(name, arch, self.sources[name], self.plan, self.mesh, self.options)
 
-        tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
+        report_progress = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
         with self._timing.of("build"):
             self._build_warnings = []
             warn = self._build_warnings.append
-            found, self.built = build_best_of_each(bodies, candidates, self.options.architectures, tell, warn)
-            self.sources, self.forms = differing(found, self.options.architectures)
+            chosen_sources, self.built = build_best_of_each(
+                bodies, candidates, self.options.architectures, report_progress, warn
+            )
+            self.sources, self.forms = differing(chosen_sources, self.options.architectures)
 
     @at_callers_line
     def as_text(self, stage: str = "fuse") -> str:
-        """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
+        """Return the program at a stage, as text that `meshgen opt` reads. Raises UsageError for an unknown stage."""
         from meshgen.mlir.text import print_text
 
         if not isinstance(cast("Any", stage), str) or stage not in (*self.stages, "schedule"):
@@ -127,18 +135,18 @@ class CompiledProgram:
         return print_text(self.scheduled() if stage == "schedule" else self.stages[stage])
 
     def scheduled(self) -> Module:
-        """The program at stage schedule."""
+        """Return the program at stage schedule."""
         from meshgen.codegen.scheduling.schedule_stage import scheduled
 
         return scheduled(self.fused, self.plan)
 
     def saved(self, resources: Resources) -> dict[str, bytes]:
-        """The member with the decisions; large arrays go to the resources."""
+        """Return the module member with the decisions. Large arrays go to `resources`."""
         del resources
         return {}
 
     def texts(self) -> dict[str, Any]:
-        """The text of every stage, the member with the decisions, and by name the large constants to which they refer."""
+        """Return the text of every stage, the member with the decisions, and their large constants by name."""
         from meshgen.mlir.text import print_text
 
         resources = Resources()

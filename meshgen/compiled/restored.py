@@ -1,4 +1,6 @@
-"""The program of a loaded module with the decisions that it keeps (`saved.py`): reports read it, and plan nothing again."""
+"""Restoration of a program from a loaded module with its saved decisions (`saved.py`). Reports read it without
+replanning.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from meshgen.runtime.validation.checker_parts import check_parts
 def saved_program(module: LoadedModule) -> Executable | None:
     """Return the program of a module with its decisions.
 
-    None where the module has none, or those of another version of meshgen or of other sizes of its mesh.
+    Returns None if the module has no decisions, or decisions of another version of meshgen or for other mesh sizes.
 
     Raises ModuleError MG0502 for a malformed member.
     """

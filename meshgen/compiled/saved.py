@@ -1,7 +1,8 @@
-"""The decisions of a compiled program in its module: `explain` of the module reads them, and plans nothing again.
+"""The decisions of a compiled program, as a module member. `explain` of the module reads them and does not replan.
 
-The member has the program at every stage, its schedule, and the decisions of propagation and about chunks, as records of the compiler
-(`saved_objects.py`). Their places have base names of files, as the texts of reports have, so that a module does not depend on the directory.
+The member contains the program at every stage, its schedule, and the decisions about propagation and chunks, as
+compiler records (`saved_objects.py`). Source locations contain base names of files, as in report texts, so that a
+module does not depend on the directory.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from meshgen.runtime.module_file.stage_texts import packed
 from meshgen.runtime.plan import Schedule
 
 MEMBER = "decisions.json.gz"
-_SAVED = ("propagate", "chunks")  # stages whose decisions are saved
+_SAVED = ("propagate", "chunks")  # The stages whose decisions are saved.
 
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """What a module keeps of its program, on one mesh or several: `parts` are the stages and the schedule of each mesh."""
+    """The saved form of a program on one or several meshes. `parts` has the stages and the schedule of each mesh."""
 
     stages: dict[str, Module]
     parts: tuple[tuple[dict[str, Module], Schedule], ...]
@@ -33,8 +34,11 @@ class SavedProgram:
 
 
 def saved_member(executable: Compiled, resources: Resources) -> dict[str, bytes]:
-    """Return the member with the decisions; none where an object of the program cannot be saved, which is then planned again."""
-    decisions = executable.parts[0].decisions  # all parts share them
+    """Return the member with the decisions, or no member if an object of the program cannot be saved.
+
+    Without the member, reports replan the program.
+    """
+    decisions = executable.parts[0].decisions  # All parts share their decisions.
     decided = {stage: list(decisions.get(stage, {}).items()) for stage in _SAVED}
     parts = tuple((dict(part.stages), part.plan) for part in executable.parts)
     program = SavedProgram(dict(executable.stages), parts, replace(executable.options, tuning=None), decided)

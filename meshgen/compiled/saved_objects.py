@@ -1,9 +1,11 @@
-"""Records of the compiler as JSON, and back: a graph of dataclasses and containers, in which an object that is shared stays shared.
+"""JSON serialization of compiler records: a graph of dataclasses and containers in which shared objects stay shared.
 
-    {"version": 1, "classes": [["meshgen.mesh:Axis", ["name", "size", ...]], ...], "rows": [[0, "x", 4, ...], ["tuple", [0]], ...]}
+    {"version": 1, "classes": [["meshgen.mesh:Axis", ["name", "size", ...]], ...], "rows": [[0, "x", 4, ...], ["tuple",
+    [0]], ...]}
 
-A row is an object: the number of its class and its fields, or the word of a container and its elements. Numbers, texts, truth values and
-null stand for themselves, `[n]` for the object of an earlier row; the last row is the whole. Private fields are caches, and left out.
+A row is an object: the index of its class and its fields, or the name of a container and its elements. Numbers,
+strings, booleans and null are stored directly, and `[n]` refers to the object of an earlier row. The last row is the
+root. Private fields are caches and are not saved.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ _OF_PROBLEM = (
     "link",
     "labels",
     "view",
-)  # of an `AxisProblem`: the rest of it is computed when it is asked for
+)  # The saved fields of an `AxisProblem`; it computes all others on demand.
 
 
 class UnsavableError(TypeError):
-    """An object is of a kind that is not saved."""
+    """An object has a type that cannot be saved."""
 
 
 class OtherVersionError(Exception):
-    """Records were saved by a version of meshgen with other classes."""
+    """A version of meshgen with other classes saved the records."""
 
 
 @cache
@@ -62,16 +64,17 @@ def saved_fields(cls: type) -> tuple[str, ...]:
         return tuple(cls.field_types)
     if _is_named_tuple(cls):
         return cast("Any", cls)._fields
-    return tuple(each.name for each in dataclasses.fields(cls) if not each.name.startswith("_"))
+    return tuple(attribute.name for attribute in dataclasses.fields(cls) if not attribute.name.startswith("_"))
 
 
 class _Encoder:
     def __init__(self, resources: Resources) -> None:
         self.rows: list[list[Any]] = []
         self.classes: dict[type, int] = {}
-        self._numbers = IdentityDict[Any, int]()
+        self._row_of_object = IdentityDict[Any, int]()
         self._values: dict[str, int] = {}
-        self._ids: dict[int, int] = {}  # ids of values are counted through the process
+        # Saved values are renumbered, because `Value.id` counts all values of the process.
+        self._ids: dict[int, int] = {}
         self._resources = resources
 
     def of(self, value: Any) -> Any:
@@ -80,13 +83,16 @@ class _Encoder:
             return value
         if kind is float:
             return self._row(["float", str(value)])
-        if (number := self._numbers.get(value)) is None:
+        if (row_index := self._row_of_object.get(value)) is None:
             row = self._described(value, kind)
-            number = self._numbers[value] = self._equal(row) if _is_immutable(kind) else self._row(row)[0]
-        return [number]
+            row_index = self._row_of_object[value] = self._shared_row(row) if _is_immutable(kind) else self._row(row)[0]
+        return [row_index]
 
-    def _equal(self, row: list[Any]) -> int:
-        """The number of the only row for equal values: which of them are one object depends on what the process did before."""
+    def _shared_row(self, row: list[Any]) -> int:
+        """Return the index of the single row for all equal values.
+
+        Which equal values are one object depends on the history of the process, so identity cannot decide.
+        """
         key = repr(row)
         if key not in self._values:
             self._values[key] = self._row(row)[0]
@@ -99,23 +105,23 @@ class _Encoder:
     def _described(self, value: Any, kind: type) -> list[Any]:
         if kind in (tuple, list):
             return [kind.__name__, *map(self.of, value)]
-        if kind in (set, frozenset):  # their order differs between processes
+        if kind in (set, frozenset):  # The iteration order of a set differs between processes.
             return [kind.__name__, *map(self.of, sorted(value, key=repr))]
         if kind is dict:
-            return ["dict", *(self.of(each) for item in value.items() for each in item)]
+            return ["dict", *(self.of(element) for item in value.items() for element in item)]
         if isinstance(value, np.ndarray | np.generic):
             return self._array(np.asarray(value), "array" if kind is np.ndarray else "scalar")
         if not _is_record(kind) or not _is_ours(kind.__module__):
             raise UnsavableError(f"{kind.__module__}.{kind.__qualname__}")
-        number = self.classes.setdefault(kind, len(self.classes))
+        class_index = self.classes.setdefault(kind, len(self.classes))
         if isinstance(value, Attributes):
-            return [number, self.of(dict(value.given))]
+            return [class_index, self.of(dict(value.given))]
         values = {name: getattr(value, name) for name in saved_fields(kind)}
         if kind is Value:
             values["id"] = self._ids.setdefault(value.id, len(self._ids))
         if kind is Location:
             values["file"] = file_name(value.file)
-        return [number, *map(self.of, values.values())]
+        return [class_index, *map(self.of, values.values())]
 
     def _array(self, array: np.ndarray[Any, Any], word: str) -> list[Any]:
         content = stored_bytes(array)
@@ -147,7 +153,7 @@ def _is_ours(module: str) -> bool:
 
 
 def to_document(value: Any, resources: Resources) -> dict[str, Any]:
-    """Return an object as a JSON document; bytes of large arrays go to the resources. Raises UnsavableError."""
+    """Return an object as a JSON document. The bytes of large arrays go to `resources`. Raises UnsavableError."""
     encoder = _Encoder(resources)
     encoder.of([value])
     classes = [[f"{cls.__module__}:{cls.__qualname__}", list(saved_fields(cls))] for cls in encoder.classes]
@@ -158,20 +164,20 @@ def from_document(document: Any, resources: Callable[[str], Content]) -> Any:
     """Return the object of a document.
 
     Args:
-        resources: the bytes of a large array, by name.
+        resources: returns the bytes of a large array by name.
     Raises:
-        OtherVersionError: another version of meshgen wrote it.
-        ValueError: it is malformed.
+        OtherVersionError: another version of meshgen wrote the document.
+        ValueError: the document is malformed.
     """
     if not isinstance(document, dict) or cast("dict[str, Any]", document).get("version") != VERSION:
         raise OtherVersionError
-    classes = [_class_of(each) for each in _list(document.get("classes"))]
+    classes = [_class_of(description) for description in _list(document.get("classes"))]
     decoder = _Decoder(classes, resources)
     for row in _list(document.get("rows")):
         decoder.add(_list(row))
-    if not decoder.values or not isinstance(last := decoder.values[-1], list):
+    if not decoder.values or not isinstance(root := decoder.values[-1], list):
         raise ValueError("it has no rows")
-    return cast("list[Any]", last)[0]
+    return cast("list[Any]", root)[0]
 
 
 def _list(value: Any) -> list[Any]:
@@ -180,9 +186,9 @@ def _list(value: Any) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def _class_of(described: Any) -> type:
-    """A class with the fields that it had when it was saved."""
-    name, fields = _list(described)
+def _class_of(description: Any) -> type:
+    """Return a class. Raises OtherVersionError unless its fields are the same as when it was saved."""
+    name, fields = _list(description)
     module, _, qualified = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not _is_ours(module):
         raise ValueError(f"'{module:.60}' has no records")
@@ -204,23 +210,23 @@ class _Decoder:
         self._ids: dict[int, int] = {}
 
     def add(self, row: list[Any]) -> None:
-        kind, *parts = row
-        if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(self._classes):
-            self.values.append(self._made(self._classes[kind], list(map(self._part, parts))))
-        elif isinstance(kind, str) and kind in _CONTAINERS:
+        tag, *parts = row
+        if isinstance(tag, int) and not isinstance(tag, bool) and 0 <= tag < len(self._classes):
+            self.values.append(self._made(self._classes[tag], list(map(self._part, parts))))
+        elif isinstance(tag, str) and tag in _CONTAINERS:
             try:
-                self.values.append(_CONTAINERS[kind](list(map(self._part, parts))))
+                self.values.append(_CONTAINERS[tag](list(map(self._part, parts))))
             except TypeError as error:
                 raise ValueError(f"a key cannot be hashed: {error}") from error
-        elif kind == "float" and parts in (["inf"], ["-inf"], ["nan"]):
+        elif tag == "float" and parts in (["inf"], ["-inf"], ["nan"]):
             self.values.append(float(parts[0]))
-        elif kind in ("array", "scalar") and len(parts) == 1:
+        elif tag in ("array", "scalar") and len(parts) == 1:
             array = array_from_json(parts[0])
-            self.values.append(array if kind == "array" else array[()])
-        elif kind == "resource" and len(parts) == 3:
+            self.values.append(array if tag == "array" else array[()])
+        elif tag == "resource" and len(parts) == 3:
             self.values.append(self._resource(*parts))
         else:
-            raise ValueError(f"unknown row {kind!r:.60}")
+            raise ValueError(f"unknown row {tag!r:.60}")
 
     def _part(self, part: Any) -> Any:
         if not isinstance(part, list):
@@ -256,17 +262,17 @@ class _Decoder:
         if cls is AxisProblem:
             return AxisProblem(**dict(zip(names, values, strict=True)), caches=ProblemCaches())
         record: Any = object.__new__(cls)
-        for each in dataclasses.fields(cast("Any", cls)):
-            if each.name in names:
-                value = values[names.index(each.name)]
+        for attribute in dataclasses.fields(cast("Any", cls)):
+            if attribute.name in names:
+                value = values[names.index(attribute.name)]
             else:
-                value = each.default_factory() if callable(each.default_factory) else each.default
-            object.__setattr__(record, each.name, value)
+                value = attribute.default_factory() if callable(attribute.default_factory) else attribute.default
+            object.__setattr__(record, attribute.name, value)
         if hasattr(record, "__post_init__"):
             record.__post_init__()
         if isinstance(record, Value):
-            fresh = Value(record.type).id
-            record.id = self._ids.setdefault(record.id, fresh)
+            new_id = Value(record.type).id
+            record.id = self._ids.setdefault(record.id, new_id)
         return record
 
 
@@ -276,12 +282,13 @@ def _hints(cls: type) -> Mapping[str, Any]:
         return typing.get_type_hints(AxisProblem.__init__)
     try:
         return typing.get_type_hints(cls)
+    # Some types are imported only for the type checker.
     except NameError:  # types that are imported for the checker only
         return {}
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type; the elements of containers are looked at too."""
+    """Whether a value has a type. The check includes the elements of containers."""
     return _checker(hint)(value)
 
 
@@ -290,7 +297,7 @@ Check = Callable[[Any], bool]
 
 @cache
 def _checker(hint: Any) -> Check:
-    """The check that a value is of a type."""
+    """Return a predicate that checks whether a value has a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         checks = list(map(_checker, args))
@@ -324,6 +331,8 @@ def _tuple_check(args: tuple[Any, ...]) -> Check:
     def check(value: Any) -> bool:
         if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != len(checks):
             return False
-        return all(each(part) for each, part in zip(checks, cast("tuple[Any, ...]", value), strict=True))
+        return all(
+            element_check(part) for element_check, part in zip(checks, cast("tuple[Any, ...]", value), strict=True)
+        )
 
     return check

@@ -1,4 +1,4 @@
-"""The source of each kernel of a program, with tiles that were measured where a table has them."""
+"""The source of each kernel of a program, with measured tiles if the tuning table has them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from meshgen.runtime.plan import Schedule
 
 
 def gpu_of(options: Options) -> str:
-    """The architecture that kernels are tuned for: the first of the target."""
+    """Return the architecture for which kernels are tuned: the first GPU of the target, or sm_90."""
     return options.architectures[0] if options.architectures else "sm_90"
 
 
 def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
-    """By kernel the row of the table of measured tiles, of those that have one."""
+    """Return, by kernel, the row of the tuning table with its measured tiles. Kernels without a row are omitted."""
     if options.tuning is None:
         return {}
     rows = {name: options.tuning.find(body, gpu_of(options)) for name, body in plan.kernels.items()}
@@ -29,21 +29,26 @@ def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
 
 
 def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> dict[str, KernelSource]:
-    """Of each kernel the first candidate. Without a GPU among the targets some may have none; with one, raises CodegenError."""
-    found: dict[str, KernelSource] = {}
-    refused: list[Diagnostic] = []
+    """Return the first candidate source of each kernel.
+
+    A kernel may have no source if no target is a GPU. For a GPU target, raises CodegenError instead.
+    """
+    sources: dict[str, KernelSource] = {}
+    diagnostics: list[Diagnostic] = []
     for name, body in plan.kernels.items():
         try:
-            found[name] = next(candidate_sources(name, body, mesh, f"cuda:{gpu_of(options)}", _tile(rows, name)))
+            sources[name] = next(candidate_sources(name, body, mesh, f"cuda:{gpu_of(options)}", _tile(rows, name)))
         except CodegenError as error:
-            refused += error.diagnostics
-    if refused and options.architectures:
-        raise CodegenError(*grouped(refused))
-    return found
+            diagnostics += error.diagnostics
+    if diagnostics and options.architectures:
+        raise CodegenError(*grouped(diagnostics))
+    return sources
 
 
 def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options) -> Iterator[KernelSource]:  # fmt: skip
-    """The candidates of a kernel for an architecture; `first` is the first one for that which kernels are tuned for."""
+    """Return the candidate sources of a kernel for an architecture. `first` is the first candidate for
+    `gpu_of(options)`.
+    """
     body = plan.kernels[name]
     row = options.tuning.find(body, arch) if options.tuning else None
     sources = candidate_sources(name, body, mesh, f"cuda:{arch}", row.tile if row else None)
@@ -51,7 +56,7 @@ def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh:
 
 
 def differing(sources: Mapping[tuple[str, str], KernelSource], archs: Sequence[str]) -> tuple[dict[str, KernelSource], dict[tuple[str, str], KernelSource]]:  # fmt: skip
-    """Of sources by kernel and architecture those for the first one, and those for others that are not the same."""
+    """Return the sources for the first architecture by kernel, and all differing sources by kernel and architecture."""
     first = {name: source for (name, arch), source in sources.items() if arch == archs[0]}
     return first, {key: source for key, source in sources.items() if _form(source) != _form(first[key[0]])}
 
@@ -65,5 +70,5 @@ def _tile(rows: Mapping[str, Row], name: str) -> Mapping[str, Any] | None:
 
 
 def provenance(sources: Mapping[str, KernelSource], rows: Mapping[str, Row]) -> dict[str, dict[str, Any]]:
-    """What a module's report says of the kernels whose tiles were measured."""
+    """Return the provenance of each kernel with measured tiles, for a module's report."""
     return {name: rows[name].provenance for name, source in sources.items() if source.is_measured}

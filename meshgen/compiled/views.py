@@ -1,4 +1,7 @@
-"""The reports of a loaded module (`meshgen/runtime/views.py`): off its schedule, or of its program, planned again."""
+"""Reports of a loaded module (`meshgen/runtime/views.py`), from its schedule or from its program.
+
+The program is planned again if the module has no decisions.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from meshgen.runtime.module import LoadedModule
 
 
 class ModuleViews:
-    """Of one module of known sizes; `replan` plans its program again."""
+    """Reports of one module with known sizes. `replan` restores or plans the module's program."""
 
     def __init__(self, module: LoadedModule, replan: Callable[[LoadedModule], Executable]) -> None:
         module.require_sizes()
@@ -20,17 +23,19 @@ class ModuleViews:
 
     @cached_property
     def comms(self) -> Comms:
-        """Those of all meshes, one mesh after the other."""
+        """Return the collectives of all meshes, mesh by mesh."""
         parts = self._module.parts
-        found = [(part.mesh.name if len(parts) > 1 else "", comms_of(part.schedule, part.mesh)) for part in parts]
-        return Comms(tuple(row._replace(mesh=mesh) for mesh, rows in found for row in rows))
+        comms_by_mesh = [
+            (part.mesh.name if len(parts) > 1 else "", comms_of(part.schedule, part.mesh)) for part in parts
+        ]
+        return Comms(tuple(row._replace(mesh=mesh) for mesh, rows in comms_by_mesh for row in rows))
 
     @cached_property
     def memory(self) -> Memory:
-        """That of the mesh whose devices need most."""
-        return max((memory_of(part.schedule) for part in self._module.parts), key=lambda each: each.peak_bytes)
+        """Return the memory report of the mesh whose devices need the most memory."""
+        return max((memory_of(part.schedule) for part in self._module.parts), key=lambda report: report.peak_bytes)
 
     @cached_property
     def program(self) -> Executable:
-        """The program, without binaries."""
+        """Return the program, without binaries."""
         return self._replan(self._module)
