@@ -27,7 +27,7 @@ from meshgen.pipeline import Options, Progress
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
-_DOC_WIDTH = 140
+_DOC_WIDTH = 136
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def with_options(
             return function(graph, mesh, options(*args, **kwargs))
 
         called.__dict__["__signature__"] = _signature_with_options()
-        called.__doc__ = (function.__doc__ or "").replace("{options}", _described())
+        called.__doc__ = (inspect.getdoc(function) or "").replace("{options}", _described())
         return called
 
     return decorated
@@ -291,8 +291,8 @@ def _signature_with_options() -> inspect.Signature:
 
 
 def _described() -> str:
-    """What each option means, as lines of the section of arguments in a docstring."""
+    """Return what each option means, as lines of the section of arguments in a docstring without indentation."""
     texts = (f"{each.name}: {each.metadata['help']}" for each in fields(cast("Any", CompileOptions)))
-    wrapper = textwrap.TextWrapper(_DOC_WIDTH, " " * 8, " " * 12, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(_DOC_WIDTH, " " * 4, " " * 8, break_on_hyphens=False)
     wrapped = map(wrapper.wrap, texts)
     return "\n".join(line for lines in wrapped for line in lines).lstrip()
