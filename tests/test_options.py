@@ -22,7 +22,7 @@ def test_keywords_of_compile_are_the_fields_with_their_meaning() -> None:
     assert [*parameters] == ["graph", "mesh", *NAMES]
     defaults = {each.name: each.default for each in fields(CompileOptions)}
     assert {name: parameters[name].default for name in NAMES} == defaults
-    assert all(f"\n        {name}: " in (mg.compile.__doc__ or "") for name in NAMES)
+    assert all(f"\n    {name}: " in (mg.compile.__doc__ or "") for name in NAMES)
 
 
 def test_command_line_without_flags_means_the_defaults() -> None:
