@@ -56,7 +56,7 @@ def test_line_of_a_measured_commit_is_replaced() -> None:
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 def test_work_of_a_forked_process_is_counted_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """The real counter on a script in the place of this module: a process that does nothing, and two of which one does ten times the work."""
+    """Count a script that forks three processes: one does nothing, and one does ten times the work of another."""
     script = tmp_path / "work.py"
     script.write_text(
         "import json, os, sys\npids = {}\n"

@@ -30,7 +30,7 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
 # Objects whose keys are names of the program, of its target or of the machine that the command runs on.
 TABLES = {"mesh", "counts", "constants", "specs", "by_kind", "sizes", "multiplied_as", "toolchain", "settings", "members",
           "formula.devices", "instructions", "metadata", "binaries", "before", "after", "compared", "environment"}  # fmt: skip
-PRIVATE = {"planned"}  # what meshgen itself reads again
+PRIVATE = {"planned"}  # objects that only meshgen reads
 SPEC = ("--spec", "x=_,x")
 COMMANDS = (
     ("compile", "m.mlir", *SPEC, "--target", "cuda:sm_80", "-o", "m.mgx"),
@@ -64,6 +64,10 @@ def documents() -> Iterator[tuple[str, Any]]:
             main([*words, "--json"])
         assert output.getvalue(), f"{words}: {errors.getvalue()}"
         yield "(refused)" if "missing.mlir" in words else words[0], json.loads(output.getvalue())
+    errors = StringIO()
+    with redirect_stdout(StringIO()), redirect_stderr(errors):
+        main(["check", "missing.mlir", "--diagnostics", "json"])
+    yield "--diagnostics", json.loads(errors.getvalue())
 
 
 def _write_keys() -> None:

@@ -11,7 +11,7 @@ from tests.commands.json_keys import COMMANDS, FILE, HEAD, lines
 
 
 def test_json_keys_are_those_that_are_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that vanished breaks its readers: deprecate it first (docs/compatibility.md). Add a new one to the file."""
+    """Deprecate a key before you remove it (docs/compatibility.md); add a new key to the file."""
     monkeypatch.chdir(tmp_path)
     promised, present = set(FILE.read_text().removeprefix(HEAD).splitlines()), set(lines())
     assert sorted(promised - present) == [], "keys vanished"

@@ -44,7 +44,7 @@ def test_written_module_has_the_kept_format(tmp_path: Path) -> None:
 
 
 def test_session_of_previous_format_keeps_its_state() -> None:
-    """That module was written with its state, as the last modules of format 10 were."""
+    """The kept module has its state, since the last commits of format 10 wrote it."""
     with mg.load(FOLDER / "10.mgx").session(weights={"state": STATE}) as session:
         session(x=whole(4, 4))
         session(x=whole(4, 4))
