@@ -1,12 +1,13 @@
-/* What a launch table says of files, kernels, communicators, arguments and results, checked before any of it is used. */
+/* Validation of a launch table before its use: members, kernels, communicators, arguments and results. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "table.h"
 
-static const uint64_t MAX_RANKS = 1 << 16;
-static const uint64_t MAX_BYTES = (uint64_t)1 << 53; /* of a tensor or a rank's memory: as meshgen's own limit of values */
-static const uint64_t MAX_THREADS = 1024, MAX_SHARED = 1 << 20; /* of a block: the driver refuses what its GPU has not */
+static const uint64_t MAX_RANKS = 1 << 16; /* chosen: more than any cluster has, and few enough for a word per rank */
+static const uint64_t MAX_BYTES = (uint64_t)1 << 53; /* of a tensor or a rank's memory: the limit of meshgen/ir/limits.py */
+/* Of a block, on any GPU. The driver enforces the limits of the actual GPU. */
+static const uint64_t MAX_THREADS = 1024, MAX_SHARED = 1 << 20;
 
 static mgx_status check_functions(const mgx_container *file, const mgx_table *table) {
   for (size_t i = 0; i < table->member_count; i++)
@@ -25,8 +26,8 @@ static mgx_status check_functions(const mgx_container *file, const mgx_table *ta
   return MGX_OK;
 }
 
-/* Ranks in each group of a split; 0: it is malformed, or its groups have several sizes. Colors and keys are numbers of ranks; a
-   color of -1 is none. `counts` has a word for each rank. */
+/* Returns the number of ranks in each group of a split, or 0 if the split is malformed or its groups differ in size. Colors and
+   keys are rank numbers; a rank with color -1 is in no group. `counts` is scratch space with a word per rank. */
 static uint64_t group_size(const mgx_table *table, mgx_list split, uint64_t *counts) {
   uint64_t size = 0;
   if (table->ranks < 2 || split.count != 2 * table->ranks) return 0;
@@ -44,15 +45,15 @@ static uint64_t group_size(const mgx_table *table, mgx_list split, uint64_t *cou
 static mgx_status check_splits(const mgx_container *file, mgx_table *table) {
   uint64_t *counts = malloc((size_t)table->ranks * sizeof *counts);
   table->group_sizes = calloc(table->splits.count + 1, sizeof *table->group_sizes);
-  bool has_memory = counts && table->group_sizes, good = has_memory;
-  for (size_t i = 0; good && i < table->splits.count; i++)
-    good = (table->group_sizes[i] = group_size(table, table->splits.items[i], counts)) != 0;
+  bool has_memory = counts && table->group_sizes, is_valid = has_memory;
+  for (size_t i = 0; is_valid && i < table->splits.count; i++)
+    is_valid = (table->group_sizes[i] = group_size(table, table->splits.items[i], counts)) != 0;
   free(counts);
   if (!has_memory) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
-  return good ? MGX_OK : mgx_damaged(file, "a communicator is malformed");
+  return is_valid ? MGX_OK : mgx_damaged(file, "a communicator is malformed");
 }
 
-/* Whether all ranks of a part are in a split, or none. */
+/* Whether a split contains either all ranks of a part or none of them. */
 static bool is_split_by_parts(const mgx_part *part, mgx_list split) {
   bool is_none = split.words[2 * part->first] == UINT64_MAX;
   for (uint64_t rank = part->first; rank < part->first + part->ranks; rank++)
@@ -60,7 +61,7 @@ static bool is_split_by_parts(const mgx_part *part, mgx_list split) {
   return true;
 }
 
-/* Parts follow each other without a gap. */
+/* Parts must have consecutive ranks without gaps. */
 static mgx_status check_parts(const mgx_container *file, const mgx_table *table) {
   uint64_t next = 0;
   for (size_t i = 0; i < table->part_count; i++) {
@@ -75,31 +76,31 @@ static mgx_status check_parts(const mgx_container *file, const mgx_table *table)
   return next == table->ranks ? MGX_OK : mgx_damaged(file, "ranks are in no part");
 }
 
-static uint64_t member_bytes(const mgx_container *file, const mgx_table *table, uint64_t number) {
-  return mgx_container_find(file, table->members[number])->nbytes;
+static uint64_t member_bytes(const mgx_container *file, const mgx_table *table, uint64_t index) {
+  return mgx_container_find(file, table->members[index])->nbytes;
 }
 
-/* Takes bytes from what is left of a part's memory: what is uploaded when a module is opened lies in it side by side. */
-static bool take_memory(uint64_t *left, uint64_t nbytes) {
-  if (nbytes > *left) return false;
-  *left -= nbytes;
+/* Subtracts bytes from a part's free memory. Constants and arguments do not overlap, so their sum must fit into the memory. */
+static bool reserve_memory(uint64_t *free_bytes, uint64_t nbytes) {
+  if (nbytes > *free_bytes) return false;
+  *free_bytes -= nbytes;
   return true;
 }
 
-static mgx_status check_constants(const mgx_container *file, const mgx_table *table, uint64_t *left) {
+static mgx_status check_constants(const mgx_container *file, const mgx_table *table, uint64_t *free_bytes) {
   for (size_t i = 0; i < table->constants.count; i++) {
     mgx_list row = table->constants.items[i];
     const uint64_t *at = row.words;
     if (row.count != CONSTANT_WORDS || at[CONSTANT_PART] >= table->part_count || at[CONSTANT_MEMBER] >= table->member_count ||
-        !mgx_inside(at[CONSTANT_PLACE], at[CONSTANT_NBYTES], table->parts[at[CONSTANT_PART]].memory) ||
-        !mgx_inside(at[CONSTANT_AT], at[CONSTANT_NBYTES], member_bytes(file, table, at[CONSTANT_MEMBER])) ||
-        !take_memory(left + at[CONSTANT_PART], at[CONSTANT_NBYTES]))
+        !mgx_inside(at[CONSTANT_OFFSET], at[CONSTANT_NBYTES], table->parts[at[CONSTANT_PART]].memory) ||
+        !mgx_inside(at[CONSTANT_MEMBER_OFFSET], at[CONSTANT_NBYTES], member_bytes(file, table, at[CONSTANT_MEMBER])) ||
+        !reserve_memory(free_bytes + at[CONSTANT_PART], at[CONSTANT_NBYTES]))
       return mgx_damaged(file, "a constant is outside of its memory or its member");
   }
   return MGX_OK;
 }
 
-/* A box: per dim the first row of the whole tensor, the first row of the rank's, and how many. */
+/* Checks a box. Per dim it has the first row in the global tensor, the first row in the shard, and the number of rows. */
 static bool is_box(const mgx_tensor *tensor, const uint64_t *box) {
   for (size_t dim = 0; dim < tensor->shape.count; dim++, box += 3)
     if (!mgx_inside(box[0], box[2], tensor->shape.words[dim]) || !mgx_inside(box[1], box[2], tensor->local.words[dim]))
@@ -112,7 +113,7 @@ static bool is_tensor(const mgx_table *table, const mgx_tensor *tensor, size_t b
       tensor->shape.count > MGX_MAX_DIMS || !tensor->itemsize || tensor->itemsize > 16 || tensor->nbytes > MAX_BYTES)
     return false;
   const mgx_part *part = table->parts + tensor->part;
-  if (!mgx_inside(tensor->place, tensor->local_nbytes, part->memory) || tensor->shard_of.count != part->ranks) return false;
+  if (!mgx_inside(tensor->offset, tensor->local_nbytes, part->memory) || tensor->shard_of.count != part->ranks) return false;
   for (size_t i = 0; i < tensor->shards.count; i++) {
     mgx_list shard = tensor->shards.items[i];
     if (shard.count != box_at + 3 * tensor->shape.count || shard.words[0] > 1 || !is_box(tensor, shard.words + box_at))
@@ -123,14 +124,14 @@ static bool is_tensor(const mgx_table *table, const mgx_tensor *tensor, size_t b
   return true;
 }
 
-static mgx_status check_tensors(const mgx_container *file, const mgx_table *table, uint64_t *left) {
+static mgx_status check_tensors(const mgx_container *file, const mgx_table *table, uint64_t *free_bytes) {
   for (size_t i = 0; i < table->argument_count; i++) {
     const mgx_tensor *tensor = table->arguments + i;
-    bool good = is_tensor(table, tensor, SHARD_BOX) && take_memory(left + tensor->part, tensor->local_nbytes);
-    if (good && tensor->stored)
-      good = tensor->stored <= table->member_count &&
-             mgx_inside(tensor->stored_at, tensor->nbytes, member_bytes(file, table, tensor->stored - 1));
-    if (!good) return mgx_damaged(file, "an argument is outside of its memory or its member");
+    bool is_valid = is_tensor(table, tensor, SHARD_BOX) && reserve_memory(free_bytes + tensor->part, tensor->local_nbytes);
+    if (is_valid && tensor->stored)
+      is_valid = tensor->stored <= table->member_count &&
+             mgx_inside(tensor->stored_offset, tensor->nbytes, member_bytes(file, table, tensor->stored - 1));
+    if (!is_valid) return mgx_damaged(file, "an argument is outside of its memory or its member");
   }
   for (size_t i = 0; i < table->result_count; i++)
     if (!is_tensor(table, table->results + i, RESULT_BOX)) return mgx_damaged(file, "a result is outside of its memory");
@@ -138,12 +139,12 @@ static mgx_status check_tensors(const mgx_container *file, const mgx_table *tabl
 }
 
 static mgx_status check_values(const mgx_container *file, const mgx_table *table) {
-  uint64_t *left = calloc(table->part_count + 1, sizeof *left);
-  if (!left) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
-  for (size_t i = 0; i < table->part_count; i++) left[i] = table->parts[i].memory;
-  mgx_status status = check_constants(file, table, left);
-  if (!status) status = check_tensors(file, table, left);
-  free(left);
+  uint64_t *free_bytes = calloc(table->part_count + 1, sizeof *free_bytes);
+  if (!free_bytes) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  for (size_t i = 0; i < table->part_count; i++) free_bytes[i] = table->parts[i].memory;
+  mgx_status status = check_constants(file, table, free_bytes);
+  if (!status) status = check_tensors(file, table, free_bytes);
+  free(free_bytes);
   return status;
 }
 

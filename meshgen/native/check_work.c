@@ -1,11 +1,11 @@
-/* What the ranks of a part issue, checked before any of it is: operations, lists of them, calls of NCCL, control. */
+/* Validation of the work of a part's ranks before it is issued: operations, programs, NCCL calls, segments and control. */
 #include <stdlib.h>
 
 #include "table.h"
 
-/* Of a grid. Source: CUDA C++ programming guide, "Technical specifications per compute capability". */
+/* Blocks per grid dim. Source: CUDA C++ programming guide, "Technical specifications per compute capability". */
 static const uint64_t MAX_GRID[3] = {INT32_MAX, 65535, 65535};
-static const uint64_t DTYPE_BYTES[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; /* ncclDataType_t of nccl.h */
+static const uint64_t DTYPE_BYTES[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; /* by ncclDataType_t of nccl.h */
 enum { REDUCTIONS = 4, DTYPES = sizeof DTYPE_BYTES / sizeof *DTYPE_BYTES };
 
 bool mgx_is_grid(const uint64_t *sizes) {
@@ -22,9 +22,9 @@ static bool is_launch(const mgx_table *table, const mgx_part *part, mgx_list op)
     return false;
   if (!mgx_is_grid(op.words + LAUNCH_GRID)) return false;
   for (const uint64_t *at = op.words + LAUNCH_PARAMETERS; at < op.words + op.count; at += 3) {
-    bool good = at[0] == PARAMETER_POINTER ? mgx_inside(at[1], at[2], part->memory)
+    bool is_valid = at[0] == PARAMETER_POINTER ? mgx_inside(at[1], at[2], part->memory)
                                            : at[0] == PARAMETER_WORD64 || (at[0] == PARAMETER_WORD32 && at[1] <= UINT32_MAX);
-    if (!good) return false;
+    if (!is_valid) return false;
   }
   return true;
 }
@@ -52,7 +52,7 @@ static bool is_operation(const mgx_table *table, const mgx_part *part, mgx_list 
   }
 }
 
-/* Ranks in each group of a communicator that the ranks of a part are in; 0: they are in none. */
+/* Returns the size of the groups of a communicator, or 0 if the ranks of the part are in none of its groups. */
 static uint64_t group_size(const mgx_table *table, const mgx_part *part, uint64_t comm) {
   if (!comm) return table->ranks > 1 ? table->ranks : 0;
   if (comm > table->splits.count) return 0;
@@ -60,7 +60,7 @@ static uint64_t group_size(const mgx_table *table, const mgx_part *part, uint64_
   return split[2 * part->first] == UINT64_MAX ? 0 : table->group_sizes[comm - 1];
 }
 
-/* A call of NCCL by a rank of a part: in a communicator that it has, within its memory. */
+/* Whether an NCCL call uses a communicator that the ranks of a part have, and only memory of its rank. */
 static bool is_call(const mgx_table *table, const mgx_part *part, const uint64_t *call) {
   uint64_t size = group_size(table, part, call[CALL_COMM]), kind = call[CALL_KIND], part_bytes, whole_bytes;
   if (!size || call[CALL_STREAM] >= MGX_STREAMS || call[CALL_DTYPE] >= DTYPES || call[CALL_REDUCTION] >= REDUCTIONS ||
@@ -74,9 +74,9 @@ static bool is_call(const mgx_table *table, const mgx_part *part, const uint64_t
   return mgx_inside(call[CALL_SOURCE], source, part->memory) && mgx_inside(call[CALL_TARGET], target, part->memory);
 }
 
-/* A list of operations in order: waits come after records, and groups in the order of their numbers.
+/* Whether a program is in order: each wait follows the record of its event, and group numbers increase.
 
-   `recorded` has of each event the last list that records it. The work is linear in the words of the list. */
+   `recorded` has for each event the index of the last program that records it. The time is linear in the words of the program. */
 static bool is_program(const mgx_part *part, mgx_list program, size_t number, size_t *recorded) {
   int64_t group = -1;
   for (size_t i = 0; i < program.count; i++) {
@@ -91,7 +91,7 @@ static bool is_program(const mgx_part *part, mgx_list program, size_t number, si
   return true;
 }
 
-/* Calls are checked once for all ranks that issue them: groups of a communicator have equal sizes. */
+/* One check of a call holds for all ranks that issue it, because all groups of a communicator have the same size. */
 static mgx_status check_calls(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
   for (size_t i = 0; i < part->operations.count; i++) {
     const uint64_t *op = part->operations.items[i].words;
@@ -105,10 +105,10 @@ static mgx_status check_calls(const mgx_container *file, const mgx_table *table,
 static mgx_status check_programs(const mgx_container *file, const mgx_part *part) {
   if (part->events > part->operations.count) return mgx_damaged(file, "it has events that nothing records");
   size_t *recorded = calloc((size_t)part->events + 1, sizeof *recorded);
-  bool good = recorded != NULL;
-  for (size_t i = 0; good && i < part->programs.count; i++) good = is_program(part, part->programs.items[i], i + 1, recorded);
+  bool is_valid = recorded != NULL;
+  for (size_t i = 0; is_valid && i < part->programs.count; i++) is_valid = is_program(part, part->programs.items[i], i + 1, recorded);
   free(recorded);
-  return good ? MGX_OK : mgx_damaged(file, "what a rank issues is out of order");
+  return is_valid ? MGX_OK : mgx_damaged(file, "the operations of a rank are out of order");
 }
 
 static mgx_status check_segments(const mgx_container *file, const mgx_part *part) {
@@ -121,10 +121,10 @@ static mgx_status check_segments(const mgx_container *file, const mgx_part *part
   return MGX_OK;
 }
 
-/* Words of the instruction at `place`; 0: it is malformed. */
-static size_t instruction_words(const mgx_part *part, size_t place) {
-  const uint64_t *at = part->control.words + place;
-  size_t left = part->control.count - place;
+/* Returns the number of words of the instruction at `position`, or 0 if it is malformed. */
+static size_t instruction_words(const mgx_part *part, size_t position) {
+  const uint64_t *at = part->control.words + position;
+  size_t left = part->control.count - position;
   switch (at[0]) {
     case CONTROL_END:
       return 1;
@@ -137,7 +137,7 @@ static size_t instruction_words(const mgx_part *part, size_t place) {
       if (left < ONLY_WORDS || at[1] < part->first || !mgx_inside(at[1] - part->first, at[2], part->ranks) || !at[2]) return 0;
       if (at[0] == CONTROL_ONLY) return ONLY_WORDS;
       if (left < CHOOSE_TARGETS || (at[CHOOSE_NBYTES] != 1 && at[CHOOSE_NBYTES] != 4) || !at[CHOOSE_COUNT] ||
-          at[CHOOSE_COUNT] > left - CHOOSE_TARGETS || !mgx_inside(at[CHOOSE_PLACE], at[CHOOSE_NBYTES], part->memory))
+          at[CHOOSE_COUNT] > left - CHOOSE_TARGETS || !mgx_inside(at[CHOOSE_OFFSET], at[CHOOSE_NBYTES], part->memory))
         return 0;
       return CHOOSE_TARGETS + (size_t)at[CHOOSE_COUNT];
     default:
@@ -145,31 +145,31 @@ static size_t instruction_words(const mgx_part *part, size_t place) {
   }
 }
 
-/* Whether all targets of an instruction are instructions. */
-static bool leads_on(const mgx_part *part, const uint64_t *at, const unsigned char *begins) {
+/* Whether each target of an instruction is the position of an instruction. */
+static bool has_valid_targets(const mgx_part *part, const uint64_t *at, const unsigned char *is_instruction) {
   const uint64_t *target = at + 1;
   uint64_t count = at[0] == CONTROL_JUMP || at[0] == CONTROL_ONLY;
   if (at[0] == CONTROL_ONLY) target = at + ONLY_TARGET;
   if (at[0] == CONTROL_CHOOSE) target = at + CHOOSE_TARGETS, count = at[CHOOSE_COUNT];
   for (; count; count--, target++)
-    if (*target >= part->control.count || !begins[*target]) return false;
+    if (*target >= part->control.count || !is_instruction[*target]) return false;
   return true;
 }
 
 static mgx_status check_control(const mgx_container *file, const mgx_part *part) {
   size_t count = part->control.count, last = 0;
-  unsigned char *begins = calloc(count + 1, 1);
-  bool good = begins && count;
-  for (size_t place = 0, words; good && place < count; last = place, place += words) {
-    words = instruction_words(part, place);
-    begins[place] = 1;
-    good = words != 0;
+  unsigned char *is_instruction = calloc(count + 1, 1);
+  bool is_valid = is_instruction && count;
+  for (size_t position = 0, words; is_valid && position < count; last = position, position += words) {
+    words = instruction_words(part, position);
+    is_instruction[position] = 1;
+    is_valid = words != 0;
   }
-  good = good && part->control.words[last] == CONTROL_END;
-  for (size_t place = 0; good && place < count; place++)
-    if (begins[place]) good = leads_on(part, part->control.words + place, begins);
-  free(begins);
-  return good ? MGX_OK : mgx_damaged(file, "its control is malformed");
+  is_valid = is_valid && part->control.words[last] == CONTROL_END;
+  for (size_t position = 0; is_valid && position < count; position++)
+    if (is_instruction[position]) is_valid = has_valid_targets(part, part->control.words + position, is_instruction);
+  free(is_instruction);
+  return is_valid ? MGX_OK : mgx_damaged(file, "its control is malformed");
 }
 
 mgx_status mgx_work_check(const mgx_container *file, const mgx_table *table, const mgx_part *part) {

@@ -1,4 +1,4 @@
-/* The communicators of the local ranks: one of all ranks, and a split of it for each list of mesh axes that calls name. */
+/* The communicators of the local ranks: one of all ranks, and a split of it for each list of mesh axes that NCCL calls use. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ mgx_status mgx_unique_id(unsigned char id[MGX_UNIQUE_ID_BYTES]) {
   return MGX_OK;
 }
 
-/* NCCL makes the communicators of one thread's ranks in a group; it ends also after a failure. */
+/* One thread must create the communicators of several ranks in an NCCL group. The group is ended after a failure too. */
 static mgx_status open_world(mgx_module *module, ncclUniqueId id) {
   MGX_NCCL(ncclGroupStart, );
   mgx_status status = MGX_OK;
@@ -28,24 +28,24 @@ static mgx_status open_world(mgx_module *module, ncclUniqueId id) {
   return status ? status : mgx_nccl_status(result, "ncclGroupEnd");
 }
 
-static mgx_status open_split(mgx_module *module, size_t number) {
-  const uint64_t *split = module->table.splits.items[number].words;
+static mgx_status open_split(mgx_module *module, size_t index) {
+  const uint64_t *split = module->table.splits.items[index].words;
   MGX_NCCL(ncclGroupStart, );
   mgx_status status = MGX_OK;
   for (size_t i = 0; !status && i < module->rank_count; i++) {
     mgx_rank *rank = module->ranks + i;
-    const uint64_t *own = split + 2 * (size_t)rank->number;
-    int color = own[0] == UINT64_MAX ? NCCL_NO_COLOR : (int)own[0];
+    const uint64_t *color_and_key = split + 2 * (size_t)rank->number;
+    int color = color_and_key[0] == UINT64_MAX ? NCCL_NO_COLOR : (int)color_and_key[0];
     status = mgx_cuda_status(mgx_gpu.cuCtxSetCurrent(rank->context), "cuCtxSetCurrent");
     if (status) break;
-    int result = mgx_gpu.ncclCommSplit(rank->comms[0], color, (int)own[1], rank->comms + 1 + number, NULL);
+    int result = mgx_gpu.ncclCommSplit(rank->comms[0], color, (int)color_and_key[1], rank->comms + 1 + index, NULL);
     status = mgx_nccl_status(result, "ncclCommSplit");
   }
   int result = mgx_gpu.ncclGroupEnd();
   return status ? status : mgx_nccl_status(result, "ncclGroupEnd");
 }
 
-/* Whether calls of NCCL are in several streams. */
+/* Whether NCCL calls are issued in several streams. */
 static bool has_several_streams(const mgx_table *table) {
   for (size_t n = 0; n < table->part_count; n++)
     for (size_t i = 0; i < table->parts[n].operations.count; i++) {
@@ -57,8 +57,9 @@ static bool has_several_streams(const mgx_table *table) {
 }
 
 mgx_status mgx_comms_open(mgx_module *module) {
-  if (module->table.ranks < 2) return MGX_OK; /* a device alone needs none */
-  /* Collectives of a device then begin in the order of issue, as on all others; NCCL reads it when it is first used. */
+  if (module->table.ranks < 2) return MGX_OK; /* a single device needs no communicator */
+  /* Makes collectives of a device start in issue order even in several streams, as on all other devices; otherwise they could
+     deadlock. NCCL reads the variable at its first use. */
   if (has_several_streams(&module->table)) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
   ncclUniqueId id;
   MGX_TRY(mgx_load_nccl());
@@ -71,7 +72,7 @@ mgx_status mgx_comms_open(mgx_module *module) {
   return MGX_OK;
 }
 
-mgx_status mgx_comms_look(mgx_module *module) {
+mgx_status mgx_comms_check(mgx_module *module) {
   for (size_t i = 0; i < module->rank_count; i++)
     for (size_t n = 0; n <= module->table.splits.count; n++) {
       ncclComm_t comm = module->ranks[i].comms[n];

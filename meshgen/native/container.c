@@ -1,4 +1,4 @@
-/* The module's file: an uncompressed zip, mapped, of which every place is checked against the size of the file.
+/* The module file: an uncompressed, memory-mapped zip file. Every offset in it is checked against the size of the file.
 
    Source: PKWARE APPNOTE 6.3.10, sections 4.3.7, 4.3.12, 4.3.14 to 4.3.16 and 4.5.3 (zip64). */
 #define _POSIX_C_SOURCE 200809L /* O_CLOEXEC, fstat, strdup */
@@ -12,15 +12,15 @@
 
 #include "internal.h"
 
-enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20 }; /* bytes of the records without what follows them */
+enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20 }; /* bytes of the fixed part of each record */
 static const uint32_t LOCAL_MAGIC = 0x04034b50, CENTRAL_MAGIC = 0x02014b50, END_MAGIC = 0x06054b50, END64_MAGIC = 0x06064b50;
-static const uint32_t WIDE = 0xffffffff; /* the value stands in 64 bits elsewhere */
+static const uint32_t WIDE = 0xffffffff; /* the actual value is a 64-bit field elsewhere (zip64) */
 
 typedef struct {
-  uint64_t place, nbytes, entries;
+  uint64_t offset, nbytes, entries;
 } directory;
 
-static uint64_t number(const unsigned char *bytes, int count) {
+static uint64_t read_number(const unsigned char *bytes, int count) {
   uint64_t value = 0;
   for (int i = count - 1; i >= 0; i--) value = value << 8 | bytes[i];
   return value;
@@ -30,7 +30,7 @@ mgx_status mgx_damaged(const mgx_container *container, const char *reason) {
   return mgx_fail(MGX_REFUSED, "MG0502: '%s' is damaged or was modified: %s", container->path, reason);
 }
 
-static mgx_status map_file(const char *path, mgx_container *found) {
+static mgx_status map_file(const char *path, mgx_container *container) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   if (file < 0 || fstat(file, &status)) {
@@ -43,47 +43,47 @@ static mgx_status map_file(const char *path, mgx_container *found) {
     data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
   close(file);
   if (data == MAP_FAILED) return mgx_fail(MGX_REFUSED, "MG0501: '%s' is not a meshgen module", path);
-  found->data = data;
-  found->nbytes = (size_t)status.st_size;
+  container->data = data;
+  container->nbytes = (size_t)status.st_size;
   return MGX_OK;
 }
 
-static mgx_status find_directory(const mgx_container *file, directory *found) {
+static mgx_status find_directory(const mgx_container *file, directory *central) {
   const unsigned char *end = file->data + file->nbytes - END;
-  if (number(file->data, 4) != LOCAL_MAGIC) return mgx_fail(MGX_REFUSED, "MG0501: '%s' is not a meshgen module", file->path);
-  if (number(end, 4) != END_MAGIC) return mgx_damaged(file, "its end is missing");
-  *found = (directory){number(end + 16, 4), number(end + 12, 4), number(end + 10, 2)};
-  if (found->entries == 0xffff || found->place == WIDE || found->nbytes == WIDE) {
+  if (read_number(file->data, 4) != LOCAL_MAGIC) return mgx_fail(MGX_REFUSED, "MG0501: '%s' is not a meshgen module", file->path);
+  if (read_number(end, 4) != END_MAGIC) return mgx_damaged(file, "its end is missing");
+  *central = (directory){read_number(end + 16, 4), read_number(end + 12, 4), read_number(end + 10, 2)};
+  if (central->entries == 0xffff || central->offset == WIDE || central->nbytes == WIDE) {
     if (file->nbytes < END + LOCATOR + END64) return mgx_damaged(file, "its end is missing");
     const unsigned char *wide = end - LOCATOR - END64;
-    if (number(wide, 4) != END64_MAGIC) return mgx_damaged(file, "its end record is damaged");
-    *found = (directory){number(wide + 48, 8), number(wide + 40, 8), number(wide + 32, 8)};
+    if (read_number(wide, 4) != END64_MAGIC) return mgx_damaged(file, "its end record is damaged");
+    *central = (directory){read_number(wide + 48, 8), read_number(wide + 40, 8), read_number(wide + 32, 8)};
   }
-  if (!mgx_inside(found->place, found->nbytes, file->nbytes) || found->entries > found->nbytes / CENTRAL)
+  if (!mgx_inside(central->offset, central->nbytes, file->nbytes) || central->entries > central->nbytes / CENTRAL)
     return mgx_damaged(file, "its directory is outside of it");
   return MGX_OK;
 }
 
-/* A field of 64 bits among the extra ones of an entry, behind those that are wide too. */
+/* Reads a 64-bit field of an entry's zip64 extra field, after `skipped` other ones. */
 static bool read_wide(const unsigned char *extra, size_t extra_bytes, size_t skipped, uint64_t *value) {
-  if (extra_bytes < 4 + 8 * (skipped + 1) || number(extra, 2) != 1) return false;
-  *value = number(extra + 4 + 8 * skipped, 8);
+  if (extra_bytes < 4 + 8 * (skipped + 1) || read_number(extra, 2) != 1) return false;
+  *value = read_number(extra + 4 + 8 * skipped, 8);
   return true;
 }
 
-/* The member of an entry of the directory; its name is copied to `names`. */
+/* Reads the member of a directory entry and copies its name to `name`. */
 static mgx_status read_member(const mgx_container *file, const unsigned char *entry, char *name, mgx_member *member) {
-  size_t name_bytes = number(entry + 28, 2), extra_bytes = number(entry + 30, 2);
-  uint64_t nbytes = number(entry + 24, 4), place = number(entry + 42, 4);
+  size_t name_bytes = read_number(entry + 28, 2), extra_bytes = read_number(entry + 30, 2);
+  uint64_t nbytes = read_number(entry + 24, 4), offset = read_number(entry + 42, 4);
   const unsigned char *extra = entry + CENTRAL + name_bytes;
   bool big = nbytes == WIDE;
   if (big && !read_wide(extra, extra_bytes, 0, &nbytes)) return mgx_damaged(file, "a size is missing");
-  if (place == WIDE && !read_wide(extra, extra_bytes, big, &place)) return mgx_damaged(file, "a place is missing");
-  if (!mgx_inside(place, LOCAL, file->nbytes)) return mgx_damaged(file, "a member is outside of it");
-  const unsigned char *local = file->data + place;
-  uint64_t start = place + LOCAL + number(local + 26, 2) + number(local + 28, 2);
-  if (number(local, 4) != LOCAL_MAGIC || number(local + 8, 2) != 0 || number(entry + 10, 2) != 0)
-    return mgx_damaged(file, "a member is compressed or is none");
+  if (offset == WIDE && !read_wide(extra, extra_bytes, big, &offset)) return mgx_damaged(file, "an offset is missing");
+  if (!mgx_inside(offset, LOCAL, file->nbytes)) return mgx_damaged(file, "a member is outside of it");
+  const unsigned char *local = file->data + offset;
+  uint64_t start = offset + LOCAL + read_number(local + 26, 2) + read_number(local + 28, 2);
+  if (read_number(local, 4) != LOCAL_MAGIC || read_number(local + 8, 2) != 0 || read_number(entry + 10, 2) != 0)
+    return mgx_damaged(file, "a member is compressed or malformed");
   if (!mgx_inside(start, nbytes, file->nbytes)) return mgx_damaged(file, "a member is outside of it");
   memcpy(name, entry + CENTRAL, name_bytes);
   if (memchr(name, 0, name_bytes)) return mgx_damaged(file, "a member has a bad name");
@@ -93,25 +93,26 @@ static mgx_status read_member(const mgx_container *file, const unsigned char *en
 }
 
 static mgx_status read_members(mgx_container *file) {
-  directory found = {0};
-  MGX_TRY(find_directory(file, &found));
-  file->members = calloc(found.entries + 1, sizeof *file->members);
-  file->names = calloc(found.nbytes + 1, 1);
+  directory central = {0};
+  MGX_TRY(find_directory(file, &central));
+  file->members = calloc(central.entries + 1, sizeof *file->members);
+  file->names = calloc(central.nbytes + 1, 1);
   if (!file->members || !file->names) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
-  const unsigned char *entry = file->data + found.place, *end = entry + found.nbytes;
+  const unsigned char *entry = file->data + central.offset, *end = entry + central.nbytes;
   size_t left = file->nbytes;
-  char *name = file->names; /* an entry is longer than its name, so all names fit */
-  for (; file->count < found.entries; file->count++) {
-    if (end - entry < CENTRAL || number(entry, 4) != CENTRAL_MAGIC) return mgx_damaged(file, "its directory is damaged");
-    uint64_t whole = CENTRAL + number(entry + 28, 2) + number(entry + 30, 2) + number(entry + 32, 2);
-    if (whole > (uint64_t)(end - entry)) return mgx_damaged(file, "its directory is damaged");
+  char *name = file->names; /* all names fit, because an entry is longer than its name */
+  for (; file->count < central.entries; file->count++) {
+    if (end - entry < CENTRAL || read_number(entry, 4) != CENTRAL_MAGIC) return mgx_damaged(file, "its directory is damaged");
+    uint64_t entry_bytes = CENTRAL + read_number(entry + 28, 2) + read_number(entry + 30, 2) + read_number(entry + 32, 2);
+    if (entry_bytes > (uint64_t)(end - entry)) return mgx_damaged(file, "its directory is damaged");
     mgx_member *member = file->members + file->count;
     MGX_TRY(read_member(file, entry, name, member));
     if (file->count && strcmp(member[-1].name, member->name) >= 0) return mgx_damaged(file, "its members are out of order");
-    if (member->nbytes > left) return mgx_damaged(file, "its members overlap"); /* or their digests would take any time */
+    /* Overlapping members could make the digests take unbounded time. */
+    if (member->nbytes > left) return mgx_damaged(file, "its members overlap");
     left -= member->nbytes;
     name += strlen(name) + 1;
-    entry += whole;
+    entry += entry_bytes;
   }
   return MGX_OK;
 }

@@ -1,9 +1,9 @@
-/* A rank's GPU: its context, its memory, its streams and events. All of it is made when the module is opened. */
+/* A rank's GPU: its context, memory, streams and events. All are created when the module is opened. */
 #include <stdlib.h>
 
 #include "module.h"
 
-/* A lower number is a higher priority: what communicates gets multiprocessors first, as in the Python executor. */
+/* A lower number is a higher priority, so communication gets multiprocessors first, as in the Python executor. */
 static mgx_status open_streams(mgx_rank *rank) {
   for (int i = 0; i < MGX_STREAMS; i++) {
     MGX_CUDA(cuStreamCreateWithPriority, &rank->streams[i], CU_STREAM_NON_BLOCKING, -i);

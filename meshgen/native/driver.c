@@ -1,17 +1,17 @@
-/* Finds libcuda and libnccl, and tells what went wrong in them. */
+/* Loads libcuda and libnccl, and converts their errors. */
 #include "driver.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-static const int OLDEST_DRIVER = 12000; /* of CUDA 12.0: see meshgen/runtime/cuda/api.py */
+static const int OLDEST_DRIVER = 12000; /* CUDA 12.0, for the reason in meshgen/runtime/cuda/api.py */
 
 mgx_driver mgx_gpu;
 
 static mgx_status find(void *library, const char *symbol, void *function) {
-  void *found = dlsym(library, symbol);
-  if (!found) return mgx_fail(MGX_MISSING, "MG0602: the installed library has no %s: it is too old", symbol);
-  memcpy(function, &found, sizeof found); /* C has no conversion from objects to functions */
+  void *address = dlsym(library, symbol);
+  if (!address) return mgx_fail(MGX_MISSING, "MG0602: the installed library has no %s: it is too old", symbol);
+  memcpy(function, &address, sizeof address); /* ISO C cannot convert an object pointer to a function pointer */
   return MGX_OK;
 }
 

@@ -1,6 +1,6 @@
-/* The functions of libcuda and libnccl that the loader calls, looked up when a module is opened.
+/* The functions of libcuda and libnccl that the loader calls. They are looked up when a module is opened.
 
-   Source: cuda.h of CUDA 12 and 13, nccl.h of NCCL 2.28 and later. No header of NVIDIA is needed to build this. */
+   Source: cuda.h of CUDA 12 and 13, nccl.h of NCCL 2.28 and later. Building this needs no NVIDIA headers. */
 #ifndef MESHGEN_DRIVER_H
 #define MESHGEN_DRIVER_H
 
@@ -27,7 +27,7 @@ enum {
   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
 };
 
-/* name, its parameters; the symbols are those of the newest form of each function that CUDA 12 has */
+/* Name, symbol and parameters. The symbol is the newest version of the function in CUDA 12. */
 #define MGX_CUDA_FUNCTIONS(F)                                                                                        \
   F(cuInit, "cuInit", (unsigned))                                                                                    \
   F(cuDriverGetVersion, "cuDriverGetVersion", (int *))                                                               \
@@ -101,11 +101,11 @@ typedef struct {
 
 extern mgx_driver mgx_gpu;
 
-/* Finds the libraries and initialises CUDA. Both stay loaded. MGX_MISSING: they are not there, or too old. */
+/* Load libcuda and initialize CUDA, or load libnccl. Both stay loaded. MGX_MISSING: the library is missing or too old. */
 mgx_status mgx_load_cuda(void);
 mgx_status mgx_load_nccl(void);
 
-/* What a call of CUDA or NCCL comes to. */
+/* Convert the result of a CUDA or NCCL call to a status and set the error message. */
 mgx_status mgx_cuda_status(CUresult result, const char *name);
 mgx_status mgx_nccl_status(int result, const char *name);
 

@@ -1,4 +1,4 @@
-/* The message of the last failure, one for each thread. */
+/* The message of the last failure of each thread. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ mgx_status mgx_fail(mgx_status status, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  for (char *c = message; *c; c++) /* names of a file may have characters that a terminal obeys */
+  for (char *c = message; *c; c++) /* names in a file may contain terminal control characters */
     if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
   return status;
 }

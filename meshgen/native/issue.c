@@ -1,6 +1,6 @@
-/* Gives segments to the devices. A segment of a part is what all its local ranks do without the host: one CUDA graph.
+/* Issues segments. A segment is work of all local ranks of a part that needs no decision of the host. It becomes one CUDA graph.
 
-   Calls of NCCL with one group's number are issued together, so that one thread can do it for several ranks. */
+   NCCL calls with the same group number are issued together, so that one thread can issue them for several ranks. */
 #include <stdlib.h>
 
 #include "module.h"
@@ -12,29 +12,29 @@ static mgx_status launch(mgx_rank *rank, mgx_list op) {
   const mgx_kernel *kernel = rank->kernels + words[LAUNCH_FUNCTION];
   const uint64_t *grid = kernel->grid ? kernel->grid : words + LAUNCH_GRID;
   uint64_t small_values[SMALL], *values = small_values;
-  void *small_places[SMALL], **places = small_places;
+  void *small_pointers[SMALL], **pointers = small_pointers;
   if (count > SMALL) {
     values = malloc(count * sizeof *values);
-    places = malloc(count * sizeof *places);
+    pointers = malloc(count * sizeof *pointers);
   }
-  mgx_status status = values && places ? MGX_OK : mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  mgx_status status = values && pointers ? MGX_OK : mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   for (size_t i = 0; !status && i < count; i++) {
     const uint64_t *parameter = words + LAUNCH_PARAMETERS + 3 * i;
     values[i] = parameter[1] + (parameter[0] == PARAMETER_POINTER ? rank->memory : 0);
-    places[i] = values + i; /* of a parameter of 32 bits the low half, which is first */
+    pointers[i] = values + i; /* a 32-bit parameter is the low half, which is first in memory */
   }
   if (!status)
     status = mgx_cuda_status(
         mgx_gpu.cuLaunchKernel(kernel->function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], kernel->threads, 1,
-                               1, kernel->shared_bytes, rank->streams[words[LAUNCH_STREAM]], count ? places : NULL, NULL),
+                               1, kernel->shared_bytes, rank->streams[words[LAUNCH_STREAM]], count ? pointers : NULL, NULL),
         "cuLaunchKernel");
   if (values != small_values) free(values);
-  if (places != small_places) free(places);
+  if (pointers != small_pointers) free(pointers);
   return status;
 }
 
-/* An operation that no other rank takes part in. */
-static mgx_status issue_own(mgx_rank *rank, mgx_list op) {
+/* Issues an operation that involves no other rank. */
+static mgx_status issue_local(mgx_rank *rank, mgx_list op) {
   const uint64_t *words = op.words;
   CUstream stream = rank->streams[words[1]];
   switch (words[0]) {
@@ -89,66 +89,68 @@ static mgx_status issue_call(mgx_rank *rank, const uint64_t *call) {
   }
 }
 
-/* What a rank does in a segment. */
+/* Returns the operations of a rank in a segment. */
 static mgx_list program_of(const mgx_local_part *part, const mgx_rank *rank, size_t segment) {
-  const mgx_part *own = part->part;
-  return own->programs.items[own->segments.items[segment].words[(uint64_t)rank->number - own->first]];
+  const mgx_part *table_part = part->part;
+  uint64_t rank_in_part = (uint64_t)rank->number - table_part->first;
+  return table_part->programs.items[table_part->segments.items[segment].words[rank_in_part]];
 }
 
-static mgx_list operation(const mgx_local_part *part, mgx_list program, size_t place) {
-  return part->part->operations.items[program.words[place]];
+static mgx_list operation(const mgx_local_part *part, mgx_list program, size_t position) {
+  return part->part->operations.items[program.words[position]];
 }
 
-/* Every rank up to its next group. Returns by `group` the lowest number of these; UINT64_MAX: there is none. */
-static mgx_status issue_until_group(mgx_local_part *part, size_t segment, size_t *places, uint64_t *group) {
+/* Issues the operations of each rank up to its next group. Sets `group` to the lowest of these group numbers, or to UINT64_MAX
+   if no group is left. */
+static mgx_status issue_until_group(mgx_local_part *part, size_t segment, size_t *positions, uint64_t *group) {
   *group = UINT64_MAX;
   for (size_t i = 0; i < part->count; i++) {
     mgx_rank *rank = part->ranks + i;
     mgx_list program = program_of(part, rank, segment);
     MGX_CUDA(cuCtxSetCurrent, rank->context);
-    for (; places[i] < program.count; places[i]++) {
-      mgx_list op = operation(part, program, places[i]);
+    for (; positions[i] < program.count; positions[i]++) {
+      mgx_list op = operation(part, program, positions[i]);
       if (op.words[0] == OP_GROUP) {
         if (op.words[GROUP_NUMBER] < *group) *group = op.words[GROUP_NUMBER];
         break;
       }
-      MGX_TRY(issue_own(rank, op));
+      MGX_TRY(issue_local(rank, op));
     }
   }
   return MGX_OK;
 }
 
-static mgx_status issue_group(mgx_local_part *part, size_t segment, size_t *places, uint64_t group) {
+static mgx_status issue_group(mgx_local_part *part, size_t segment, size_t *positions, uint64_t group) {
   mgx_status status = MGX_OK;
   MGX_NCCL(ncclGroupStart, );
   for (size_t i = 0; !status && i < part->count; i++) {
     mgx_rank *rank = part->ranks + i;
     mgx_list program = program_of(part, rank, segment);
-    if (places[i] == program.count) continue;
-    const uint64_t *op = operation(part, program, places[i]).words;
+    if (positions[i] == program.count) continue;
+    const uint64_t *op = operation(part, program, positions[i]).words;
     if (op[GROUP_NUMBER] != group) continue;
     for (uint64_t n = 0; !status && n < op[GROUP_COUNT]; n++)
       status = issue_call(rank, op + GROUP_CALLS + n * MGX_CALL_WORDS);
-    places[i]++;
+    positions[i]++;
   }
   int result = mgx_gpu.ncclGroupEnd();
   return status ? status : mgx_nccl_status(result, "ncclGroupEnd");
 }
 
 static mgx_status issue_all(mgx_local_part *part, size_t segment) {
-  size_t *places = calloc(part->count, sizeof *places);
-  if (!places) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  size_t *positions = calloc(part->count, sizeof *positions);
+  if (!positions) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   uint64_t group;
-  mgx_status status = issue_until_group(part, segment, places, &group);
+  mgx_status status = issue_until_group(part, segment, positions, &group);
   while (!status && group != UINT64_MAX) {
-    status = issue_group(part, segment, places, group);
-    if (!status) status = issue_until_group(part, segment, places, &group);
+    status = issue_group(part, segment, positions, group);
+    if (!status) status = issue_until_group(part, segment, positions, &group);
   }
-  free(places);
+  free(positions);
   return status;
 }
 
-/* All streams of the local ranks go on after the first rank's first one. */
+/* Makes all streams of the local ranks wait for the first stream of the first rank. */
 static mgx_status fork_streams(mgx_local_part *part) {
   mgx_rank *first = part->ranks;
   MGX_CUDA(cuCtxSetCurrent, first->context);
@@ -159,7 +161,7 @@ static mgx_status fork_streams(mgx_local_part *part) {
   return MGX_OK;
 }
 
-/* It goes on after all of them. */
+/* Makes the first stream of the first rank wait for all streams of the local ranks. */
 static mgx_status join_streams(mgx_local_part *part) {
   for (size_t i = 0; i < part->count; i++) {
     mgx_rank *rank = part->ranks + i;
@@ -194,15 +196,16 @@ static mgx_status capture(mgx_local_part *part, size_t segment) {
 }
 
 mgx_status mgx_issue(mgx_local_part *part, size_t segment) {
-  mgx_segment *own = part->segments + segment;
-  if (!own->has_run) { /* the first use of kernels and of NCCL's connections allocates memory, which a capture may not */
-    own->has_run = true;
+  mgx_segment *state = part->segments + segment;
+  /* The first use of kernels and of NCCL connections allocates memory, which is not allowed during a capture. */
+  if (!state->has_run) {
+    state->has_run = true;
     MGX_TRY(issue_joined(part, segment));
   } else {
-    if (!own->graph) MGX_TRY(capture(part, segment));
+    if (!state->graph) MGX_TRY(capture(part, segment));
     MGX_CUDA(cuCtxSetCurrent, part->ranks->context);
-    MGX_CUDA(cuGraphLaunch, own->graph, part->ranks->streams[0]);
+    MGX_CUDA(cuGraphLaunch, state->graph, part->ranks->streams[0]);
   }
-  part->waits_for = part->ranks->streams[0];
+  part->pending = part->ranks->streams[0];
   return MGX_OK;
 }

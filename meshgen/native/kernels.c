@@ -1,6 +1,6 @@
-/* The code of a module's kernels for a device: the cubin for it, or else PTX that its driver compiles.
+/* Loads the code of a module's kernels for a device: a cubin for it, or else PTX that its driver can compile.
 
-   The driver takes an image without its size, so what an image says of its own extent is checked here. */
+   The driver takes an image without its size, so the offsets and sizes in its headers are checked here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,40 +14,41 @@ static uint64_t field(const unsigned char *bytes, int count) {
   return value;
 }
 
-/* A table of headers, each with the place and size of what it describes. Source: ELF-64 object file format 1.5. */
-static bool has_sound_headers(const mgx_member *image, uint64_t place, uint64_t nbytes, uint64_t count, int size,
+/* Whether a table of headers, and each range that a header describes, are inside of the image. Source: ELF-64 object file
+   format 1.5. */
+static bool are_headers_inside(const mgx_member *image, uint64_t offset, uint64_t nbytes, uint64_t count, int size,
                               int offset_at, int size_at) {
-  if (count && (nbytes != (uint64_t)size || !mgx_inside(place, nbytes * count, image->nbytes))) return false;
+  if (count && (nbytes != (uint64_t)size || !mgx_inside(offset, nbytes * count, image->nbytes))) return false;
   for (uint64_t i = 0; i < count; i++) {
-    const unsigned char *header = image->data + place + i * nbytes;
-    if (size == SECTION_HEADER && field(header + 4, 4) == NOBITS) continue; /* takes no bytes of the file */
+    const unsigned char *header = image->data + offset + i * nbytes;
+    if (size == SECTION_HEADER && field(header + 4, 4) == NOBITS) continue; /* occupies no bytes of the file */
     if (!mgx_inside(field(header + offset_at, 8), field(header + size_at, 8), image->nbytes)) return false;
   }
   return true;
 }
 
-/* Whether all parts of a cubin lie inside of it. */
+/* Whether an image is a cubin all of whose sections and segments are inside of it. */
 static bool is_cubin(const mgx_member *image) {
   const unsigned char *at = image->data;
   if (image->nbytes < ELF_HEADER || memcmp(at, "\177ELF\2", 5)) return false;
-  return has_sound_headers(image, field(at + 40, 8), field(at + 58, 2), field(at + 60, 2), SECTION_HEADER, 24, 32) &&
-         has_sound_headers(image, field(at + 32, 8), field(at + 54, 2), field(at + 56, 2), PROGRAM_HEADER, 8, 32);
+  return are_headers_inside(image, field(at + 40, 8), field(at + 58, 2), field(at + 60, 2), SECTION_HEADER, 24, 32) &&
+         are_headers_inside(image, field(at + 32, 8), field(at + 54, 2), field(at + 56, 2), PROGRAM_HEADER, 8, 32);
 }
 
-/* Text without a zero: the driver then sees neither a cubin nor another binary, and the end where it is. */
+/* Whether an image is text without a zero byte. The driver then cannot mistake it for a binary, and finds its end. */
 static bool is_ptx(const mgx_member *image) {
   return image->nbytes && image->data[0] < 0x7f && !memchr(image->data, 0, image->nbytes);
 }
 
 static bool fits(const uint64_t *code, const int capability[2]) {
-  int own = 10 * capability[0] + capability[1], arch = (int)code[CODE_ARCH];
+  int device_arch = 10 * capability[0] + capability[1], arch = (int)code[CODE_ARCH];
   if (code[CODE_KIND] == CODE_CUBIN) return arch / 10 == capability[0] && arch % 10 <= capability[1];
-  return code[CODE_EXACT] ? arch == own : arch <= own;
+  return code[CODE_EXACT] ? arch == device_arch : arch <= device_arch;
 }
 
 static mgx_status load_image(const mgx_module *module, mgx_rank *rank, const uint64_t *code) {
-  CUmodule *place = rank->modules + code[CODE_MEMBER];
-  if (*place) return MGX_OK;
+  CUmodule *loaded = rank->modules + code[CODE_MEMBER];
+  if (*loaded) return MGX_OK;
   const mgx_member *image = mgx_container_find(&module->container, module->table.members[code[CODE_MEMBER]]);
   if (!(code[CODE_KIND] == CODE_CUBIN ? is_cubin(image) : is_ptx(image)))
     return mgx_damaged(&module->container, "the code of a kernel is malformed");
@@ -55,7 +56,7 @@ static mgx_status load_image(const mgx_module *module, mgx_rank *rank, const uin
   if (!copy) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   memcpy(copy, image->data, image->nbytes);
   copy[image->nbytes] = 0;
-  CUresult result = mgx_gpu.cuModuleLoadData(place, copy);
+  CUresult result = mgx_gpu.cuModuleLoadData(loaded, copy);
   free(copy);
   return mgx_cuda_status(result, "cuModuleLoadData");
 }
@@ -77,13 +78,13 @@ static mgx_status load_kernel(const mgx_module *module, mgx_rank *rank, const mg
   return MGX_OK;
 }
 
-/* A launch passes as many parameters as its kernel takes, of the same sizes: the driver would read past them. */
+/* Checks that a launch has as many parameters as its kernel, of the same sizes. Otherwise the driver would read past them. */
 static mgx_status check_parameters(const mgx_module *module, const mgx_rank *rank, mgx_list op) {
   CUfunction function = rank->kernels[op.words[LAUNCH_FUNCTION]].function;
   size_t offset, nbytes, count = (size_t)op.words[LAUNCH_COUNT];
   for (size_t i = 0; i < count; i++) {
-    size_t own = op.words[LAUNCH_PARAMETERS + 3 * i] == PARAMETER_WORD32 ? 4 : 8;
-    if (mgx_gpu.cuFuncGetParamInfo(function, i, &offset, &nbytes) || nbytes != own)
+    size_t expected = op.words[LAUNCH_PARAMETERS + 3 * i] == PARAMETER_WORD32 ? 4 : 8;
+    if (mgx_gpu.cuFuncGetParamInfo(function, i, &offset, &nbytes) || nbytes != expected)
       return mgx_damaged(&module->container, "a launch does not fit its kernel");
   }
   if (!mgx_gpu.cuFuncGetParamInfo(function, count, &offset, &nbytes))
@@ -96,9 +97,9 @@ mgx_status mgx_kernels_load(const mgx_module *module, mgx_rank *rank) {
   for (size_t i = 0; i < operations.count; i++) {
     mgx_list op = operations.items[i];
     if (op.words[0] != OP_LAUNCH) continue;
-    uint64_t number = op.words[LAUNCH_FUNCTION];
-    mgx_kernel *kernel = rank->kernels + number;
-    if (!kernel->function) MGX_TRY(load_kernel(module, rank, module->table.functions + number, kernel));
+    uint64_t index = op.words[LAUNCH_FUNCTION];
+    mgx_kernel *kernel = rank->kernels + index;
+    if (!kernel->function) MGX_TRY(load_kernel(module, rank, module->table.functions + index, kernel));
     if (mgx_gpu.cuFuncGetParamInfo) MGX_TRY(check_parameters(module, rank, op));
   }
   return MGX_OK;

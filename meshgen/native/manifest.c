@@ -1,6 +1,7 @@
-/* The digests of a module: `manifest.sha256` is that of `manifest.json`, whose table `files` has those of all other members.
+/* Checks the digests of a module: `manifest.sha256` is the digest of `manifest.json`, whose object `files` has the digests of all
+   other members.
 
-   Of the manifest only that table is read. The rest is skipped, value by value. Source of the syntax: RFC 8259. */
+   The parser reads only this object of the manifest and skips all other values. Source of the syntax: RFC 8259. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +19,14 @@ static void skip_space(text *in) {
   while (in->next < in->end && is_space(*in->next)) in->next++;
 }
 
-static bool take(text *in, char wanted) {
+static bool take(text *in, char expected) {
   skip_space(in);
-  if (in->next == in->end || *in->next != (unsigned char)wanted) return false;
+  if (in->next == in->end || *in->next != (unsigned char)expected) return false;
   in->next++;
   return true;
 }
 
-/* A string: where it begins and how many bytes it has between its quotes, with escapes as they stand. */
+/* Reads a string. Returns the bytes between its quotes, without decoding escapes. */
 static bool take_string(text *in, const unsigned char **start, size_t *count) {
   if (!take(in, '"')) return false;
   *start = in->next;
@@ -39,7 +40,7 @@ static bool take_string(text *in, const unsigned char **start, size_t *count) {
   return true;
 }
 
-/* Any value. Brackets are counted, not matched by kind: the text between them is skipped. */
+/* Skips any value. Brackets are only counted: a `]` may close a `{`, because the text between them is not used. */
 static bool skip_value(text *in) {
   int depth = 0;
   do {
@@ -70,15 +71,15 @@ static bool is_named(const unsigned char *start, size_t count, const char *name)
   return count == strlen(name) && !memcmp(start, name, count);
 }
 
-/* The names and digests of `files`; counts those that are right. */
-static mgx_status check_files(const mgx_container *container, text *in, size_t *right) {
+/* Checks the names and digests in `files`, and counts them in `checked`. */
+static mgx_status check_files(const mgx_container *container, text *in, size_t *checked) {
   const unsigned char *name, *digest;
   size_t name_bytes, digest_bytes;
-  char keys[2][4096] = {"", ""}; /* of this row and the one before, which take turns */
+  char keys[2][4096] = {"", ""}; /* names of this entry and of the previous one, alternately */
   if (!take(in, '{')) return mgx_damaged(container, "the manifest cannot be read");
   if (take(in, '}')) return MGX_OK;
   do {
-    char *key = keys[*right % 2], *previous = keys[(*right + 1) % 2], digits[DIGITS + 1];
+    char *key = keys[*checked % 2], *previous = keys[(*checked + 1) % 2], digits[DIGITS + 1];
     if (!take_string(in, &name, &name_bytes) || !take(in, ':') || !take_string(in, &digest, &digest_bytes) ||
         name_bytes >= sizeof keys[0])
       return mgx_damaged(container, "the manifest cannot be read");
@@ -89,19 +90,19 @@ static mgx_status check_files(const mgx_container *container, text *in, size_t *
     if (!member || strlen(member->name) != name_bytes) return mgx_damaged(container, "a member is missing");
     mgx_sha256(member->data, member->nbytes, digits);
     if (!is_named(digest, digest_bytes, digits)) return mgx_damaged(container, "the digest of a member is wrong");
-    ++*right;
+    ++*checked;
   } while (take(in, ','));
   return take(in, '}') ? MGX_OK : mgx_damaged(container, "the manifest cannot be read");
 }
 
-static mgx_status find_files(const mgx_container *container, const mgx_member *manifest, size_t *right) {
+static mgx_status find_files(const mgx_container *container, const mgx_member *manifest, size_t *checked) {
   text in = {manifest->data, manifest->data + manifest->nbytes};
   if (!take(&in, '{')) return mgx_damaged(container, "the manifest cannot be read");
   do {
     const unsigned char *key;
     size_t count;
     if (!take_string(&in, &key, &count) || !take(&in, ':')) break;
-    if (is_named(key, count, "files")) return check_files(container, &in, right);
+    if (is_named(key, count, "files")) return check_files(container, &in, checked);
     if (!skip_value(&in)) break;
   } while (take(&in, ','));
   return mgx_damaged(container, "the manifest cannot be read");
@@ -114,8 +115,8 @@ mgx_status mgx_manifest_check(const mgx_container *container) {
   char digits[DIGITS + 1];
   mgx_sha256(manifest->data, manifest->nbytes, digits);
   if (!is_named(digest->data, digest->nbytes, digits)) return mgx_damaged(container, "the manifest's digest is wrong");
-  size_t right = 0, others = 2 + (mgx_container_find(container, "manifest.sig") != NULL);
-  MGX_TRY(find_files(container, manifest, &right));
-  if (right + others != container->count) return mgx_damaged(container, "it has members that the manifest does not list");
+  size_t checked = 0, unlisted = 2 + (mgx_container_find(container, "manifest.sig") != NULL);
+  MGX_TRY(find_files(container, manifest, &checked));
+  if (checked + unlisted != container->count) return mgx_damaged(container, "it has members that the manifest does not list");
   return MGX_OK;
 }

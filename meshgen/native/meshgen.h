@@ -1,14 +1,15 @@
-/* Runs meshgen modules (.mgx) on NVIDIA GPUs without Python: libcuda and libnccl, found when they are needed, and nothing else.
+/* Runs meshgen modules (.mgx) on NVIDIA GPUs without Python. Needs only libcuda and libnccl, which are loaded at their first use.
 
        mgx_module *module;
-       if (mgx_open("mlp.mgx", NULL, &module)) ...                           every rank in this process, rank r on device r
-       mgx_upload(module, mgx_find_input(module, "x"), x, sizeof x);         whole tensors of the program, row-major
+       if (mgx_open("mlp.mgx", NULL, &module)) ...                           all ranks in this process, rank r on device r
+       mgx_upload(module, mgx_find_input(module, "x"), x, sizeof x);         global arrays, row-major
        mgx_step(module);
        mgx_download(module, 0, y, sizeof y);
        mgx_close(module);
 
-   The module needs its launch table: `meshgen native OUT.mgx` puts it in. Everything in the file is checked before it is used.
-   A module belongs to one thread at a time. docs/native.md tells more. */
+   The module file must have a launch table, which `meshgen native OUT.mgx` adds. The loader validates the entire file
+   before it uses it.
+   Only one thread at a time may use a module. docs/native.md is the guide. */
 #ifndef MESHGEN_H
 #define MESHGEN_H
 
@@ -19,12 +20,12 @@
 extern "C" {
 #endif
 
-/* What a call comes to: also the exit codes of mgx-run, and of `meshgen`. */
+/* The status of a call. mgx-run and `meshgen` use the same numbers as exit codes. */
 typedef enum {
   MGX_OK = 0,
   MGX_REFUSED = 1, /* the file is not a module, is damaged, or has no launch table */
-  MGX_USAGE = 2,   /* the call is wrong: the file cannot be read, a number or size does not fit */
-  MGX_FAILED = 4,  /* CUDA or NCCL failed, a peer is lost, or the time is up: the module can only be closed */
+  MGX_USAGE = 2,   /* the call is invalid: an unreadable file, an index out of range, or a wrong size */
+  MGX_FAILED = 4,  /* CUDA or NCCL failed, a peer was lost, or the time limit passed: the module can only be closed */
   MGX_MISSING = 5  /* the driver, NCCL, a device, or code for the device is missing */
 } mgx_status;
 
@@ -32,63 +33,63 @@ typedef struct mgx_module mgx_module;
 
 #define MGX_UNIQUE_ID_BYTES 128
 
-/* No devices are needed: the module can tell what it takes and gives, but not run. */
+/* Open the module without devices: its arguments and results can be queried, but it cannot run. */
 #define MGX_NO_RANKS (-1)
 
 typedef struct {
-  int first_rank;                 /* of the ranks of this process */
-  int ranks;                      /* their number; 0: all ranks of the module; MGX_NO_RANKS */
-  const int *devices;             /* of each of them the CUDA device; NULL: 0, 1, 2, ... */
-  const unsigned char *unique_id; /* of `mgx_unique_id` on one process, where there are several; else NULL */
-  double time_limit;              /* seconds for a step, after which it is ended; 0: none */
+  int first_rank;                 /* first rank of this process */
+  int ranks;                      /* number of ranks of this process; 0: all ranks of the module; or MGX_NO_RANKS */
+  const int *devices;             /* CUDA device of each of these ranks; NULL: 0, 1, 2, ... */
+  const unsigned char *unique_id; /* from `mgx_unique_id`, the same in all processes; NULL if there is only one process */
+  double time_limit;              /* seconds after which a step is aborted; 0: no limit */
 } mgx_options;
 
 /* A tensor of the program: an argument that callers pass, or a result. */
 typedef struct {
   const char *name;
-  const char *dtype; /* as `.npy` files name element types: "<f4"; "<V2" for bf16 and others that NumPy lacks */
+  const char *dtype; /* element type as in `.npy` files, e.g. "<f4"; types that NumPy lacks are raw bytes, e.g. "<V2" for bf16 */
   size_t itemsize;   /* bytes of an element */
   int rank;          /* number of dims */
   const uint64_t *shape;
-  size_t nbytes;     /* of the whole tensor */
+  size_t nbytes;     /* bytes of the global tensor */
 } mgx_tensor_info;
 
-/* Why the last call of this thread did not return MGX_OK. */
+/* Returns the message of the last call of this thread that did not return MGX_OK. */
 const char *mgx_error(void);
 
-/* Reads and checks a module, and makes everything ready that a step needs: memory, kernels, communicators, weights.
-   `options` may be NULL. With several processes it returns when all of them are there. */
+/* Reads and validates a module, and prepares a step: memory, kernels, communicators and weights.
+   `options` may be NULL. With several processes, returns after all of them have called it. */
 mgx_status mgx_open(const char *path, const mgx_options *options, mgx_module **module);
 void mgx_close(mgx_module *module);
 
-/* What processes must share before `mgx_open`: one makes it and hands it to the others. */
+/* Creates the id that all processes must pass to `mgx_open`: one process calls this and sends the id to the others. */
 mgx_status mgx_unique_id(unsigned char id[MGX_UNIQUE_ID_BYTES]);
 
-/* Number of ranks of the module. */
+/* Returns the number of ranks of the module. */
 int mgx_ranks(const mgx_module *module);
 
-/* Arguments that callers pass, and results, in the program's order. Weights that the module holds are in place. */
+/* The arguments that callers pass, and the results, in the program's order. Weights that the module stores are not inputs. */
 int mgx_inputs(const mgx_module *module);
 int mgx_outputs(const mgx_module *module);
-mgx_status mgx_input(const mgx_module *module, int number, mgx_tensor_info *info);
-mgx_status mgx_output(const mgx_module *module, int number, mgx_tensor_info *info);
-int mgx_find_input(const mgx_module *module, const char *name);  /* -1: there is none */
-int mgx_find_output(const mgx_module *module, const char *name); /* -1: there is none */
+mgx_status mgx_input(const mgx_module *module, int index, mgx_tensor_info *info);
+mgx_status mgx_output(const mgx_module *module, int index, mgx_tensor_info *info);
+int mgx_find_input(const mgx_module *module, const char *name);  /* returns -1 for an unknown name */
+int mgx_find_output(const mgx_module *module, const char *name); /* returns -1 for an unknown name */
 
-/* A whole tensor of the host to the local ranks, each its shard. It stays for later steps; a donated one is overwritten by the
-   result that is its next value. */
+/* Copies a global tensor from the host to the local ranks, each of which gets its shard. It persists between steps, but a step
+   overwrites a donated argument with the result that is its next value. */
 mgx_status mgx_upload(mgx_module *module, int input, const void *data, size_t nbytes);
 
-/* A whole result to the host. With several processes only the shards of local ranks are written. */
+/* Copies a global result to the host. With several processes, only the shards of local ranks are written. */
 mgx_status mgx_download(mgx_module *module, int output, void *data, size_t nbytes);
 
-/* The shard of a local rank on its device, for kernels of the caller: dense, row-major, `nbytes` long.
-   An argument may be written there instead of uploaded, a result read until the next step. Only between steps. */
+/* Return the shard of a local rank in device memory (dense, row-major), for kernels of the caller. Between steps, these may write
+   an argument there instead of uploading it, and read a result. */
 mgx_status mgx_input_shard(const mgx_module *module, int input, int rank, uint64_t *address, size_t *nbytes);
 mgx_status mgx_output_shard(const mgx_module *module, int output, int rank, uint64_t *address, size_t *nbytes);
 
-/* One step of the local ranks; returns when it is done. Every process must call it equally often. The first step of a
-   program is issued launch by launch, because first uses allocate memory; later ones are CUDA graphs. */
+/* Runs a step of the local ranks, synchronously. Every process must call it the same number of times. The first step is issued
+   launch by launch, because the first use of kernels and connections allocates memory. Later steps run as CUDA graphs. */
 mgx_status mgx_step(mgx_module *module);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Opens and closes modules, and answers what they are. */
+/* Opens and closes modules, and returns the properties of their arguments and results. */
 #include "module.h"
 
 #include <stdlib.h>
@@ -25,22 +25,22 @@ static mgx_status choose_ranks(mgx_module *module) {
   if (options->first_rank < 0 || options->ranks < 1 || options->ranks > all - options->first_rank)
     return mgx_fail(MGX_USAGE, "MG0001: the module has %d ranks, not %d from rank %d on", all, options->ranks, options->first_rank);
   if (options->ranks < all && !options->unique_id)
-    return mgx_fail(MGX_USAGE, "MG0001: %d of %d ranks are in this process, but it was given no unique id", options->ranks, all);
+    return mgx_fail(MGX_USAGE, "MG0001: this process runs %d of %d ranks, which requires a unique id (mgx_options.unique_id)", options->ranks, all);
   module->ranks = calloc((size_t)options->ranks, sizeof *module->ranks);
   module->parts = calloc(module->table.part_count, sizeof *module->parts);
   if (!module->ranks || !module->parts) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   return MGX_OK;
 }
 
-/* The parts that have local ranks, and these. */
+/* Fills in the local ranks, and the parts that have local ranks. */
 static mgx_status place_ranks(mgx_module *module) {
   const mgx_table *table = &module->table;
   for (size_t i = 0; i < table->part_count; i++) {
     const mgx_part *part = table->parts + i;
     mgx_local_part local = {.part = part, .ranks = module->ranks + module->rank_count};
     for (uint64_t number = part->first; number < part->first + part->ranks; number++) {
-      int64_t place = (int64_t)number - module->options.first_rank;
-      if (place < 0 || place >= module->options.ranks) continue;
+      int64_t local_index = (int64_t)number - module->options.first_rank;
+      if (local_index < 0 || local_index >= module->options.ranks) continue;
       module->ranks[module->rank_count++] = (mgx_rank){.number = (int)number, .part = part};
       local.count++;
     }
@@ -80,7 +80,7 @@ mgx_status mgx_open(const char *path, const mgx_options *options, mgx_module **m
   if (!*module) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   if (options) (*module)->options = *options;
   mgx_status status = open_module(*module, path);
-  mgx_container_close(&(*module)->container); /* the table is a copy, and everything else is on the devices */
+  mgx_container_close(&(*module)->container); /* not needed any more: the table is a copy, and everything else is on the devices */
   if (status) {
     (*module)->has_failed = true;
     mgx_close(*module);
@@ -89,8 +89,8 @@ mgx_status mgx_open(const char *path, const mgx_options *options, mgx_module **m
   return status;
 }
 
-/* After a failure communicators are aborted: only then do streams that wait for a peer end. NCCL's abort waits until no graph is left
-   with calls of the communicator; graphs may be destroyed while they run. */
+/* After a failure, communicators are aborted, because streams that wait for a peer would never end otherwise. Graphs are destroyed
+   first: NCCL's abort waits until no graph has calls of the communicator, and a graph may be destroyed while it runs. */
 void mgx_close(mgx_module *module) {
   if (!module) return;
   for (size_t i = 0; i < module->part_count; i++) {
@@ -114,20 +114,20 @@ int mgx_inputs(const mgx_module *module) { return module->input_count; }
 
 int mgx_outputs(const mgx_module *module) { return (int)module->table.result_count; }
 
-static mgx_status tell(const mgx_tensor *tensor, mgx_tensor_info *info) {
+static mgx_status describe(const mgx_tensor *tensor, mgx_tensor_info *info) {
   *info = (mgx_tensor_info){tensor->name, tensor->dtype, (size_t)tensor->itemsize, (int)tensor->shape.count,
                             tensor->shape.words, (size_t)tensor->nbytes};
   return MGX_OK;
 }
 
-mgx_status mgx_input(const mgx_module *module, int number, mgx_tensor_info *info) {
-  if (number < 0 || number >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: unknown input %d", number);
-  return tell(module->table.arguments + module->inputs[number], info);
+mgx_status mgx_input(const mgx_module *module, int index, mgx_tensor_info *info) {
+  if (index < 0 || index >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: unknown input %d", index);
+  return describe(module->table.arguments + module->inputs[index], info);
 }
 
-mgx_status mgx_output(const mgx_module *module, int number, mgx_tensor_info *info) {
-  if (number < 0 || number >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: unknown output %d", number);
-  return tell(module->table.results + number, info);
+mgx_status mgx_output(const mgx_module *module, int index, mgx_tensor_info *info) {
+  if (index < 0 || index >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: unknown output %d", index);
+  return describe(module->table.results + index, info);
 }
 
 int mgx_find_input(const mgx_module *module, const char *name) {
@@ -146,7 +146,7 @@ static mgx_status shard(const mgx_module *module, const mgx_tensor *tensor, int 
   for (size_t i = 0; i < module->rank_count; i++) {
     const mgx_rank *rank = module->ranks + i;
     if (rank->number != number || rank->part != module->table.parts + tensor->part) continue;
-    *address = rank->memory + tensor->place;
+    *address = rank->memory + tensor->offset;
     *nbytes = (size_t)tensor->local_nbytes;
     return MGX_OK;
   }

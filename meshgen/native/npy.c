@@ -1,4 +1,4 @@
-/* Reads and writes `.npy` files. A header is a Python dictionary of which three entries are known, in any order. */
+/* Reads and writes `.npy` files. The header is a Python dict literal; its three known entries may be in any order. */
 #include "npy.h"
 
 #include <ctype.h>
@@ -17,16 +17,16 @@ static mgx_status bad(const char *path, const char *reason) {
   return mgx_fail(MGX_USAGE, "MG0002: '%s' cannot be read as an array: %s", path, reason);
 }
 
-/* What stands behind `'key':` in a header; NULL: it is not there. */
+/* Returns the text after `'key':` in a header, or NULL if the key is missing. */
 static const char *entry(const char *header, const char *key) {
-  const char *found = strstr(header, key);
-  if (!found) return NULL;
-  found += strlen(key);
-  while (isspace((unsigned char)*found)) found++;
-  return found;
+  const char *value = strstr(header, key);
+  if (!value) return NULL;
+  value += strlen(key);
+  while (isspace((unsigned char)*value)) value++;
+  return value;
 }
 
-/* `bf16` and others that NumPy lacks are plain bytes in files: of the right size they are taken for what is wanted. */
+/* Types that NumPy lacks, such as bf16, are raw bytes in files, so any raw type of the right size is accepted. */
 static bool is_type(const char *descr, const mgx_tensor_info *info) {
   size_t count = strlen(info->dtype);
   if (*descr != '\'' || !strchr(descr + 1, '\'')) return false;
@@ -56,8 +56,8 @@ static mgx_status read_header(FILE *file, const char *path, const mgx_tensor_inf
   header[count] = 0;
   const char *descr = entry(header, "'descr':"), *order = entry(header, "'fortran_order':"), *shape = entry(header, "'shape':");
   if (!descr || !order || !shape || strncmp(order, "False", 5)) return bad(path, "it is not in row-major order");
-  if (!is_type(descr, info)) return bad(path, "its element type is another one");
-  return is_shape(shape, info) ? MGX_OK : bad(path, "its shape is another one");
+  if (!is_type(descr, info)) return bad(path, "its element type does not match");
+  return is_shape(shape, info) ? MGX_OK : bad(path, "its shape does not match");
 }
 
 mgx_status npy_read(const char *path, const mgx_tensor_info *info, void *data) {
@@ -79,14 +79,14 @@ mgx_status npy_write(const char *path, const mgx_tensor_info *info, const void *
   int count = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (", info->dtype);
   for (int dim = 0; dim < info->rank && count < (int)sizeof header - 256; dim++)
     count += snprintf(header + count, sizeof header - (size_t)count, dim ? " %llu," : "%llu,", (unsigned long long)info->shape[dim]);
-  if (info->rank > 1) count--; /* as NumPy writes it: (8,) and (8, 12) */
+  if (info->rank > 1) count--; /* NumPy writes (8,) but (8, 12) */
   count += snprintf(header + count, sizeof header - (size_t)count, "), }");
   while ((FIXED + count + 1) % ALIGNMENT) header[count++] = ' ';
   header[count++] = '\n';
   unsigned char start[FIXED] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)count, (unsigned char)(count >> 8)};
   FILE *file = fopen(path, "wb");
-  bool good = file && fwrite(start, 1, FIXED, file) == FIXED && fwrite(header, 1, (size_t)count, file) == (size_t)count &&
+  bool is_written = file && fwrite(start, 1, FIXED, file) == FIXED && fwrite(header, 1, (size_t)count, file) == (size_t)count &&
               fwrite(data, 1, info->nbytes, file) == info->nbytes;
-  if (file && fclose(file)) good = false;
-  return good ? MGX_OK : mgx_fail(MGX_USAGE, "MG0003: '%s' cannot be written: %s", path, strerror(errno));
+  if (file && fclose(file)) is_written = false;
+  return is_written ? MGX_OK : mgx_fail(MGX_USAGE, "MG0003: '%s' cannot be written: %s", path, strerror(errno));
 }

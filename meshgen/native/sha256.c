@@ -46,14 +46,14 @@ static void compress(uint32_t state[WORDS], const unsigned char *block) {
 void mgx_sha256(const void *data, size_t nbytes, char digits[65]) {
   uint32_t state[WORDS] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const unsigned char *bytes = data;
-  size_t whole = nbytes / BLOCK * BLOCK, rest = nbytes - whole;
-  for (size_t place = 0; place < whole; place += BLOCK) compress(state, bytes + place);
+  size_t block_bytes = nbytes / BLOCK * BLOCK, tail_bytes = nbytes - block_bytes;
+  for (size_t offset = 0; offset < block_bytes; offset += BLOCK) compress(state, bytes + offset);
   unsigned char tail[2 * BLOCK] = {0};
-  if (rest) memcpy(tail, bytes + whole, rest);
-  tail[rest] = 0x80;
-  size_t end = rest + 1 + LENGTH_BYTES <= BLOCK ? BLOCK : 2 * BLOCK;
+  if (tail_bytes) memcpy(tail, bytes + block_bytes, tail_bytes);
+  tail[tail_bytes] = 0x80;
+  size_t end = tail_bytes + 1 + LENGTH_BYTES <= BLOCK ? BLOCK : 2 * BLOCK;
   for (int i = 0; i < LENGTH_BYTES; i++) tail[end - 1 - i] = (unsigned char)((uint64_t)nbytes * 8 >> 8 * i);
-  for (size_t place = 0; place < end; place += BLOCK) compress(state, tail + place);
+  for (size_t offset = 0; offset < end; offset += BLOCK) compress(state, tail + offset);
   for (int i = 0; i < 64; i++) digits[i] = "0123456789abcdef"[state[i / 8] >> (28 - 4 * (i % 8)) & 15];
   digits[64] = 0;
 }

@@ -1,17 +1,17 @@
-/* Reads the launch table: words one after the other, of which there must be as many as they say. */
+/* Reads the launch table sequentially. The number of words must match the counts in the table exactly. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "table.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the words of a table are little-endian, as all hosts of GPUs");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the words of a table are little-endian, as on all GPU hosts");
 
 static const uint64_t MAGIC = 0x656c62617478676d; /* "mgxtable" */
 
 typedef struct {
   const uint64_t *next;
   size_t left;
-  bool failed; /* it ended too early, or memory did; what is read from then on is zero */
+  bool failed; /* the table ended too early, or memory ran out; all later reads return zero */
 } reader;
 
 static uint64_t take(reader *in) {
@@ -23,7 +23,7 @@ static uint64_t take(reader *in) {
   return *in->next++;
 }
 
-/* How many items follow, each of which takes `words` at least. */
+/* Reads a number of items, each of which takes at least `words` words. */
 static size_t take_count(reader *in, size_t words) {
   uint64_t count = take(in);
   if (count <= in->left / words) return (size_t)count;
@@ -32,37 +32,37 @@ static size_t take_count(reader *in, size_t words) {
 }
 
 static void *take_array(reader *in, size_t count, size_t nbytes) {
-  void *found = calloc(count + 1, nbytes); /* a count is at most that of the words */
-  if (!found) in->failed = true;
-  return found;
+  void *items = calloc(count + 1, nbytes); /* cannot overflow: the count is at most the number of words */
+  if (!items) in->failed = true;
+  return items;
 }
 
 static mgx_list take_list(reader *in) {
   size_t count = take_count(in, 1);
-  mgx_list found = {in->next, count};
+  mgx_list list = {in->next, count};
   in->next += count;
   in->left -= count;
-  return found;
+  return list;
 }
 
 static mgx_lists take_lists(reader *in) {
   size_t count = take_count(in, 1);
-  mgx_lists found = {take_array(in, count, sizeof(mgx_list)), 0};
-  for (; found.items && found.count < count; found.count++) found.items[found.count] = take_list(in);
-  return found;
+  mgx_lists lists = {take_array(in, count, sizeof(mgx_list)), 0};
+  for (; lists.items && lists.count < count; lists.count++) lists.items[lists.count] = take_list(in);
+  return lists;
 }
 
 static const char *take_text(reader *in) {
   uint64_t count = take(in);
-  const char *found = (const char *)in->next;
+  const char *text = (const char *)in->next;
   size_t words = (size_t)(count / sizeof(uint64_t)) + 1;
-  if (in->failed || words > in->left || memchr(found, 0, words * sizeof(uint64_t)) != found + count) {
+  if (in->failed || words > in->left || memchr(text, 0, words * sizeof(uint64_t)) != text + count) {
     in->failed = true;
     return "";
   }
   in->next += words;
   in->left -= words;
-  return found;
+  return text;
 }
 
 static void take_members(reader *in, mgx_table *table) {
@@ -101,18 +101,18 @@ static uint64_t product(mgx_list sizes, uint64_t value, bool *failed) {
   return value;
 }
 
-static mgx_tensor *take_tensors(reader *in, bool stored, size_t *found) {
+static mgx_tensor *take_tensors(reader *in, bool stored, size_t *read_count) {
   size_t count = take_count(in, 8);
   mgx_tensor *tensors = take_array(in, count, sizeof *tensors);
-  for (*found = 0; !in->failed && *found < count; ++*found) {
-    mgx_tensor *tensor = tensors + *found;
+  for (*read_count = 0; !in->failed && *read_count < count; ++*read_count) {
+    mgx_tensor *tensor = tensors + *read_count;
     tensor->name = take_text(in);
     tensor->dtype = take_text(in);
     tensor->itemsize = take(in);
     tensor->shape = take_list(in);
-    tensor->part = take(in), tensor->place = take(in);
+    tensor->part = take(in), tensor->offset = take(in);
     tensor->local = take_list(in);
-    if (stored) tensor->stored = take(in), tensor->stored_at = take(in);
+    if (stored) tensor->stored = take(in), tensor->stored_offset = take(in);
     tensor->shards = take_lists(in);
     tensor->shard_of = take_list(in);
     tensor->nbytes = product(tensor->shape, tensor->itemsize, &in->failed);
@@ -142,11 +142,11 @@ mgx_status mgx_table_read(const mgx_container *container, mgx_table *table) {
   *table = (mgx_table){0};
   const mgx_member *member = mgx_container_find(container, MGX_TABLE);
   if (!member)
-    return mgx_fail(MGX_REFUSED, "MG0505: '%s' has no launch table; meshgen native puts it in", container->path);
+    return mgx_fail(MGX_REFUSED, "MG0505: '%s' has no launch table; meshgen native adds it", container->path);
   table->words = copy_words(member);
   if (!table->words) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   reader in = {table->words, member->nbytes / sizeof(uint64_t), member->nbytes % sizeof(uint64_t) != 0};
-  if (take(&in) != MAGIC) return mgx_damaged(container, "its launch table is none");
+  if (take(&in) != MAGIC) return mgx_damaged(container, "its launch table has a wrong magic number");
   if (take(&in) != MGX_VERSION)
     return mgx_fail(MGX_REFUSED, "MG0503: the launch table of '%s' is of another version of meshgen", container->path);
   take_table(&in, table);

@@ -1,6 +1,6 @@
-/* The launch table: what each rank issues in a step, in 64-bit little-endian words. `meshgen/runtime/native` writes it.
+/* The launch table: the operations of each rank in a step, as 64-bit little-endian words. `meshgen/runtime/native` writes it.
 
-   Places are bytes in the memory of a rank, which is one allocation. Lists of words are not copied. */
+   Each rank's memory is one allocation, and buffers are byte offsets in it. Lists point into the table's words. */
 #ifndef MESHGEN_TABLE_H
 #define MESHGEN_TABLE_H
 
@@ -10,13 +10,13 @@
 
 enum {
   MGX_VERSION = 2,
-  MGX_STREAMS = 3,          /* of a rank: 0 computes, 1 and 2 communicate */
+  MGX_STREAMS = 3,          /* per rank: stream 0 computes, 1 and 2 communicate */
   MGX_MAX_DIMS = 64,
-  MGX_MAX_PARAMETERS = 4096, /* of a kernel; CUDA allows 32,764 bytes */
+  MGX_MAX_PARAMETERS = 4096, /* per kernel (CUDA allows 32,764 bytes of parameters, each at least 4 bytes in a table) */
   MGX_CALL_WORDS = 9
 };
 
-/* The same numbers as in `meshgen/runtime/native/words.py`; a test compares them. */
+/* The same numbers as in `meshgen/runtime/native/words.py`. A test compares them. */
 enum mgx_op { OP_LAUNCH = 1, OP_COPY, OP_CLEAR, OP_RECORD, OP_WAIT, OP_GROUP };
 enum mgx_parameter { PARAMETER_POINTER = 1, PARAMETER_WORD32, PARAMETER_WORD64 };
 enum mgx_call { CALL_ALL_REDUCE = 1, CALL_ALL_GATHER, CALL_REDUCE_SCATTER, CALL_BROADCAST, CALL_REDUCE, CALL_SEND, CALL_RECEIVE };
@@ -34,74 +34,74 @@ typedef struct {
   size_t count;
 } mgx_lists;
 
-/* words of an operation */
+/* Positions of the words of an operation. */
 enum { LAUNCH_STREAM = 1, LAUNCH_FUNCTION, LAUNCH_GRID, LAUNCH_COUNT = 6, LAUNCH_PARAMETERS };
 enum { COPY_STREAM = 1, COPY_TARGET, COPY_SOURCE, COPY_NBYTES, COPY_WORDS };
 enum { CLEAR_STREAM = 1, CLEAR_TARGET, CLEAR_NBYTES, CLEAR_WORDS };
 enum { EVENT_STREAM = 1, EVENT_NUMBER, EVENT_WORDS };
 enum { GROUP_NUMBER = 1, GROUP_COUNT, GROUP_CALLS };
-/* words of a call in a group */
+/* Positions of the words of an NCCL call in a group. */
 enum { CALL_KIND, CALL_COMM, CALL_STREAM, CALL_SOURCE, CALL_TARGET, CALL_COUNT, CALL_DTYPE, CALL_REDUCTION, CALL_PEER };
-/* words of a code */
+/* Positions of the words of a code variant. */
 enum { CODE_KIND, CODE_ARCH, CODE_EXACT, CODE_MEMBER, CODE_THREADS, CODE_SHARED, CODE_GRID, CODE_WORDS = CODE_GRID + 3 };
-/* words of control */
+/* Positions of the words of a control instruction. */
 enum { ONLY_FIRST = 1, ONLY_RANKS, ONLY_TARGET, ONLY_WORDS };
-enum { CHOOSE_FIRST = 1, CHOOSE_RANKS, CHOOSE_PLACE, CHOOSE_NBYTES, CHOOSE_COUNT, CHOOSE_TARGETS };
-/* words of a constant, and of the shard of an argument (its box behind them) and a result */
-enum { CONSTANT_PART, CONSTANT_PLACE, CONSTANT_NBYTES, CONSTANT_MEMBER, CONSTANT_AT, CONSTANT_WORDS };
-enum { SHARD_FILLER, SHARD_POISON, SHARD_VALUE = 3, SHARD_BOX = 5, RESULT_GIVES = 0, RESULT_BOX };
+enum { CHOOSE_FIRST = 1, CHOOSE_RANKS, CHOOSE_OFFSET, CHOOSE_NBYTES, CHOOSE_COUNT, CHOOSE_TARGETS };
+/* Positions of the words of a constant, and of an argument's and a result's shard, each of which ends with a box. */
+enum { CONSTANT_PART, CONSTANT_OFFSET, CONSTANT_NBYTES, CONSTANT_MEMBER, CONSTANT_MEMBER_OFFSET, CONSTANT_WORDS };
+enum { SHARD_FILLER, SHARD_POISON, SHARD_VALUE = 3, SHARD_BOX = 5, RESULT_IS_COPIED = 0, RESULT_BOX };
 
 typedef struct {
   const char *entry;
-  mgx_lists codes; /* best first */
+  mgx_lists codes; /* code variants, best first */
 } mgx_function;
 
 /* The ranks of one mesh. */
 typedef struct {
   uint64_t first, ranks;
-  uint64_t memory; /* bytes of each rank */
-  uint64_t events; /* of each rank */
+  uint64_t memory; /* bytes per rank */
+  uint64_t events; /* events per rank */
   mgx_lists operations;
-  mgx_lists programs; /* numbers of operations */
-  mgx_lists segments; /* for each rank the number of its program */
+  mgx_lists programs; /* lists of operation indices */
+  mgx_lists segments; /* per segment: the program index of each rank */
   mgx_list control;
 } mgx_part;
 
-/* An argument or result. */
+/* An argument or result of the program. */
 typedef struct {
   const char *name, *dtype;
-  uint64_t itemsize, part, place;
-  mgx_list shape, local;
+  uint64_t itemsize, part, offset;
+  mgx_list shape, local; /* global and local sizes */
   uint64_t nbytes, local_nbytes;
-  uint64_t stored;   /* 1 + the member with its value; 0: callers pass it */
-  uint64_t stored_at;
-  mgx_lists shards;  /* distinct ones */
-  mgx_list shard_of; /* of each rank of the part */
+  uint64_t stored;   /* 1 + index of the member with its value; 0: callers pass it */
+  uint64_t stored_offset;
+  mgx_lists shards;  /* distinct shards */
+  mgx_list shard_of; /* shard index of each rank of the part */
 } mgx_tensor;
 
 typedef struct {
-  uint64_t *words; /* a copy: what the file becomes later changes nothing */
+  uint64_t *words; /* a copy, so that later changes of the file have no effect */
   uint64_t ranks;
   const char **members;
   mgx_function *functions;
-  mgx_lists splits;      /* of the communicator of all ranks: per rank its color and key */
-  uint64_t *group_sizes; /* of each split: ranks in each of its groups */
+  mgx_lists splits;      /* splits of the communicator of all ranks: color and key of each rank */
+  uint64_t *group_sizes; /* per split: the number of ranks in each group */
   mgx_part *parts;
   mgx_lists constants;
   mgx_tensor *arguments, *results;
   size_t member_count, function_count, part_count, argument_count, result_count;
 } mgx_table;
 
-/* table.c: reads the table of a module whose digests are right. */
+/* table.c: reads the launch table of a module whose digests have been checked. */
 mgx_status mgx_table_read(const mgx_container *container, mgx_table *table);
 void mgx_table_free(mgx_table *table);
 
-/* check.c, check_work.c: every number is in range, and every place in the memory of its rank. The time is linear in the words of
-   the table. `mgx_table_check` counts the group sizes. */
+/* check.c, check_work.c: check that every index is in range and every buffer is inside the memory of its rank. The time is linear
+   in the words of the table. `mgx_table_check` also fills in `group_sizes`. */
 mgx_status mgx_table_check(const mgx_container *container, mgx_table *table);
 mgx_status mgx_work_check(const mgx_container *container, const mgx_table *table, const mgx_part *part);
 
-/* Bytes of an element of NCCL's data types. */
+/* Returns the element size in bytes of an NCCL data type. */
 uint64_t mgx_dtype_bytes(uint64_t dtype);
 bool mgx_is_grid(const uint64_t *sizes);
 

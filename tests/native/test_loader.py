@@ -86,7 +86,7 @@ def test_numbers_are_those_of_the_header() -> None:
 FORGERIES: dict[str, tuple[Callable[[list[int]], None], str]] = {
     "cut off": (lambda t: t.__delitem__(slice(-3, None)), "cut off or malformed"),
     "longer": (lambda t: t.append(0), "cut off or malformed"),
-    "no magic": (lambda t: t.__setitem__(0, 5), "its launch table is none"),
+    "no magic": (lambda t: t.__setitem__(0, 5), "its launch table has a wrong magic number"),
     "another version": (lambda t: t.__setitem__(1, 9), "MG0503: the launch table of .* is of another version"),
     "no ranks": (lambda t: t.__setitem__(2, 0), "its launch table is malformed"),
     "more ranks": (lambda t: t.__setitem__(2, 5), "malformed|in no part"),
@@ -229,7 +229,7 @@ def test_every_damaged_member_is_noticed(campaign: Campaign, good: Path, tmp_pat
 def test_a_module_without_a_table(campaign: Campaign, tmp_path: Path) -> None:
     PROGRAMS["mlp"](tmp_path / "m.mgx")
     code, message = refused(campaign, tmp_path / "m.mgx", "--list")
-    assert code == 1 and "MG0505" in message and "meshgen native puts it in" in message
+    assert code == 1 and "MG0505" in message and "meshgen native adds it" in message
 
 
 def test_the_command_gives_a_table(campaign: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
