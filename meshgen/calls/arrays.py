@@ -112,25 +112,25 @@ def _require_plain_numbers(argument: Any) -> None:
         _require_plain_numbers(element)
 
 
-def argument_array(given: Any, kind: TensorType | None, key: str = "", narrows: bool = False) -> Array:
+def argument_array(argument: Any, kind: TensorType | None, key: str = "", narrows: bool = False) -> Array:
     """Convert an argument to an array of the program's type if this preserves the numbers, else to an array of its own
     type.
 
     Args:
-        given: an argument of `plain_array`, a Python number, or a typed PRNG key of JAX.
+        argument: an array-like value (see `plain_array`), a Python number, or a typed PRNG key of JAX.
         kind: the program's type, or None if unknown.
         key: the kind of PRNG key that the program takes, or an empty string.
         narrows: whether 64-bit arrays become 32-bit ones, as in JAX.
     Raises:
         NoArrayError: as for `plain_array`; also for numbers that the type cannot represent and other kinds of keys.
     """
-    if is_key(given):
-        return _words_of_key(given, key)
+    if is_key(argument):
+        return _words_of_key(argument, key)
     if kind is None:
-        return plain_array(given)
-    if type(given) in _NUMBERS and kind.rank == 0:
-        return _number(given, kind)
-    array = plain_array(given)
+        return plain_array(argument)
+    if type(argument) in _NUMBERS and kind.rank == 0:
+        return _number(argument, kind)
+    array = plain_array(argument)
     if narrows and array.dtype.name in _WIDE and kind.dtype == _WIDE[array.dtype.name]:
         return _narrowed(array, kind)
     return array

@@ -37,15 +37,14 @@ class Form:
 
     Attributes:
         kind: one of `KINDS`. A "mapping" is an object whose class is a mapping. A "constant" is a number or a string
-        that
-            is part of the program; with a child, which holds the number, only its class is part of the program.
+            that is part of the program. If a constant has a child, the child holds the number, and only the class of
+            the number is part of the program.
         title: the class name of a named tuple, an object or a constant.
         static: the text of an object's static fields or of a constant, which are part of the program. Starts with
-        `LOOSE`
-            unless all static fields are numbers and strings.
+            `LOOSE` unless all static fields are numbers and strings.
         keys: the keys of a dict, if some are not strings.
-        origin: JSON with the name of a class in torch's pytree registry, and the context that torch needs to rebuild an
-            object (`torch_classes.py`).
+        origin: JSON with the name of a class in torch's pytree registry, and the context that torch needs to
+            rebuild an object (`torch_classes.py`).
     """
 
     kind: str = "dict"
@@ -63,45 +62,45 @@ def tree_util() -> Any:
     return sys.modules.get("jax.tree_util")
 
 
-def opened(given: Any, written: bool = False) -> tuple[Form, dict[str, Any]] | None:
+def opened(structure: Any, written: bool = False) -> tuple[Form, dict[str, Any]] | None:
     """Return the form and the children by key of a structure, or None for a leaf.
 
     The keys of a dict are sorted, or in insertion order if `written`.
     """
-    if given is None:
+    if structure is None:
         return Form("none"), {}
-    kind: type[Any] = type(given)
+    kind: type[Any] = type(structure)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return Form("named", kind.__name__), children(given) or {}
+        return Form("named", kind.__name__), children(structure) or {}
     if kind not in (dict, OrderedDict, list, tuple):
-        if tree_util() is not None and (registered := _registered(given)) is not None:
+        if tree_util() is not None and (registered := _registered(structure)) is not None:
             return registered
-        if not isinstance(given, (Mapping, list, tuple)):
+        if not isinstance(structure, (Mapping, list, tuple)):
             return None
-    items = children(given, written) or {}
-    if isinstance(given, Mapping):
+    items = children(structure, written) or {}
+    if isinstance(structure, Mapping):
         return Form(
-            "ordered" if kind is OrderedDict else "dict", keys=_keys(cast("Mapping[Any, Any]", given), items)
+            "ordered" if kind is OrderedDict else "dict", keys=_keys(cast("Mapping[Any, Any]", structure), items)
         ), items
-    return Form("list" if isinstance(given, list) else "tuple"), items
+    return Form("list" if isinstance(structure, list) else "tuple"), items
 
 
-def _keys(given: Mapping[Any, Any], items: Mapping[str, Any]) -> tuple[Any, ...]:
+def _keys(mapping: Mapping[Any, Any], items: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the keys of a dict in the order of its children, or an empty tuple if all are strings."""
-    if all(isinstance(key, str) for key in given):
+    if all(isinstance(key, str) for key in mapping):
         return ()
-    by_text = {str(key): key for key in given}
+    by_text = {str(key): key for key in mapping}
     return tuple(by_text[text] for text in items)
 
 
-def _registered(given: Any) -> tuple[Form, dict[str, Any]] | None:
+def _registered(structure: Any) -> tuple[Form, dict[str, Any]] | None:
     """Open an object whose class is registered with JAX, as `opened` does. Returns None for a leaf."""
-    pairs, tree = tree_util().tree_flatten_with_path(given, is_leaf=lambda part: part is not given)
+    pairs, tree = tree_util().tree_flatten_with_path(structure, is_leaf=lambda part: part is not structure)
     if len(pairs) == 1 and not pairs[0][0]:
         return None
     static = _static_text(tree.node_data()[1])
-    kind = "mapping" if isinstance(given, Mapping) else "object"
-    return Form(kind, type(given).__name__, static), {key_text(path[0]): branch for path, branch in pairs}
+    kind = "mapping" if isinstance(structure, Mapping) else "object"
+    return Form(kind, type(structure).__name__, static), {key_text(path[0]): branch for path, branch in pairs}
 
 
 def key_text(key: Any) -> str:
@@ -123,52 +122,51 @@ def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
-def children_like(given: Any, form: Form, names: Sequence[str]) -> tuple[Form, dict[str, Any]] | None:
+def children_like(structure: Any, form: Form, names: Sequence[str]) -> tuple[Form, dict[str, Any]] | None:
     """Open a structure as `opened` does. If `form` is an object, also accept an object of an unregistered class.
 
     The children are then its attributes `names`. Its static fields are unknown, so no later check compares them.
     """
-    form_and_children = opened(given)
-    if form_and_children is not None or form.kind != "object" or hasattr(given, "dtype"):
+    form_and_children = opened(structure)
+    if form_and_children is not None or form.kind != "object" or hasattr(structure, "dtype"):
         return form_and_children
-    attributes = {name: getattr(given, name) for name in names if hasattr(given, name)}
+    attributes = {name: getattr(structure, name) for name in names if hasattr(structure, name)}
     return (
-        (replace(form, title=type(given).__name__), attributes)
+        (replace(form, title=type(structure).__name__), attributes)
         if attributes and len(attributes) == len(names)
         else None
     )
 
 
-# --- rebuilding structures
-# -----------------------------------------------------------------------------------------------
+# --- rebuilding structures ---
 
 
-def makers_in(given: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
+def makers_in(structure: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
     """Return the functions that rebuild the objects in a structure, by form and keys."""
-    form_and_children = opened(given)
+    form_and_children = opened(structure)
     if form_and_children is None:
-        return _maker_of_dataclass(given)
+        return _maker_of_dataclass(structure)
     form, items = form_and_children
     makers: dict[tuple[Form, tuple[str, ...]], Maker] = {}
     for branch in items.values():
         makers |= makers_in(branch)
     if form.kind == "named":
-        kind: type[Any] = type(given)
+        kind: type[Any] = type(structure)
         makers[form, tuple(items)] = lambda fields: kind(*fields.values())
     elif form.kind in ("mapping", "object"):
-        tree = tree_util().tree_structure(given, is_leaf=lambda part: part is not given)
+        tree = tree_util().tree_structure(structure, is_leaf=lambda part: part is not structure)
         makers[form, tuple(items)] = lambda fields: tree.unflatten(fields.values())
     return makers
 
 
-def _maker_of_dataclass(given: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
+def _maker_of_dataclass(structure: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
     """Return a function that rebuilds a dataclass instance, without static fields, for classes that JAX does not know.
 
     JAX does not know the class if it is not loaded, for example.
     """
-    if not is_dataclass(given) or isinstance(given, type):
+    if not is_dataclass(structure) or isinstance(structure, type):
         return {}
-    instance: Any = given
+    instance: Any = structure
     form, names = (
         Form("object", type(instance).__name__),
         {attribute.name for attribute in fields(instance) if attribute.init},

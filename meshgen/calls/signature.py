@@ -102,13 +102,13 @@ class Signature:
         """Return the node with this name in any spelling (`params.w1`, `params['w1']`, `arg1.w1`), or None if unknown."""
         return self.by_name.get(name, self.by_name.get(canonical(name)))
 
-    def named(self, given: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-        """Return the leaves of `given` by input name.
+    def named(self, weights: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+        """Return the leaves of `weights` by input name.
 
-        The keys of `given` may have any spelling, and its values may be structures. Unknown names remain.
+        The keys of `weights` may have any spelling, and its values may be structures. Unknown names remain.
         """
         table: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in weights.items():
             node = self.weight(name) if isinstance(cast("Any", name), str) else None
             if node is None:
                 table[name] = value
@@ -130,10 +130,8 @@ class Signature:
         node = self.node(self.aliases.get(name, name))
         return node if node is not None else self.by_name.get(input_named(name, self.by_name) or "")
 
-    def results(self, outputs: Sequence[Any], given: Any = None) -> Any:
-        """Return the outputs as the result structure. Its objects have the classes of the objects in the `given`
-        arguments.
-        """
+    def results(self, outputs: Sequence[Any], arguments: Any = None) -> Any:
+        """Return the outputs as the result structure, whose objects have the classes of the objects in `arguments`."""
         node = self.result
         if node is None and self.rebuild is None:
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -142,8 +140,8 @@ class Signature:
             key_of_words(output, keys[index]) if index in keys else output for index, output in enumerate(outputs)
         ]
         if self.rebuild:
-            return self.rebuild(leaves, given)
-        return rebuilt(node or Branch(), lambda slot: leaves[slot.number or 0], makers_in(given))
+            return self.rebuild(leaves, arguments)
+        return rebuilt(node or Branch(), lambda slot: leaves[slot.number or 0], makers_in(arguments))
 
     def storing(self, names: Iterable[str]) -> Signature:
         """Return the signature of a module that stores the inputs `names`, so that callers do not pass them."""
@@ -182,9 +180,9 @@ class Signature:
 
     def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any], bound_call: Found) -> dict[str, Any]:
         """Return the arguments by parameter, as Python binds them."""
-        given: dict[str, Any] = dict(zip(self.positional, args, strict=False))
+        by_parameter: dict[str, Any] = dict(zip(self.positional, args, strict=False))
         if self.rest:
-            given[self.rest] = tuple(args[len(self.positional) :])
+            by_parameter[self.rest] = tuple(args[len(self.positional) :])
         elif len(args) > len(self.positional):
             names = shortened(", ".join(self.positional))
             message = (
@@ -195,48 +193,50 @@ class Signature:
         keywords: dict[str, str] = {}  # The name under which the caller passed each parameter.
         for name, value in kwargs.items():
             parameter = self._parameter(name)
-            if (first_name := keywords.setdefault(parameter, name)) != name and same_array(given[parameter], value):
+            if (first_name := keywords.setdefault(parameter, name)) != name and same_array(
+                by_parameter[parameter], value
+            ):
                 continue  # The two names of one tensor, as in a state_dict.
-            if parameter in given:
+            if parameter in by_parameter:
                 bound_call.faults.append(
                     _twice(name, first_name) if first_name != name else f"argument '{name}' is given twice"
                 )
             elif self.extra and parameter not in self.nodes:
                 extra[name] = value
             else:
-                given[parameter] = value
-        return given | {self.extra: extra} if self.extra else given
+                by_parameter[parameter] = value
+        return by_parameter | {self.extra: extra} if self.extra else by_parameter
 
     def _parameter(self, name: str) -> str:
         """Return the parameter for a keyword, which may be a numbered name or an alias."""
         node = None if name in self.nodes else self._numbered.get(name, self.by_name.get(self.aliases.get(name, "")))
         return next((root for root, parameter_node in self.nodes.items() if parameter_node is node), name)
 
-    def assign(self, node: Node, given: Any, found: Found, path: Path = (), partial: bool = False) -> None:
+    def assign(self, node: Node, argument: Any, bound_call: Found, path: Path = (), partial: bool = False) -> None:
         """Bind the leaves of a structure to the slots of `node`. Leaves may be missing if `partial`."""
         if isinstance(node, Slot):
-            if node.number is not None and (isinstance(given, Mapping) or (given is None and not partial)):
-                found.faults.append(
-                    f"argument '{node.name}' is {_argument_kind(given)}, but the program takes an array there"
+            if node.number is not None and (isinstance(argument, Mapping) or (argument is None and not partial)):
+                bound_call.faults.append(
+                    f"argument '{node.name}' is {_argument_kind(argument)}, but the program takes an array there"
                 )
             else:
-                found.pairs.append((node, given))
+                bound_call.pairs.append((node, argument))
             return
-        actual_form, children = children_like(given, node.form, tuple(node)) or (Form(), None)
+        actual_form, children = children_like(argument, node.form, tuple(node)) or (Form(), None)
         if children is not None:
-            found.objects += _object_mismatch(node.form, actual_form, path, self.exact is not None)
+            bound_call.objects += _object_mismatch(node.form, actual_form, path, self.exact is not None)
         if children is None:
-            message = f"argument '{dotted(path)}' is {_argument_kind(given)}, but the program takes a structure with {_listed(node)}"
-            found.faults.append(message)
+            message = f"argument '{dotted(path)}' is {_argument_kind(argument)}, but the program takes a structure with {_listed(node)}"
+            bound_call.faults.append(message)
             return
         for key, branch in node.items():
             if key in children:
-                self.assign(branch, children[key], found, (*path, key), partial)
+                self.assign(branch, children[key], bound_call, (*path, key), partial)
             elif not partial and any(
                 slot.number is not None and slot.name not in self.weights for slot in slots_of(branch)
             ):
-                found.faults.append(f"argument '{dotted((*path, key))}' is missing")
-        found.faults += [
+                bound_call.faults.append(f"argument '{dotted((*path, key))}' is missing")
+        bound_call.faults += [
             _unknown(key, node, path) for key in children if key not in node and any(flatten(children[key]))
         ]
 
@@ -313,13 +313,13 @@ def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
     return f"unknown argument '{dotted((*path, key))}'{suggestion}"
 
 
-def _argument_kind(given: Any) -> str:
+def _argument_kind(argument: Any) -> str:
     """Return a noun phrase for an argument, for messages."""
-    if given is None:
+    if argument is None:
         return "None"
-    if isinstance(given, Mapping):
-        return f"a dict with {_listed(cast('Mapping[Any, Any]', given)) or 'nothing'}"
-    return "an array" if hasattr(given, "dtype") else f"a {type(given).__name__}"
+    if isinstance(argument, Mapping):
+        return f"a dict with {_listed(cast('Mapping[Any, Any]', argument)) or 'nothing'}"
+    return "an array" if hasattr(argument, "dtype") else f"a {type(argument).__name__}"
 
 
 def _listed(keys: Iterable[Any]) -> str:

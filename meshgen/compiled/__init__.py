@@ -1,1 +1,1 @@
-"""Compiled programs: of a single step, of several meshes, or of several combinations of sizes."""
+"""Compiled programs: on one mesh, on several meshes, or for several combinations of sizes."""

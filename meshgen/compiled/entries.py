@@ -22,8 +22,7 @@ class EntriesExecutable(Executable):
     """A compiled program with several entry functions, as `compile` returns it.
 
     `executable["decode"]` is the executable of one function. Attributes that depend on a function (`plan`, `comms`,
-    ...)
-    are available on the executable of this function only.
+    ...) are available on the executable of this function only.
     """
 
     def __init__(self, entries: Mapping[str, Executable], name: str) -> None:
@@ -77,17 +76,19 @@ class EntriesExecutable(Executable):
     @property
     def warnings(self) -> list[Diagnostic]:
         """Return the distinct warnings of all functions."""
-        return list(dict.fromkeys(warning for each in self.entries.values() for warning in each.warnings))
+        return list(dict.fromkeys(warning for executable in self.entries.values() for warning in executable.warnings))
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
         """Return the distinct build warnings of all functions."""
-        return list(dict.fromkeys(warning for each in self.entries.values() for warning in each.build_warnings))
+        return list(
+            dict.fromkeys(warning for executable in self.entries.values() for warning in executable.build_warnings)
+        )
 
     @property
     def without_code(self) -> list[str]:
         """Return the kernels of all functions for which no code can be generated."""
-        return list(dict.fromkeys(name for each in self.entries.values() for name in each.without_code))
+        return list(dict.fromkeys(name for executable in self.entries.values() for name in executable.without_code))
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels of all functions. Equal kernels are compiled once."""

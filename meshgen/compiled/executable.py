@@ -42,7 +42,7 @@ class Executable(CompiledProgram):
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """Return the executables of all meshes: this one alone."""
+        """Return the executable of each mesh: only this one."""
         return (self,)
 
     @property
@@ -202,11 +202,9 @@ class Executable(CompiledProgram):
         """Write the deployable module, with every stage, kernel source and binary.
 
         Args:
-            weights: global arrays of inputs that the module stores, so that callers do not pass them. Either by name or
-            in
-                structures: `{"params": {"w1": w1}}` is `{"params.w1": w1}`. Or safetensors files: a path, several
-                paths, or
-                a folder. Default: the program's own weights.
+            weights: global arrays of inputs that the module stores, so that callers do not pass them. Default: the
+                program's own weights. Arrays are given by name or in structures: `{"params": {"w1": w1}}` is
+                `{"params.w1": w1}`. Safetensors files are given as a path, several paths, or a folder.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.
@@ -241,8 +239,7 @@ class Executable(CompiledProgram):
         """Run one step on all simulated ranks.
 
         The arguments are global arrays in the structure of the function's parameters, by position or name. Leaves of
-        dicts
-        are bound by key.
+        dicts are bound by key.
 
         Returns:
             The result structure of the function, or one array or a tuple of arrays if the structure is unknown.

@@ -44,7 +44,7 @@ class PartsExecutable(Executable):
 
     @cached_property
     def overlap(self) -> tuple[ChunkDecision, ...]:
-        return tuple(each for part in self.parts for each in part.overlap)
+        return tuple(decision for part in self.parts for decision in part.overlap)
 
     @property
     def place(self) -> str:

@@ -86,8 +86,7 @@ class OpenExecutable(Executable):
     """A compiled program with open sizes, as `compile` returns it.
 
     `specialisations` have been compiled. `at` returns the executable for any other sizes. Attributes that depend on
-    sizes
-    (`comms`, `plan`, ...) require all open sizes; use `at` first.
+    sizes (`comms`, `plan`, ...) require all open sizes; use `at` first.
     """
 
     def __init__(self, module: Module, program: OpenProgram, options: Options, timing: Timing, signature: Signature,
@@ -130,12 +129,18 @@ class OpenExecutable(Executable):
     @property
     def warnings(self) -> list[Diagnostic]:
         """Return the distinct warnings of all specializations."""
-        return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.warnings))
+        return list(
+            dict.fromkeys(warning for executable in self.specialisations.values() for warning in executable.warnings)
+        )
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
         """Return the distinct build warnings of all specializations."""
-        return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.build_warnings))
+        return list(
+            dict.fromkeys(
+                warning for executable in self.specialisations.values() for warning in executable.build_warnings
+            )
+        )
 
     @property
     def place(self) -> str:
@@ -181,7 +186,9 @@ class OpenExecutable(Executable):
     @property
     def without_code(self) -> list[str]:
         """Return the kernels without code of all specializations."""
-        return list(dict.fromkeys(name for each in self.specialisations.values() for name in each.without_code))
+        return list(
+            dict.fromkeys(name for executable in self.specialisations.values() for name in executable.without_code)
+        )
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels of all specializations. Equal kernels are compiled once."""
@@ -193,9 +200,8 @@ class OpenExecutable(Executable):
         """Write the module: the program's text and every specialization.
 
         Args:
-            weights: global arrays of inputs that the module stores, so that callers do not pass them. Their shapes fix
-            open
-                dims. Default: the program's own weights.
+            weights: global arrays of inputs that the module stores, so that callers do not pass them. Their shapes
+                fix open dims. Default: the program's own weights.
         Raises:
             ArgumentError: MG0601, weights do not fit the inputs or a specialization.
         """

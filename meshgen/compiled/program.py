@@ -71,8 +71,7 @@ class CompiledProgram:
         """Return the Triton source per kernel (`triton_source.KernelSource`).
 
         A kernel may have no source if no target is a GPU. For a GPU target, raises CodegenError with everything that
-        has no
-        kernel before it generates any source.
+        has no kernel before it generates any source.
         """
         from meshgen.codegen.missing_kernels import refuse_lacking
         from meshgen.compiled.sources import first_sources
@@ -141,7 +140,7 @@ class CompiledProgram:
         return scheduled(self.fused, self.plan)
 
     def saved(self, resources: Resources) -> dict[str, bytes]:
-        """Return the module member with the decisions. Large arrays go to `resources`."""
+        """Return no member: only an `Executable` saves its decisions."""
         del resources
         return {}
 

@@ -1,1 +1,1 @@
-"""What every op means, on NumPy arrays."""
+"""NumPy evaluation of every op."""

@@ -19,7 +19,7 @@ def bitcast(x: Array, dtype: str) -> Array:
     if dtype == dtype_name(x.dtype):
         return x.copy()
     if width >= 8:
-        # `copy` also makes a 0-d array contiguous.
+        # Unlike np.ascontiguousarray, `copy` keeps a 0-d array 0-d.
         contiguous = x.copy(order="C")[..., None] if source > target else x.copy(order="C")
         return contiguous.view(DTYPES[dtype])[..., 0] if source < target else contiguous.view(DTYPES[dtype])
     units = _units(x, source, width)

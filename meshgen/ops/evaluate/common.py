@@ -75,7 +75,7 @@ def neutral(kind: str, dtype: str) -> Array:
 
 
 def _largest_or_smallest(dtype: str, least: bool) -> float:
-    """Return minus infinity (`least`) or infinity, or the finite limit of a type without infinities."""
+    """Return -inf if `least`, else inf. For a type without infinities, return its finite limit."""
     infinity = np.array(-np.inf if least else np.inf, DTYPES[dtype]).astype(np.float64)
     limits = ml_dtypes.finfo(DTYPES[dtype])
     return float(infinity if np.isinf(infinity) else limits.min if least else limits.max)

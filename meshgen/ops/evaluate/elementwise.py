@@ -62,7 +62,9 @@ def count_leading_zeros(node: Node, args: list[Array]) -> Array:
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Divide floats exactly and integers with truncation; x / 0 = -1 (all ones) and least / -1 = least, as in XLA."""
+    """Divide floats with rounding and integers with truncation. As in XLA, x / 0 is -1 (all ones) and least / -1 is
+    least.
+    """
     if x.dtype.kind in "fc":
         return x / y
     safe = np.where(y == 0, 1, y).astype(x.dtype)
@@ -174,7 +176,7 @@ def next_after(node: Node, args: list[Array]) -> Array:
     x, y = args
     wide_x, wide_y = widen(x, _operand_dtype(node)), widen(y, _operand_dtype(node))
     signed = np.ascontiguousarray(x).reshape(x.shape).view(_SIGNED[x.dtype.itemsize])
-    away = (wide_y > wide_x) == (wide_x > 0)  # Away from zero the magnitude grows.
+    away = (wide_y > wide_x) == (wide_x > 0)  # The magnitude grows, because x moves away from zero.
     moved = (signed + np.where(away, 1, -1).astype(signed.dtype)).view(x.dtype)
     least = np.asarray(1, signed.dtype).view(x.dtype)
     moved = np.where(wide_x == 0, np.where(wide_y > 0, least, -least), moved)
@@ -183,10 +185,11 @@ def next_after(node: Node, args: list[Array]) -> Array:
 
 
 def reduce_precision(node: Node, args: list[Array]) -> Array:
-    """Round to nearest even to a float type with these widths. A result below its smallest normal number becomes 0.
+    """Round to nearest even to a float type with the node's `exponent_bits` and `mantissa_bits`.
 
-    If the exponent is as wide as the operand's, subnormal numbers remain and lose the same number of low bits as all
-    others. Without mantissa bits, a tie rounds to an even (biased) exponent.
+    A result below the type's smallest normal number becomes 0. If the exponent is as wide as the operand's, subnormal
+    numbers remain and lose the same number of low bits as all others. Without mantissa bits, a tie rounds to an even
+    (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_operand_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs.exponent_bits, min(node.attrs.mantissa_bits, int(limits.nmant))

@@ -63,7 +63,7 @@ class Evaluator:
 def last_uses(graph: Graph) -> dict[int, list[Value]]:
     """Return, by node index, the values that no later node uses.
 
-    Uses in regions count, and outputs never appear.
+    Uses inside regions count as uses, and graph outputs are excluded.
     """
     last_use: dict[Value, int] = {}
     for index, node in enumerate(graph.nodes):

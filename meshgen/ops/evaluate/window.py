@@ -65,7 +65,9 @@ def cumulative_dim(node: Node, init: Node | None) -> int | None:
 
 
 def _fold(region: Graph, operand_groups: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:
-    """Fold init . p0 . p1 ... with the region. A single-op fold keeps its accumulator in the compute type."""
+    """Fold the initial values and all `operand_groups` in order. A single-op fold keeps its accumulator in the compute
+    type.
+    """
     kind, dtype = fold_kind(region), region.inputs[0].type.dtype
     total: list[Array] | None = None
     for group in operand_groups:
@@ -148,7 +150,7 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
 
 
 def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Add the source of each window to the element that `select` prefers in this window. It never selects padding."""
+    """Combine the source of each window with the element that `select` prefers in it. `select` never prefers padding."""
     operand, source, init = args
     attrs, no_interior = node.attrs, [0] * operand.ndim
     if source.size == 0:

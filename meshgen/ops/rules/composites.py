@@ -1,6 +1,6 @@
 """Sharding rules of composites that store their factor notation as an attribute.
 
-Also factors that the composite reduces internally may be sharded.
+Factors that the composite reduces internally may be sharded, too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ def normalize(node: Node) -> Rule:
 
 
 def normalize_gradient(node: Node) -> Rule:
-    """Return the rule of the gradient: the devices that share a row combine its two means."""
+    """Return the rule of a normalization's gradient: the devices that share a row combine its two means."""
     (_, x, rows, *_), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in x if f not in rows))
 
 
 def softmax_cross_entropy(node: Node) -> Rule:
-    """Return the rule of the loss: the devices that share a row combine its maximum, sum and label element."""
+    """Return the rule of softmax cross-entropy: the devices that share a row combine its maximum, sum and label
+    element.
+    """
     (logits, labels), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in logits if f not in labels))
 

@@ -12,7 +12,7 @@ from meshgen.ops.rules.rule import Linear, Rule, letters, linear_in_each, reduct
 def reduce(node: Node) -> Rule:
     """Return the rule of a reduction: partial operands give a partial result.
 
-    The initial value is partial like the operand, so only one device counts it.
+    The initial value is partial too, so only one device adds it.
     """
     operand, result = node.operands[0].type, node.result.type
     factor_names = letters(operand.rank)

@@ -16,7 +16,7 @@ def source(node: Node) -> Rule:
 
 
 def broadcast_in_dim(node: Node) -> Rule:
-    """Return the rule of a broadcast. An expanded dim of size 1 has no factor in the operand: each device has the
+    """Return the rule of a broadcast. An expanded dim of size 1 has no factor in the operand: every device has its
     element.
     """
     operand, result = node.operands[0].type, node.result.type

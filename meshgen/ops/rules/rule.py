@@ -250,7 +250,8 @@ def _parsed(
     """Parse a rule. The cache serves repeated layers, which have the same rules.
 
     Args:
-        named: the symbolic expressions of sizes, so that equal numbers with different expressions are separate keys.
+        named: the symbolic expressions of sizes, so that equal numbers with different expressions are separate cache
+        keys.
     """
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]

@@ -1,6 +1,6 @@
 """Sharding rules of sends and receives between meshes.
 
-A transfer starts or ends the program of either mesh, and any dim of the value may be sharded.
+A send is an output of its mesh's program and a receive is an input, so any dim of the value may be sharded.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ def scatter(node: Node) -> Rule:
                 replicated.append(index_factors[index_dim])
             continue
         origin = next(window_dims)
-        is_placed = origin in attrs.scatter_dims_to_operand_dims  # At any index except 0 the rows of the update shift.
+        # An index other than 0 shifts the update's rows relative to the operand's.
+        is_placed = origin in attrs.scatter_dims_to_operand_dims
         covered = update.shape[dim] == operand.shape[origin] and not is_placed
         is_row = update.shape[dim] == 1 and is_placed
         window.append(data[origin] if covered else "1" if is_row else f"w{dim}")
@@ -130,7 +131,7 @@ def scatter(node: Node) -> Rule:
 def scatter_reduction(node: Node) -> str | None:
     """Return the reduction op of a scatter's region if partial results can combine its updates, else None.
 
-    Without indices there is nothing to mask by. Booleans wrap around, so their `add` is not a sum.
+    Without indices, the partitioner cannot mask updates. Booleans wrap around, so their `add` is not a sum.
     """
     if len(node.operands) != 3 or not node.attrs.scatter_dims_to_operand_dims:
         return None

@@ -59,8 +59,7 @@ def select_and_scatter(node: Node) -> Rule:
     """Return the rule of `select_and_scatter`: a tile of the result needs the sources of all windows that touch it.
 
     Each device selects the elements for the windows that touch its tile. Where windows overlap, these reach into rows
-    of
-    neighboring devices.
+    of neighboring devices.
     """
     attrs, names = node.attrs, letters(node.result.type.rank)
     dims = " ".join(names) or "()"

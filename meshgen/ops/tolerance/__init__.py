@@ -1,1 +1,1 @@
-"""How far two executions of one program may differ."""
+"""Error bounds: the largest difference between two conforming executions of a program."""

@@ -1,4 +1,4 @@
-"""How far two executions of one program may differ: the tolerance for comparing results.
+"""Error bounds for the comparison of two executions of one program.
 
 An execution conforms if it rounds every op to its element type and computes functions to within a few ulp. It may
 add sums in any order and grouping, at least in f32, and round partial sums to the element type. Nothing here is tuned:
@@ -83,7 +83,7 @@ class _Tracker:
             if rule := OPS[node.op].error:
                 bounds = rule(node, operands, results, self._tf32)
                 if Trait.POLES in OPS[node.op].traits and any(np.any(~np.isfinite(t.error)) for t in bounds):
-                    near_pole = [_with_scatter_error(t) for t in operands]
+                    near_pole = [_with_sample_error(t) for t in operands]
                     bounds = [
                         _at_pole(*pair) for pair in zip(bounds, rule(node, near_pole, results, self._tf32), strict=True)
                     ]
@@ -287,7 +287,7 @@ def _special_error(tracked: Tracked) -> Array:
     return np.where(np.all(sample_agrees, axis=0) if sample_agrees else True, 0.0, np.inf)
 
 
-def _with_scatter_error(tracked: Tracked) -> Tracked:
+def _with_sample_error(tracked: Tracked) -> Tracked:
     """Return `tracked` with an error of at most the spread of its samples."""
     error = np.minimum(tracked.error, NEAR * _spread(tracked))
     return replace(tracked, error=error, magnitude=absolute(tracked.value))

@@ -76,7 +76,7 @@ def next_after(node: Node, operands: list[Tracked], results: list[Array], tf32: 
 
 
 def reduce_precision(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Return the error of a step function: perturbed arguments may round to adjacent steps."""
+    """Return the error of reduce_precision, a step function: perturbed arguments may round to adjacent steps."""
     (x,) = operands
     step = 2.0**-node.attrs.mantissa_bits * (absolute(x.value) + x.error)
     least = 2.0 ** (2 - (1 << min(node.attrs.exponent_bits, 11) - 1))  # The exponent of f64 has 11 bits.

@@ -1,4 +1,4 @@
-"""How far the results of unary functions move when their arguments move."""
+"""Error propagation through unary functions."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ def most_bytes(graph: Graph) -> Most:
     """Return a lower bound on the memory for the error bounds of a graph with known sizes.
 
     It counts each value until its last use, with its error, magnitude and differing samples, but no temporaries inside
-    an
-    op. For an op with regions it adds the largest region.
+    an op. For an op with regions it adds the largest region.
     """
     inputs = dict.fromkeys(graph.inputs, False)
     return _most(graph, inputs, {value: _bytes(value, False, False) for value in inputs})

@@ -74,9 +74,8 @@ def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indic
     outer, inner = (shadow(node, [a, *indices, b]) for a, b in ends)
     dtype = dtype_name(value.dtype)
     rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
-    # An underflow changes the product by the type's smallest number, times the factors that follow. After an overflow
-    # the
-    # product is infinite, and then depends on the order of its factors.
+    # An underflow changes the product by the type's smallest number, times the factors that follow. An overflow makes
+    # it infinite, and the product then depends on the order of its factors.
     remaining_factors = shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
     rounding = np.where(remaining_factors > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * remaining_factors)
     if all(np.all(holds_integers([f])) for f in factors) and fits(remaining_factors, dtype).all():
@@ -85,7 +84,7 @@ def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indic
 
 
 def addends(x: Tracked) -> tuple[Array, Array, Array]:
-    """Return the summands of a sum's error, magnitude and spread."""
+    """Return the errors, magnitudes and squares of the elements of `x`. Summed up, they bound the error of a sum."""
     return np.asarray(x.error), x.magnitude, np.square(absolute(x.value))
 
 
@@ -104,8 +103,7 @@ def summed(
 
     The rounding errors of k additions add up like a random walk, and partial sums are typically at most the root of
     `spread` plus the sum (Higham and Mary, "A new approach to probabilistic rounding error analysis", SISC 41(5),
-    2019).
-    The worst case is k times the magnitude.
+    2019). The worst case is k times the magnitude.
 
     Args:
         spread: the sum of squares of the terms.
@@ -222,7 +220,7 @@ def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -
     (x,), value = operands, results[0]
     dims = tuple(range(value.ndim - len(node.attrs.length), value.ndim))
     scale = 1 / math.prod(node.attrs.length) if node.attrs.kind in ("IFFT", "IRFFT") else 1.0
-    # All frequencies except one also stand for their complex conjugate.
+    # In an IRFFT, all frequencies except one also stand for their complex conjugate.
     scale *= 2 if node.attrs.kind == "IRFFT" else 1
     parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
     stages = math.ceil(math.log2(max(math.prod(node.attrs.length), 2))) * 4
@@ -237,7 +235,7 @@ def factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     """
     value = results[0]
     units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
-    dims = tuple(range(-min(2, value.ndim), 0))  # Of a matrix, or of a vector of singular values.
+    dims = tuple(range(-min(2, value.ndim), 0))  # The dims of a matrix, or of a vector of singular values.
     size = np.broadcast_to(_largest_finite(value, dims), value.shape)
     return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
 

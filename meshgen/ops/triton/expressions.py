@@ -24,10 +24,9 @@ from meshgen.ops.triton.registers import (
     unsupported,
 )
 
-# By float type: the bits of the quotient that each step of a float remainder computes, and the number of steps. The
-# bits are few enough that the error of a step's quotient is below 1. The steps cover the longest quotients: 277 bits
-# for
-# f32 and 2098 for f64.
+# By float type: the number of quotient bits per step of a float remainder, and the number of steps.
+# A step computes few enough bits that its quotient's error is below 1. The steps cover the longest quotients, which
+# have 277 bits for f32 and 2098 for f64.
 _QUOTIENT_BITS = {"f32": (20, 14), "f64": (50, 42)}
 _FORMAT = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10), "f8E4M3FN": (4, 3), "f8E5M2": (5, 2)}
 """Bits of the exponent and of the mantissa."""
@@ -50,8 +49,7 @@ def helper(name: str, of_f64: str = "", of_narrow: str = "") -> Expression:
     """Return an expression that calls a helper function.
 
     `of_f64` and `of_narrow`, if not empty, name the helpers for f64 and for floats below 32 bits. A name that starts
-    with
-    `tl.` is a function of Triton.
+    with `tl.` is a function of Triton.
     """
 
     def call(node: Node, args: Sequence[Code]) -> Made:
@@ -140,7 +138,7 @@ def logical_not(node: Node, args: Sequence[Code]) -> Made:
 
 
 def shift(sign: str) -> Expression:
-    """Return the expression of a logical shift (`<<`, `>>`). By the width or more, StableHLO defines the result as 0."""
+    """Return the expression of a logical shift (`<<`, `>>`). A shift by the width or more gives 0, as in StableHLO."""
 
     def shifted(node: Node, args: Sequence[Code]) -> Made:
         x, amount, dtype = args[0].text, args[1].text, args[0].dtype
@@ -153,7 +151,7 @@ def shift(sign: str) -> Expression:
 
 
 def arithmetic_shift(node: Node, args: Sequence[Code]) -> Made:
-    """Shift right with copies of the sign; by the width or more, only the sign remains."""
+    """Shift right and copy the sign bit. A shift by the width or more leaves only copies of the sign."""
     x, amount, width = args[0].text, args[1].text, BITS[args[0].dtype]
     signed = f"tl.int{width}"
     last = f"tl.where({_inside(args)}, {amount}, {width - 1}).to({signed})"
@@ -186,8 +184,9 @@ def tangent(node: Node, args: Sequence[Code]) -> Made:
 
 
 def next_after(node: Node, args: Sequence[Code]) -> Made:
-    """Return the adjacent value by its bit pattern. 8-bit floats are unsupported: the order of their bit patterns
-    differs.
+    """Return the adjacent value by its bit pattern.
+
+    8-bit floats are unsupported, because their formats order bit patterns differently.
     """
     (x, y), dtype = args, args[0].dtype
     if DTYPES[dtype].itemsize == 1:
@@ -200,7 +199,11 @@ def next_after(node: Node, args: Sequence[Code]) -> Made:
 
 
 def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
-    """Count the bits above the highest set bit: the width minus the number of ones after all lower bits are set."""
+    """Count the bits above the highest set bit.
+
+    The smear function sets all bits below the highest set bit. The result is the width minus the popcount of these
+    bits.
+    """
     name, bits = _counted(args[0])
     smear = name.replace("popcount", "smear")
     text = f"({BITS[args[0].dtype]} - {name}({smear}({bits}))).to({register_type(args[0].dtype)})"

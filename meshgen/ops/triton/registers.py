@@ -52,7 +52,7 @@ def literal(value: float | int | bool, dtype: str) -> str:
     """Return a scalar constant as source, with all digits of a float. Only f32 and i32 are Triton's own literal types."""
     if is_float(dtype):
         number = float(value)
-        # Triton turns a literal that equals 0.0 into 0.0, so -0.0 needs its bits.
+        # Triton replaces a literal that equals 0.0 by 0.0, so -0.0 is written as its bits.
         if number == 0 and math.copysign(1, number) < 0:
             bits = 64 if dtype == "f64" else 32
             return f"tl.full([], {-(1 << bits - 1)}, tl.int{bits}).to(tl.float{bits}, bitcast=True)"

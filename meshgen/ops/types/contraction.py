@@ -100,14 +100,14 @@ def ragged_dot(site: Site) -> list[TensorType] | None:
     contracts = site.attrs.contracts
     fits = left.rank == 2 and right.rank == (2 if contracts else 3)
     fits = fits and agree(left.shape[0 if contracts else 1], right.shape[0 if contracts else 1])
-    sound = site.require(fits, f"{left} does not fit {right}")
-    sound &= site.require(_may_multiply(left, right) and not is_complex(left.dtype), f"{left.dtype} cannot be multiplied by {right.dtype}")  # fmt: skip
+    is_valid = site.require(fits, f"{left} does not fit {right}")
+    is_valid &= site.require(_may_multiply(left, right) and not is_complex(left.dtype), f"{left.dtype} cannot be multiplied by {right.dtype}")  # fmt: skip
     for ends_of in (starts, ends):
-        sound &= site.require(ends_of.rank == 1 and ends_of.dtype == "i32", f"the starts and ends of groups must be lists of i32, got {ends_of}")  # fmt: skip
-    sound &= site.require(
+        is_valid &= site.require(ends_of.rank == 1 and ends_of.dtype == "i32", f"the starts and ends of groups must be lists of i32, got {ends_of}")  # fmt: skip
+    is_valid &= site.require(
         site.attrs.total_groups >= 0, f"total_groups is {site.attrs.total_groups}; it must be 0 or more"
     )
-    if not sound:
+    if not is_valid:
         return None
     groups = (starts, ends) if contracts else (starts, ends, right)
     if not site.require(all(agree(x.shape[0], ends.shape[0]) for x in groups), f"{starts}, {ends} and {right} differ in the number of groups"):  # fmt: skip
@@ -195,7 +195,9 @@ def convolution(site: Site) -> list[TensorType] | None:
 
 
 def convolved(site: Site, padding: Sequence[tuple[int, int]] | None) -> list[TensorType] | None:
-    """Infer a convolution with this `padding` of each spatial dim, or None if the padding is unknown."""
+    """Infer a convolution with this `padding` of each spatial dim. If it is None, the spatial sizes of the result are
+    unknown.
+    """
     image, kernel = site.operands
     spatial = len(site.ints("input_spatial"))
     lists = ("window_strides", "lhs_dilation", "rhs_dilation")

@@ -38,7 +38,8 @@ def while_loop(site: Site) -> list[TensorType] | None:
 def scan(site: Site) -> list[TensorType] | None:
     """Infer the types of the carried operands.
 
-    The body takes all operands, or rows of a sliced operand. It returns the carried operands for the next iteration.
+    The body takes each operand, or some rows of it if the operand is sliced. It returns the carried operands for the
+    next iteration.
     """
     if not site.region_count(1):
         return None
@@ -62,7 +63,7 @@ def scan(site: Site) -> list[TensorType] | None:
 def _type_of_rows(site: Site, index: int, part: TensorType, is_result: bool) -> TensorType:
     """Return the type of the rows that the body receives.
 
-    The rows must be inside the operand in every iteration, and no iteration may overwrite rows of a result again.
+    The rows must be inside the operand in every iteration. No two iterations may write the same rows of a result.
     """
     whole, attrs = site.operands[index], site.attrs
     fits = whole.rank > 0 and whole.dtype == part.dtype and part.shape[1:] == whole.shape[1:]

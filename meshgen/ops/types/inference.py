@@ -22,7 +22,7 @@ from meshgen.ops.types.site import Site, shapes_agree
 
 
 def is_known(op: str) -> bool:
-    """Whether the op is in the vocabulary."""
+    """Whether the op is registered."""
     return op in OPS
 
 
@@ -44,7 +44,7 @@ def infer_types(op: str, attrs: Mapping[str, Any] | Attributes, operand_types: S
 def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Return all faults of a graph's nodes, as `verify_node` reports them.
 
-    Readers and passes share the attribute and type objects of similar nodes, so their identity keys a cache.
+    Readers and passes share the attribute objects of similar nodes, so these and the types identify verified nodes.
     """
     valid_keys: set[tuple[Any, ...]] = set()
     diagnostics: list[Diagnostic] = []

@@ -26,7 +26,7 @@ class Site:
     """
 
     op: str
-    attrs: Any  # Attributes
+    attrs: Any  # An Attributes, whose fields depend on the op.
     operands: Sequence[TensorType]
     regions: Sequence[Graph] = ()
     results: Sequence[TensorType] | None = None

@@ -35,11 +35,11 @@ def sized(count: int, static: Inference | None = None) -> Inference:
 
     def infer(site: Site) -> list[TensorType] | None:
         _check_sizes(site, count, site.results[0].rank if site.results else None)
-        others = site.operands[:-count]
+        static_operands = site.operands[:-count]
         if static is not None:
-            static(replace(site, operands=others))
+            static(replace(site, operands=static_operands))
         elif site.results:
-            x, result = others[0], site.results[0]
+            x, result = static_operands[0], site.results[0]
             site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
         return None
 

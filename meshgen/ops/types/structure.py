@@ -142,9 +142,11 @@ def pad(site: Site) -> list[TensorType] | None:
     for d, size in enumerate(x.shape):
         low, high, interior = (site.ints(name)[d] for name in ("low", "high", "interior"))
         site.require(interior >= 0, f"dim {d}: interior padding {interior} is negative")
-        found = None if size is None else size + max(size - 1, 0) * interior + low + high
-        site.require(found is None or found >= 0, f"dim {d}: padding {low}, {high} removes more than its {size} rows")
-        shape.append(found)
+        padded_size = None if size is None else size + max(size - 1, 0) * interior + low + high
+        site.require(
+            padded_size is None or padded_size >= 0, f"dim {d}: padding {low}, {high} removes more than its {size} rows"
+        )
+        shape.append(padded_size)
     return [x.with_shape(shape)]
 
 
