@@ -28,9 +28,9 @@ from meshgen.sharding.unknown import nominal_mesh
 
 
 class CollectiveRecord(NamedTuple):
-    """One collective of the program.
+    """A collective of the program. Bytes and seconds are per device and per execution.
 
-    Bytes and seconds are per device and per execution; the collective runs `times` times in a step.
+    The collective is executed `times` times in a step.
     """
 
     kind: str

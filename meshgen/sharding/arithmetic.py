@@ -1,4 +1,4 @@
-"""Arithmetic of a program: operations per device and step, and how many of them repeat another device's work."""
+"""Arithmetic of a program per device and step, including the operations that repeat another device's work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from meshgen.sharding.live import local_type
 
 @dataclass(frozen=True)
 class Work:
-    """Work of one op in a step: the operations of a device, and how many of them are redundant.
+    """Operations of a device for one op in a step, and the number of redundant ones among them.
 
-    All devices together do `flops * devices` operations. The operations beyond what a single device would need for the
-    op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the same work.
+    All devices together do `flops * devices` operations. The operations beyond those that a single device would need
+    for the op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the
+    same work.
     """
 
     node: Node
@@ -58,8 +59,11 @@ def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work
 
 
 class _Count(NamedTuple):
-    """Operations of a device in one run of an op, and of the op on a single device (`whole`, None if it has no
-    shardings).
+    """Operations of a device in one run of an op.
+
+    Attributes:
+        whole: operations of the op on a single device, or None if its values have no shardings.
+        repeats: the mesh axes along which all devices do the same work.
     """
 
     flops: float

@@ -1,8 +1,8 @@
-"""Make the copies of one value that its uses need, each with its own sharding, in the cheapest order.
+"""Make the copies of a value that its uses need, each with another sharding, in the cheapest order.
 
 A copy is made right before its first use and shared by all uses that need the same sharding. A copy may be made from
-another copy if that is cheaper. For example, to split rows instead of columns takes an all_to_all, but only a slice if
-a gathered copy exists anyway.
+another copy if that is cheaper. For example, resharding from columns to rows takes an all_to_all, but only a local
+slice if a gathered copy exists anyway.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter"
 CostOf = Callable[[Sharding, Sharding], Cost]
 
 
-_LONG_SUFFIX = 60  # chosen: characters of suffixes after which a name starts again from its original base
+_LONG_SUFFIX = 60  # chosen: a name with more suffix characters than this starts again from its original base
 
 
 class Names:
@@ -136,7 +136,7 @@ class Copies:
         return origin
 
     def _order(self) -> list[Sharding]:
-        """Return the needed shardings, each after the sharding from which it is cheapest to make."""
+        """Return the needed shardings in the order in which to make the copies: each after its cheapest source."""
         produced = _sharding_of(self.value)
         targets: list[Sharding] = []
         for target in self.use_shardings:
@@ -152,9 +152,7 @@ class Copies:
         return order
 
     def _written(self, link: _Link, user: Party) -> Value:
-        """Return the copy that a step makes, after writing the step and its predecessors where they are not written
-        yet.
-        """
+        """Return the copy that a step makes. Writes the step, and the steps before it, unless they are written already."""
         new = [link]
         while new[-1].copy is None and new[-1].origin:
             new.append(new[-1].origin)

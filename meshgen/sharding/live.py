@@ -18,7 +18,10 @@ _UNCOPIED = REGROUPING | UNLAUNCHED  # their results share the operand's storage
 
 
 class Live(NamedTuple):
-    """A value that is live at the peak: its local type, its producing op (or `input`), its bytes and its location."""
+    """A value that is live at the memory peak.
+
+    `op` is the producing op, or "input".
+    """
 
     name: str
     type: str
@@ -70,7 +73,7 @@ class _PeakReader:
         return Live(value.name, str(tensor_type), op, tensor_type.nbytes, place_text(value.loc))
 
     def peak(self, graph: Graph) -> Peak:
-        """Return the peak of the graph without its inputs."""
+        """Return the memory peak of the graph, not counting its inputs."""
         moments = enumerate((sum(alive.values()) + self._needs(node).bytes for node, alive in self._moments(graph)))
         best = max(moments, key=lambda moment: (moment[1], -moment[0]), default=None)
         if best is None:

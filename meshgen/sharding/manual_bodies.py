@@ -4,8 +4,8 @@ Free axes are the mesh axes that a manual computation does not list as manual. A
 covers all axes that it uses, and its body works on the tiles of one device.
 
 A reshard in the body (permute, retile, update_halo) moves tiles over free axes only. Devices with different coordinates
-on a manual axis hold independent tiles, which must not be mixed. The reshard's shardings say so by being partial along
-the manual axes: as with summands, each device's tile is then a different value.
+on a manual axis hold independent tiles, which must not be mixed. To keep them apart, the shardings of the reshard
+become partial along the manual axes, as if the tile of each device were a separate summand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.spec import Sharding
 
-ON_TILES = "on_tiles"  # marks a collective of the user's body: its axes are not those of the shardings around it
+# name of a collective that the user wrote in a body; its axes do not appear in the shardings around it
+ON_TILES = "on_tiles"
 
 
 class OnTiles(Attributes):
@@ -34,7 +35,7 @@ class OnTiles(Attributes):
     attrs: Attributes
 
 
-def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> Node:
+def partition_manual_body(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> Node:
     """Return a manual computation over all axes that it uses, given its materialized body.
 
     Raises ShardingError or ProgramError for nodes that cannot be partitioned.
@@ -55,7 +56,7 @@ def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> N
 
 
 def wrapped(graph: Graph) -> Graph:
-    """Return a body's graph with its collectives marked, so that later steps do not take them for reshards."""
+    """Return a body's graph with its collectives marked, so that `materialize` does not mistake them for reshards."""
     nodes = [replace(node, regions=tuple(map(wrapped, node.regions))) for node in graph.nodes]
     for node in nodes:
         if node.op in ON_RANKS:

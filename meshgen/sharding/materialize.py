@@ -1,4 +1,4 @@
-"""Materialize shardings: give every value its sharding, and insert a collective where a use needs another sharding.
+"""Materialize shardings: give every value a sharding, and insert a collective where a use needs another one.
 
 Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
 After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]
@@ -21,7 +21,7 @@ from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
 from meshgen.ir.regions import all_values, flow_regions, rewired
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names
-from meshgen.sharding.manual_bodies import wrapped, written_out
+from meshgen.sharding.manual_bodies import partition_manual_body, wrapped
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.reasons import Party, input_party, node_party, output_party
 from meshgen.sharding.reshard.plan import same_layout
@@ -153,7 +153,7 @@ class _ReshardWriter:
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
         writer.write(body, new, outer, [node_party(node, "result")] * len(outer))
-        return written_out(node, new, operands, self._mesh)
+        return partition_manual_body(node, new, operands, self._mesh)
 
     def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
         """Map the annotated value to the operand itself, or to its copy in the annotated sharding."""

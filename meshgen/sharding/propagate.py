@@ -7,9 +7,9 @@ annotations are kept; hints may be overridden. The result does not depend on the
 visited in canonical order (`ir/canonical.py`), which also breaks ties between equal costs. If several axes split one
 dim, `propagation/order` takes their order from the annotations.
 
-The solver runs for the program as written, for equivalent programs, for other parts of axes and from other starting
-points (`candidates/table.py`). Each candidate is planned up to partitioning. The cheapest one replaces the program as
-written if it is clearly cheaper.
+The solver runs for the program as written and for alternatives (`candidates/table.py`): equivalent programs, axes split
+into other sub-axes, other starting points. Each candidate is planned up to partitioning. The cheapest one replaces the
+program as written if it is clearly cheaper.
 """
 
 from __future__ import annotations

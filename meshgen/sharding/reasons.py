@@ -26,7 +26,7 @@ from meshgen.spec import Sharding
 
 
 class Party(NamedTuple):
-    """One end of an edge as text: an op, input or output, its location, and the reasons for its sharding."""
+    """An end of an edge as text: an op, input or output, with a location and the reasons for the sharding."""
 
     text: str
     why: tuple[str, ...] = ()

@@ -44,8 +44,9 @@ def open_axes(module: Module) -> tuple[str, ...]:
 
 
 def nominal_mesh(module: Module) -> Mesh:
-    """Return the module's mesh with a size for every axis: the nominal size if it is unknown, or 1 if the axis is also
-    unused.
+    """Return the module's mesh with a size for every axis.
+
+    An axis of unknown size gets the nominal size, or 1 if the program does not use it.
     """
     if module.mesh.is_static:
         return module.mesh
@@ -63,9 +64,8 @@ def trial_meshes(module: Module) -> list[Mesh]:
     """Return meshes to test a program on. Each unknown axis takes each of `TRIAL_SIZES` once, and axes differ from each
     other.
 
-    If the program refers to parts of an axis, its sizes are multiples of these parts. Axes that would exceed
-    `MOST_TRIAL_DEVICES` get their least size, unused axes first. Returns only the module's own mesh if all sizes are
-    known.
+    If the program refers to sub-axes, the sizes are multiples of these. Axes that would exceed `MOST_TRIAL_DEVICES` get
+    their least size, unused axes first. Returns only the module's own mesh if all sizes are known.
     """
     unknown = [axis.name for axis in module.mesh.axes if axis.size is None]
     if not unknown:
@@ -166,9 +166,7 @@ def refuse_unknown_axes(module: Module) -> None:
 
 
 def _units(module: Module) -> dict[str, int]:
-    """Return for each axis the number that its size must be a multiple of, given the parts of axes that the program
-    refers to.
-    """
+    """Return for each axis a number that must divide its size, so that the sub-axes that the program refers to exist."""
     units: dict[str, int] = {}
     for ref, _ in axis_references(module):
         name, pre, size = split_ref(ref)

@@ -51,15 +51,15 @@ def rows_moved(rule: Rule, window: Window, size: int, count: int) -> int:
     return _moved(rule.factors[window.factor].size, window, size, count)
 
 
-def turn(node: Node, maker: Callable[[Value], Node | None]) -> int | None:
+def turn(node: Node, producer_of: Callable[[Value], Node | None]) -> int | None:
     """Return k for the rotation `concatenate(x[k:], x[:k])`, or None if the node is not such a rotation.
 
     Args:
-        maker: maps a value to its producer.
+        producer_of: maps a value to its producer.
     """
     if node.op != "concatenate" or len(node.operands) != 2:
         return None
-    tail, head = (maker(value) for value in node.operands)
+    tail, head = (producer_of(value) for value in node.operands)
     if tail is None or head is None or tail.op != "slice" or head.op != "slice":
         return None
     source, dim = tail.operands[0], node.attrs.dim

@@ -174,5 +174,5 @@ def test_rows_are_not_fetched_from_parts_where_that_moves_more(
     module.graph.outputs.append(module.graph.add("tanh", [image], [image.type], {}).result)
     module.out_annotations *= 2
     found = analyze(partitioned(module)).ring_bytes
-    monkeypatch.setattr(windowed, "from_parts", lambda *_: None)
+    monkeypatch.setattr(windowed, "fetch_from_operands", lambda *_: None)
     assert found <= analyze(partitioned(module)).ring_bytes

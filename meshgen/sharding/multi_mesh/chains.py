@@ -1,4 +1,8 @@
-"""Chains of programs on several meshes: one that ends at a transfer continues on the mesh at its other side."""
+"""Reasons of shardings, as chains of ops, that continue across transfers between meshes.
+
+A chain leads from a value to the annotation that determined its sharding. If a chain ends at a transfer, it continues
+on the mesh at the other side of the transfer.
+"""
 
 from __future__ import annotations
 
@@ -14,43 +18,49 @@ from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 
-Key = tuple[str, int]  # the op of a transfer, and its channel
+Key = tuple[str, int]  # the op of a transfer, and the channel
 
 
 class ReasonsAcross(Reasons):
-    """The chains of one part; `parts` has those of all parts by the names of their meshes, and may be filled later."""
+    """The chains of one part (the program of one mesh).
+
+    Attributes:
+        parts: the chains of all parts, by mesh name. May be filled later.
+    """
 
     def __init__(self, solved: Solved, parts: Mapping[str, ReasonsAcross]) -> None:
         super().__init__(solved)
         self.parts = parts
         transfers = [site for site in solved.sites if is_transfer(site.node)]
         self.transfers = {(site.node.op, site.node.attrs.channel): site for site in transfers}
-        self._told = {
+        self._transfer_of_hint = {
             origin: site for site in transfers for axis in solved.decisions for _, _, origin in seeds(site, axis)
         }
 
     def chains(self, value: Value) -> list[Chain]:
-        """The chains of a value, each up to an annotation of the user's on any mesh."""
+        """Return the chains of a value, each up to the user's annotation on any mesh."""
         return [self.followed(chain, frozenset()) for chain in super().chains(value)]
 
     def followed(self, chain: Chain, seen: frozenset[Key]) -> Chain:
-        """The chain, continued across the transfer at which it ends; itself if it does not end at one."""
-        here = self._told.get(chain.annotation)
-        if here is None or (key := _other_side(here)) in seen:
+        """Return the chain, continued across the transfer at which it ends. Returns `chain` itself if it does not end
+        at a transfer.
+        """
+        near = self._transfer_of_hint.get(chain.annotation)
+        if near is None or (key := _other_side(near)) in seen:
             return chain
-        peer = here.node.attrs.peer.name
-        there = self.parts[peer].transfers[key]
-        value = there.node.operands[0] if key[0] == "transfer_send" else there.node.results[0]
-        onward = [each for each in self.parts[peer].own(value) if overlaps(each.axis, chain.axis)]
+        peer = near.node.attrs.peer.name
+        far = self.parts[peer].transfers[key]
+        value = far.node.operands[0] if key[0] == "transfer_send" else far.node.results[0]
+        onward = [candidate for candidate in self.parts[peer].own(value) if overlaps(candidate.axis, chain.axis)]
         if not onward:
             return chain
-        rest = self.parts[peer].followed(onward[0], seen | {key})
+        continuation = self.parts[peer].followed(onward[0], seen | {key})
         name = f"{self.parts[peer].name(value)} on @{peer}"
-        tie = Tie(name, rest.state, f"transfer {key[1]}", "", here.node.loc)
-        return replace(chain, ties=(*chain.ties, tie, *rest.ties), annotation=rest.annotation)
+        tie = Tie(name, continuation.state, f"transfer {key[1]}", "", near.node.loc)
+        return replace(chain, ties=(*chain.ties, tie, *continuation.ties), annotation=continuation.annotation)
 
     def own(self, value: Value) -> list[Chain]:
-        """The parts of the chains that are on this mesh."""
+        """Return the chains of a value, each only up to the border of this mesh."""
         return super().chains(value)
 
 

@@ -103,7 +103,7 @@ def _on_other_mesh(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:
     return Sharding(tuple(tuple(itertools.takewhile(is_same, axes)) for axes in sharding.dims))
 
 
-def alone(part: Module) -> Module:
+def with_near_shardings(part: Module) -> Module:
     """Return a propagated part that can be planned before the other parts are propagated.
 
     The far end of each transfer gets the sharding of the near end.

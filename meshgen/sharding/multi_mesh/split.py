@@ -130,7 +130,9 @@ class _Part:
         )
 
     def _donations(self) -> dict[int, int | None]:
-        """Return the donated inputs of this part. An input keeps no output to alias if that output is on another mesh."""
+        """Return the donated inputs of this part, with the output that each may alias, or None if this output is on
+        another mesh.
+        """
         output_positions = {number: position for position, number in enumerate(self.outputs)}
         donated = self.whole.donations
         return {

@@ -70,7 +70,7 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
-    """Return the loop of an op that runs along the gathered rows."""
+    """Return the op's loop along the gathered rows, or None if the op cannot compute tiles of them."""
     dim, axes = move.attrs.dim, tuple(move.attrs.axes)
     if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
@@ -147,7 +147,7 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _reshards_locally(value: Value, move: Node, start: Value, walk: Walk) -> bool:
-    """Whether an operand without a gather can be resharded locally to the tiles before the gather.
+    """Whether an operand that is not gathered can be cut into the tiles before the gather without communication.
 
     A scalar must be the same on all devices that exchange data: each device applies its own scalar to rows that others
     receive.
@@ -174,7 +174,7 @@ def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Seque
     like = Value(node.result.type.with_shape(start.type.shape), node.result.name, None, node.result.loc)
     partial = (
         node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
-    )  # of more than one device
+    )  # only over axes of more than one device
     sharding = start.sharding and replace(start.sharding, partial=partial)
     computed = walk.emit(node.op, operands, node.attrs, like, sharding, loc=node.loc, notes=node.notes)
     notes = merged_notes(moves, f"moved below {node.op}")

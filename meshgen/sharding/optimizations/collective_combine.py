@@ -42,7 +42,7 @@ _FULL_LATENCIES = 4
 # Memory bandwidth of the device that copies, in bytes per second: 90 % of 3.35 TB/s, data sheet of NVIDIA H100 SXM.
 _COPY_BYTES_PER_SECOND = 3e12
 
-# How often a member's bytes cross memory: they are read and written before the message, and again after it.
+# A member's bytes cross memory four times: they are read and written before the message, and again after it.
 _COPIES = 4
 
 # Ops that can be deferred until after the message if they are small; all other ops keep their position.
@@ -108,8 +108,9 @@ def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:
 
 
 def _due(graph: Graph) -> dict[Value, int]:
-    """Return for each value the position of the first node that needs it, directly or through deferred nodes, and
-    cannot be deferred.
+    """Return for each value the position at which it must be complete.
+
+    This is the first node that cannot be deferred and uses the value, directly or through deferred nodes.
     """
     due: dict[Value, int] = {}
     for position in range(len(graph.nodes) - 1, -1, -1):

@@ -1,7 +1,7 @@
 """Hoist a collective out of a loop if it has the same result in every iteration.
 
-before   while (...) { %g = all_gather %w  ... %g ... }      %w is defined before the loop, or carried unchanged
-after    %g = all_gather %w   while (...) { ... %g ... }
+before   while (...) { %g = all_gather %w  ... %g ... }      %w is defined before the loop, or carried unchanged after
+%g = all_gather %w   while (...) { ... %g ... }
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from meshgen.ops.classes import (
     TAKING,
 )
 from meshgen.ops.live import without_dead
-from meshgen.sharding.optimizations.loops import with_loops_changed
+from meshgen.sharding.optimizations.loops import rewrite_loops
 from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 from meshgen.spec import Sharding
 
@@ -39,7 +39,7 @@ def collective_licm(module: Module, context: Compilation) -> Module:
 
     The producers of a collective's operands are hoisted with it. Loops that run at most once stay as they are.
     """
-    return with_graph(module, without_dead(with_loops_changed(module.graph, _hoist_collectives)))
+    return with_graph(module, without_dead(rewrite_loops(module.graph, _hoist_collectives)))
 
 
 def _hoist_collectives(loop: Node) -> list[Node]:

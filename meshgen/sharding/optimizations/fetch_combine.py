@@ -120,7 +120,7 @@ def _moved(members: Sequence[Node], fetches: Sequence[RowFetch]) -> int:
 
 
 def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | None:
-    """Return the one window around all windows of the same tensor, or None if it would move more than its parts."""
+    """Return one window that covers all fetches, or None if they read several tensors or the window would move more."""
     first = fetches[0]
     if any(m.operands != members[0].operands for m in members) or any(f.step != first.step for f in fetches):
         return None

@@ -24,7 +24,7 @@ from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.live import without_dead
 from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.sharding.live import peak_of
-from meshgen.sharding.optimizations.loops import with_loops_changed
+from meshgen.sharding.optimizations.loops import rewrite_loops
 from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 
 # chosen: peak memory after hoisting reduce_scatters, as a ratio to the peak before
@@ -64,7 +64,7 @@ def _hoisted(graph: Graph, ops: Sequence[str]) -> Graph:
         sums = _sums(transposed, ops)
         return _hoisted_loop(transposed, sums) if sums else [loop]
 
-    return without_dead(with_loops_changed(graph, change))
+    return without_dead(rewrite_loops(graph, change))
 
 
 def _transposed_first(loop: Node, ops: Sequence[str]) -> Node:

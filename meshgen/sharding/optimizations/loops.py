@@ -10,7 +10,7 @@ from meshgen.ir.loops import trip_count
 from meshgen.ir.predicates import is_control, is_loop
 
 
-def with_loops_changed(
+def rewrite_loops(
     graph: Graph, change: Callable[[Node], list[Node]], around: Mapping[Value, Node] | None = None
 ) -> Graph:
     """Replace each loop of the graph by the nodes that `change` returns for it. Loops that run at most once stay as
@@ -23,9 +23,7 @@ def with_loops_changed(
     producers = {**(around or {}), **graph.index.producers}
     for node in graph.nodes:
         if node.regions and is_control(node):
-            node = replace(
-                node, regions=tuple(with_loops_changed(region, change, producers) for region in node.regions)
-            )
+            node = replace(node, regions=tuple(rewrite_loops(region, change, producers) for region in node.regions))
         runs_often = is_loop(node) and trip_count(node, producers) not in (0, 1)
         nodes += change(node) if runs_often else [node]
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)

@@ -32,14 +32,15 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 
 Producers = Mapping[Value, Node]
-# comparison `row op number` -> whether it bounds the start or the end of a group, and the offset to add to the number
+# direction of the comparison of a row index with a number -> start or end of a group, and the offset to add to the
+# number
 _ENDS = {"GE": ("start", 0), "GT": ("start", 1), "LT": ("end", 0), "LE": ("end", 1)}
 _SWAPPED = {"GE": "LE", "GT": "LT", "LT": "GT", "LE": "GE"}
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """One side of a mask: it selects the rows from `number[group]` on, or those before it.
+    """A bound of a mask: it selects the rows from `number[group]` on, or the rows before `number[group]`.
 
     `plus` is added to the number, and the 0-d `offsets` are added to the row index.
     """
@@ -304,8 +305,8 @@ def _mask_bounds(mask: Value, dims: Dims, producers: Producers) -> tuple[_Bound,
 
 
 def _counted_dim(value: Value, dims: Dims, producers: Producers) -> tuple[int, tuple[Value, ...]] | None:
-    """Return the dim along which a value counts from 0, and the 0-d values that are added to it, or None if it has
-    another form.
+    """Return the dim along which a value counts from 0, and the 0-d values that are added to it, or None for other
+    values.
     """
     value, dims = layout_source(value, dims, producers.get)
     node = producers.get(value)

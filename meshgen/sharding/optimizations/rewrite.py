@@ -1,5 +1,4 @@
-"""The walk that all optimizations share: one forward pass over a graph that replaces nodes, and queries about single
-nodes.
+"""Forward walk over a graph that replaces nodes, shared by all optimizations, and queries about single nodes.
 
 Queries use tables of producers and use counts, so that each pass takes linear time.
 """
@@ -78,7 +77,7 @@ def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
 
 
 class Walk:
-    """One forward walk over a module. A rule is applied to nodes and may emit replacements.
+    """A forward walk over a module. A rule is applied to nodes and may emit replacements.
 
     Args:
         of: the ops of the nodes that the rule applies to, or None for all ops.

@@ -17,7 +17,7 @@ Finish = Callable[[list[Value]], list[Value]]
 """Computes results [rows, ...] from candidates [rows, candidates of all devices]."""
 
 
-def finished(
+def combine_candidates(
     site: Site, candidates: Sequence[Value], axes: tuple[str, ...], finish: Finish, results_per_row: int
 ) -> list[Value]:
     """Return the results for all rows, on every device of the group.
@@ -93,8 +93,8 @@ class _Packs:
             before, after = (operands, share * devices, width), (operands, share, width * devices)
             exchanged = kind.with_shape(before), kind.with_shape(after)
             seconds += self._seconds("all_to_all", *exchanged, axes, split_dim=1, concat_dim=2)
-            finished = kind.with_shape((share, results * operands))
-            seconds += self._seconds("all_gather", finished, finished, axes, dim=0)
+            finished_share = kind.with_shape((share, results * operands))
+            seconds += self._seconds("all_gather", finished_share, finished_share, axes, dim=0)
         return seconds
 
     def _seconds(self, op: str, before: TensorType, after: TensorType, axes: tuple[str, ...], **attrs: int) -> float:

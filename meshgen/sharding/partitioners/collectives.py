@@ -1,5 +1,5 @@
-"""Partitioners of collectives. A collective keeps its axes, except that axes of size 1 are removed, or the entire
-collective if it has no others.
+"""Partitioners of collectives. A collective stays as it is, without axes of size 1. It is removed if all of its axes
+have size 1.
 
 A collective between two shardings is legal only if its result is what its name says. The axes that it moves must be the
 minor-most axes of their dim, and tiles must nest, so that each device's new tile is the one that the op computes.

@@ -19,7 +19,7 @@ from meshgen.ops.decompositions.writer import TILES, FactorWriter, Finish, Sprea
 from meshgen.ops.factors import Names, parsed
 from meshgen.ops.registry import OPS
 from meshgen.ops.rules.rule import reduction_kind
-from meshgen.sharding.partitioners.candidates import finished
+from meshgen.sharding.partitioners.candidates import combine_candidates
 from meshgen.sharding.partitioners.local_moves import table_entry
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
@@ -96,7 +96,7 @@ class TileWriter(FactorWriter):
             return [part.value for part in finish([Spread(value, ("rows", TILES)) for value in values])]
 
         rows = [builder.reshape(part.value, (*part.value.type.sizes, 1)) for part in parts]
-        combined = finished(self.site, rows, axes, finish_rows, 0)
+        combined = combine_candidates(self.site, rows, axes, finish_rows, 0)
         return [Spread(value, part.names) for value, part in zip(combined, parts, strict=True)]
 
     def _axes_of(self, over: Names) -> tuple[str, ...]:

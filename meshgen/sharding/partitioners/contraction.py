@@ -14,7 +14,7 @@ from meshgen.ops.rules.rule import reduction_kind
 from meshgen.ops.rules.windowed import summed_dims
 from meshgen.sharding.partitioners.builder import IDEMPOTENT, neutral_scalar
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.windowed import fetched
+from meshgen.sharding.partitioners.windowed import fetch_operand
 
 
 @partitioner("reduce")
@@ -83,7 +83,7 @@ def convolution(site: Site) -> list[Value]:
     kernel = _contracted(site, 1, (attrs.kernel_input_feature, *summed))
     zero = site.builder.splat(0, TensorType((), image.type.dtype))
     site = replace(site, operands=[image, kernel])
-    image, rows = fetched(site, 0, zero)
+    image, rows = fetch_operand(site, 0, zero)
     low, high, dilation = (list(getattr(attrs, name)) for name in ("low", "high", "lhs_dilation"))
     for number, dim in enumerate(attrs.input_spatial):
         if dim in rows:

@@ -34,7 +34,7 @@ class _Part:
     shift: int
 
 
-def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: str) -> Value | None:
+def fetch_from_operands(site: Site, value: Value, window: Window, plan: RowFetch, why: str) -> Value | None:
     """Return the rows of `plan` of a concatenated operand, fetched from its parts; rows outside of the operand are
     undefined.
 

@@ -203,8 +203,9 @@ class _Check:
         )
 
     def _partial_kind(self, number: int) -> str | None:
-        """Return the kind of partial result that a split of the factor causes; for a window, the kind if its rows stay
-        where they are.
+        """Return the kind of the partial result if factor `number` is split, or None if the result is complete.
+
+        A reduced factor has the kind of its reduction. A windowed factor has a kind if its rows stay where they are.
         """
         loop = self.rule.factors[number]
         kinds = {pick.window.factor: pick.kind for pick in self.rule.picks}

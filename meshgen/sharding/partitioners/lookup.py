@@ -40,8 +40,11 @@ def _is_searched(site: Site, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class _Component:
-    """One index component of the lookups on a device, and a mask of the lookups inside its tile (None if all are
-    inside).
+    """An index component of the lookups on a device.
+
+    Attributes:
+        index: the component, relative to the tile and clamped to it.
+        is_here: a mask of the lookups inside the tile, or None if all are inside.
     """
 
     index: Value
@@ -96,7 +99,7 @@ def _joined_indices(site: Site, parts: list[Value]) -> Value:
 
 
 def _keep(site: Site, rows: Value, is_here: list[Value]) -> Value:
-    """Return the rows that were found in the device's tile, with zeros for the others."""
+    """Return the rows that were found in the device's tile, and zeros for all other lookups."""
     builder, dim = site.builder, site.node.attrs.index_vector_dim
     mask = is_here[0]
     for other in is_here[1:]:

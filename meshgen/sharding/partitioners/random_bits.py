@@ -73,7 +73,7 @@ class Word:
 
 @partitioner("rng_bit_generator")
 def rng_bit_generator(site: Site) -> list[Value]:
-    """Write a generator that draws the same bits as a single device would, whatever the mesh. The new state is the same
+    """Write a generator that draws the bits that a single device would draw, whatever the mesh. The new state is equal
     on all devices.
     """
     builder, (state,) = site.builder, site.operands

@@ -59,7 +59,7 @@ def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, 
     return looked_up, builder.spread(inside, shape, (dim,))
 
 
-def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
+def rows_in_tile(site: Site, dim: int, start: int, count: int) -> Value:
     """Return rows [start, start + count) of operand 0 along a split dim, with zeros for rows that the device does not
     have.
     """

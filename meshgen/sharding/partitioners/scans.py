@@ -14,7 +14,7 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.sharding.partitioners.builder import IDEMPOTENT, INDEX, Scalar, neutral_scalar
-from meshgen.sharding.partitioners.candidates import finished
+from meshgen.sharding.partitioners.candidates import combine_candidates
 from meshgen.sharding.partitioners.registry import Site, local_type, partitioner
 
 
@@ -121,7 +121,7 @@ def top_k(site: Site) -> list[Value]:
         values, chosen = builder.append("top_k", candidates[:1], [best, TensorType(best.shape, INDEX)], {"k": k})
         return [values, _picked(site, candidates[1], chosen)]
 
-    return finished(site, [offers, rows], axes, finish, k)
+    return combine_candidates(site, [offers, rows], axes, finish, k)
 
 
 def _lowest(dtype: str) -> np.ndarray[Any, Any]:

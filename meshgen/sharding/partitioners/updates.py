@@ -7,7 +7,7 @@ the op to its tile.
 from __future__ import annotations
 
 from meshgen.ir.graph import Value
-from meshgen.sharding.partitioners.candidates import finished
+from meshgen.sharding.partitioners.candidates import combine_candidates
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
 
@@ -49,4 +49,4 @@ def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[st
         return builder.append("reduce_region", [*candidates, *inits], types, {"dims": (1,)}, site.node.regions)
 
     rows = [builder.reshape(part, (*part.type.sizes, 1)) for part in parts]
-    return finished(site, rows, axes, finish, 0)
+    return combine_candidates(site, rows, axes, finish, 0)

@@ -16,9 +16,9 @@ from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import scanned_dim
 from meshgen.sharding.partitioners.builder import INDEX
-from meshgen.sharding.partitioners.joined_rows import from_parts
+from meshgen.sharding.partitioners.joined_rows import fetch_from_operands
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
-from meshgen.sharding.partitioners.run_time_places import own_rows
+from meshgen.sharding.partitioners.run_time_places import rows_in_tile
 from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.window_fetches import row_fetch, span, turn
 
@@ -35,12 +35,12 @@ def slice_(site: Site) -> list[Value]:
     result_dims = sharding_of(site.node.result).canonical(site.mesh).dims
     picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not result_dims[w.dim]]
     for dim in picked:
-        site = replace(site, operands=[own_rows(site, dim, start[dim], limit[dim] - start[dim])])
+        site = replace(site, operands=[rows_in_tile(site, dim, start[dim], limit[dim] - start[dim])])
         start[dim], limit[dim] = 0, limit[dim] - start[dim]
     for dim, size in enumerate(site.operands[0].type.sizes):
         if site.axes(0, dim) and limit[dim] == sizes[dim] and start[dim] == 0 and attrs.stride[dim] == 1:
             limit[dim] = size
-    value, rows = fetched(site, 0, None, picked)
+    value, rows = fetch_operand(site, 0, None, picked)
     for dim, count in rows.items():
         start[dim], limit[dim] = 0, count
     return site.clone([value], start=tuple(start), limit=tuple(limit))
@@ -49,7 +49,7 @@ def slice_(site: Site) -> list[Value]:
 @partitioner("pad")
 def pad(site: Site) -> list[Value]:
     low, high, interior = (list(getattr(site.node.attrs, name)) for name in ("low", "high", "interior"))
-    value, rows = fetched(site, 0, site.operands[1])
+    value, rows = fetch_operand(site, 0, site.operands[1])
     for dim in rows:
         low[dim] = high[dim] = interior[dim] = 0
     return site.clone([value, site.operands[1]], low=tuple(low), high=tuple(high), interior=tuple(interior))
@@ -58,7 +58,7 @@ def pad(site: Site) -> list[Value]:
 @partitioner("reverse")
 def reverse(site: Site) -> list[Value]:
     """Write a reversal: along a split dim, fetch the rows from the other end, then reverse them on the device."""
-    return site.clone([fetched(site, 0, None)[0]])
+    return site.clone([fetch_operand(site, 0, None)[0]])
 
 
 @partitioner("concatenate")
@@ -73,7 +73,7 @@ def concatenate(site: Site) -> list[Value]:
     local = site.local_types()[0]
     if rotated := _roll(site, dim, axes):
         return [rotated]
-    parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
+    parts = [fetch_operand(site, number, None)[0] for number in range(len(site.operands))]
     row = builder.global_rows(local, dim, axes)
     joined, begin = parts[0], 0
     for number, part in enumerate(parts[1:]):
@@ -111,7 +111,7 @@ def reduce_window(site: Site) -> list[Value]:
     low, high, dilations = (list(getattr(site.node.attrs, name)) for name in ("low", "high", "base_dilations"))
     values: list[Value] = []
     for number in range(count):
-        value, rows = fetched(site, number, site.operands[count + number])
+        value, rows = fetch_operand(site, number, site.operands[count + number])
         values.append(value)
         for dim in rows:
             low[dim] = high[dim] = 0
@@ -120,7 +120,7 @@ def reduce_window(site: Site) -> list[Value]:
     return site.clone([*values, *site.operands[count:]], **ends)
 
 
-def fetched(
+def fetch_operand(
     site: Site, operand: int, fill: Value | None, skipped_dims: Sequence[int] = ()
 ) -> tuple[Value, dict[int, int]]:
     """Return an operand with the rows that the result's tile needs, along its split windowed dims.
@@ -166,7 +166,7 @@ def fetch(
     if plan.divisor != 1:
         attrs["divisor"] = plan.divisor
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
-    if (joined := from_parts(site, value, window, plan, why)) is not None:
+    if (joined := fetch_from_operands(site, value, window, plan, why)) is not None:
         value = joined
     elif not plan.is_identity():
         value = site.builder.communicate("fetch_rows", value, value.type.with_shape(shape), why, **attrs)
@@ -202,8 +202,9 @@ def _affine(site: Site, axes: tuple[str, ...], step: int, base: int) -> Value:
 
 
 def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value) -> Value:
-    """Return the positions that the tile reads, some of which are rows. The offset of the first row may differ between
-    devices.
+    """Return the window positions of the tile: the fetched rows with `fill` between them.
+
+    The offset of the first row may differ between devices.
     """
     builder, dim, plan = site.builder, window.dim, _plan(site, window, axes)
     dilation, sizes = window.dilation, value.type.sizes

@@ -26,7 +26,7 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import CONTRACTIONS
 from meshgen.sharding.analyze import CollectiveRecord, volume_of
-from meshgen.sharding.multi_mesh.crossings import alone
+from meshgen.sharding.multi_mesh.crossings import with_near_shardings
 from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.stages import materialized, optimized, partitioned
@@ -94,7 +94,7 @@ def step_seconds(written: Module, context: Compilation) -> float:
 
 
 def _local(written: Module, context: Compilation) -> Module:
-    sharded = optimized(materialized(alone(written), context), context)
+    sharded = optimized(materialized(with_near_shardings(written), context), context)
     return partitioned(sharded, "local", context)
 
 

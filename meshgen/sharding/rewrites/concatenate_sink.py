@@ -67,7 +67,7 @@ class _PartwiseWriter(Builder):
         super().add(node)
 
     def _try_defer(self, node: Node) -> bool:
-        """Whether the node was emitted per part, or its concatenation was deferred. Emits or defers it if possible."""
+        """Emit the node per part, or defer its concatenation. Return whether either was possible."""
         joins = [self._joins.get(value) for value in node.operands]
         if node.op == "concatenate":
             return self._concatenate(node, joins)

@@ -27,8 +27,7 @@ def expand_attention(graph: Graph) -> Graph | None:
 
 
 def with_split_expanded(graph: Graph, parts_of: Callable[[Value, int], int]) -> Graph | None:
-    """Return the graph with the attentions expanded whose keys or depth annotations may split, or None if there are
-    none.
+    """Expand the attentions whose keys or depth annotations may split. Returns None if the graph has no such attention.
 
     Args:
         parts_of: returns into how many shards annotations may split a dim of a value.

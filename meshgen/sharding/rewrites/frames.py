@@ -26,7 +26,10 @@ Parts = Callable[[Value, int], int]  # returns into how many shards a dim may be
 CARRIERS = with_trait(Trait.ELEMENTWISE) | {
     "broadcast_in_dim", "dot_general", "gather", "iota", "reduce", "reshape", "transpose",
 }  # fmt: skip
-ALONG_OTHERS = ("concatenate", "scatter")  # these ops carry rows along the dims that they neither join nor reduce
+CARRIERS_ALONG_OTHER_DIMS = (
+    "concatenate",
+    "scatter",
+)  # these ops carry rows along the dims that they neither join nor reduce
 
 
 def cut_dims(node: Node) -> list[int]:
@@ -72,7 +75,7 @@ def joined_pieces(node: Node, frames: dict[Dim, Frame]) -> Iterator[tuple[Dim, F
 
 
 @dataclass
-class _Class:
+class _DimClass:
     """Dims that hold the same rows.
 
     Attributes:
@@ -98,7 +101,7 @@ class _Finder:
                 self._uses.setdefault(value, []).append((node, number))
         self.frames: dict[Dim, Frame] = {}
 
-    def enter(self, dim_class: _Class, size: int, at: int | None = None) -> None:
+    def enter(self, dim_class: _DimClass, size: int, at: int | None = None) -> None:
         """Give all dims of a class a frame of `size` rows, if its slices are nearly as long."""
         starts = [start for source, start in dim_class.starts if source == size]
         if at is None:
@@ -112,9 +115,9 @@ class _Finder:
         ):
             self.frames |= dict.fromkeys(dim_class.members, Frame(size, at))
 
-    def explored(self, first: Dim) -> _Class:
+    def explored(self, first: Dim) -> _DimClass:
         """Return the class of all dims that hold the same rows as `first`."""
-        dim_class, queue = _Class({first: None}), [first]
+        dim_class, queue = _DimClass({first: None}), [first]
         for value, dim in queue:  # the queue grows
             producer = self._producers.get(value)
             for node in [*([producer] if producer else []), *(user for user, _ in self._uses.get(value, ()))]:
@@ -140,12 +143,12 @@ class _Finder:
             yield user.result.type.sizes[dim], start[dim]
 
 
-def walked(node: Node) -> list[tuple[Dim, int | None]]:
+def row_loops(node: Node) -> list[tuple[Dim, int | None]]:
     """Return each dim of an op's operands and results, with the loop that processes its rows or reduces them.
 
     The loop is None if the dim is made of several loops, or the loop shares a dim elsewhere.
     """
-    if node.op not in (*CARRIERS, *ALONG_OTHERS, "slice", "pad") or node.option is not None:
+    if node.op not in (*CARRIERS, *CARRIERS_ALONG_OTHER_DIMS, "slice", "pad") or node.option is not None:
         return []
     rule = rule_of(node)
     kinds = ("parallel", "reduce") if node.op in CARRIERS else ("parallel",)
@@ -161,7 +164,7 @@ def walked(node: Node) -> list[tuple[Dim, int | None]]:
 
 def _tied(node: Node, dim: Dim) -> Iterator[Dim]:
     """Yield the dims of a node that have the same loop as `dim`, and no other loop."""
-    ends = walked(node)
+    ends = row_loops(node)
     loops = {loop for end, loop in ends if end == dim and loop is not None}
     yield from (end for end, loop in ends if loop in loops)
 

@@ -27,13 +27,13 @@ from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.bodies import everywhere
 from meshgen.sharding.rewrites.constant_places import window_start
 from meshgen.sharding.rewrites.frames import (
-    ALONG_OTHERS,
     CARRIERS,
+    CARRIERS_ALONG_OTHER_DIMS,
     Parts,
     cut_dims,
     frames_of,
     joined_pieces,
-    walked,
+    row_loops,
 )
 from meshgen.sharding.rewrites.row_views import Frame, FrameWriter
 
@@ -85,10 +85,12 @@ class _Rewrite:
         return self._is_framed(node) and self._carry(node)
 
     def _is_framed(self, node: Node) -> bool:
-        """Whether the op can run on framed operands: each of its loops must be in a single frame."""
-        if node.op not in (*CARRIERS, *ALONG_OTHERS) or len(node.results) != 1:
+        """Whether the op can run on operands that are extended to their frames: each of its loops must be in a single
+        frame.
+        """
+        if node.op not in (*CARRIERS, *CARRIERS_ALONG_OTHER_DIMS) or len(node.results) != 1:
             return False
-        ends = walked(node)
+        ends = row_loops(node)
         frame_of_loop: dict[int | None, Frame | None] = {None: None}
         is_one = all(
             frame_of_loop.setdefault(loop, self._frames.get(end)) == self._frames.get(end) for end, loop in ends
